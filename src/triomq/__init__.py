@@ -1,0 +1,37 @@
+"""A Trio-based embeddable actor framework that is also a message broker.
+
+Names are resolved on first use, so that who needs one protocol loads one protocol.
+"""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from triomq.app import AMQP as AMQP
+    from triomq.app import Broker as Broker
+    from triomq.app import open_broker as open_broker
+
+# Where each public name lives; the table is the whole public face.
+_HOMES = {
+    "AMQP": "triomq.app",
+    "Broker": "triomq.app",
+    "open_broker": "triomq.app",
+}
+
+__all__ = ["AMQP", "Broker", "__version__", "open_broker"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the home of a public name when the name is first asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'triomq' has no attribute {name!r}; its public names are {', '.join(__all__)}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """List the public face, resolved or not."""
+    return sorted(__all__)
