@@ -16,7 +16,6 @@ release = version = __version__
 # Each file in _ext is an extension of our own; it draws a page from the table that the code obeys.
 extensions = ["sphinx.ext.autodoc", *sorted(path.stem for path in (HERE / "_ext").glob("*.py"))]
 exclude_patterns = ["_build"]
-suppress_warnings = [".empty_glob", "toc.empty_glob"]  # a shelf without a page yet is no mistake (old and new spelling)
 html_theme = "furo"
 html_title = "triomq"
 
