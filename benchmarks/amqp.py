@@ -1,0 +1,148 @@
+"""Measure `triomq serve` over AMQP 0-9-1, with RabbitMQ beside it where it is installed.
+
+    python benchmarks/amqp.py --only noack-100 prefetch-1 --rounds 5
+
+Brokers run as processes of their own and are driven in turn (A B A B …) with the same load over loopback, so that other
+work on the machine meets both. What counts is what consumers received in a steady window, and the broker's processor
+time in the same window. See `loadgen/` for how.
+"""
+
+import argparse
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from loadgen import floor, latency, memory, report, topology
+from loadgen.brokers import Broker, existing, open_rabbitmq, open_triomq, rabbitmq_script
+from loadgen.flow import FlowResult
+from loadgen.latency import LatencyResult
+from loadgen.memory import MEMORIES, MemoryResult
+from loadgen.report import Row, Table
+from loadgen.work import FLOWS, LATENCIES
+
+Opener = Callable[[], contextlib.AbstractContextManager[Broker]]
+Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The command line, typed."""
+
+    only: list[str]
+    seconds: float
+    rounds: int
+    no_rabbitmq: bool
+    no_triomq: bool
+    url: str | None
+    pid: int | None
+    rst: bool
+    json: str | None
+
+
+def parse_options(arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line."""
+    names = [*(work.name for work in FLOWS), *(work.name for work in LATENCIES), *(work.name for work in MEMORIES)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of a window (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="windows per broker and item (3)")
+    parser.add_argument("--no-rabbitmq", action="store_true", help="measure without RabbitMQ beside")
+    parser.add_argument("--no-triomq", action="store_true", help="measure RabbitMQ alone")
+    parser.add_argument("--url", help="measure a broker that runs already, instead of starting triomq")
+    parser.add_argument("--pid", type=int, help="with --url: the process whose time and memory are counted")
+    parser.add_argument("--rst", action="store_true", help="write reStructuredText")
+    parser.add_argument("--json", metavar="FILE", help="write every round to FILE")
+    return msgspec.convert(vars(parser.parse_args(arguments)), Options)
+
+
+def choose_openers(options: Options) -> list[Opener]:
+    """The brokers that take part, as functions that start them."""
+    openers: list[Opener] = []
+    if options.url:
+        broker = existing(options.url, options.pid)
+        openers.append(lambda: contextlib.nullcontext(broker))
+    elif not options.no_triomq:
+        openers.append(open_triomq)
+    if not options.no_rabbitmq and rabbitmq_script() is not None:
+        openers.append(open_rabbitmq)
+    return openers
+
+
+@contextlib.contextmanager
+def all_open(openers: Sequence[Opener]) -> Iterator[list[Broker]]:
+    """Start all brokers; they run for the length of the block."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(opener()) for opener in openers]
+
+
+def measure_in_turn(
+    name: str, title: str, rounds: int, brokers: Sequence[Broker], measure: Callable[[Broker], Result]
+) -> list[Row[Result]]:
+    """Measure each broker once per round: A B A B …, so that a noisy minute meets all of them."""
+    results: dict[str, list[Result]] = {broker.name: [] for broker in brokers}
+    for number in range(rounds):
+        for broker in brokers:
+            print(f"{title}: {broker.name}, round {number + 1} of {rounds}", file=sys.stderr)
+            results[broker.name].append(measure(broker))
+    return [Row(name, title, broker, found) for broker, found in results.items()]
+
+
+def run_flows(brokers: Sequence[Broker], options: Options) -> list[Row[FlowResult]]:
+    """The chosen throughput items, each with the floor where a relay can stand in for a broker."""
+    rows: list[Row[FlowResult]] = []
+    for work in FLOWS:
+        if work.name in options.only:
+            measure = functools.partial(topology.measure, work, options.seconds)
+            rows += measure_in_turn(work.name, work.title, options.rounds, brokers, measure)
+            if floor.floor_of(work):
+                rows.append(Row(work.name, work.title, report.FLOOR, [floor.measure(work, options.seconds)]))
+    return rows
+
+
+def run_latencies(brokers: Sequence[Broker], options: Options) -> list[Row[LatencyResult]]:
+    """The chosen fixed rates."""
+    rows: list[Row[LatencyResult]] = []
+    for work in LATENCIES:
+        if work.name in options.only:
+            measure = functools.partial(latency.measure, work, options.seconds)
+            rows += measure_in_turn(work.name, work.title, options.rounds, brokers, measure)
+    return rows
+
+
+def run_memories(openers: Sequence[Opener], options: Options) -> list[Row[MemoryResult]]:
+    """The chosen memory items, each in a broker that has just been started; once, since memory does not jitter."""
+    rows: list[Row[MemoryResult]] = []
+    for work in MEMORIES:
+        if work.name in options.only:
+            with all_open(openers) as brokers:
+                measure = functools.partial(memory.measure, work)
+                rows += measure_in_turn(work.name, work.title, 1, brokers, measure)
+    return rows
+
+
+def write_json(path: Path, rows: Sequence[object]) -> None:
+    """Write every round of every row."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
+
+
+def main() -> None:
+    """Measure what was chosen and print the tables."""
+    options = parse_options()
+    render = report.as_rst if options.rst else report.as_text
+    heading = report.heading(options.rounds, options.seconds)
+    openers = choose_openers(options)
+    with all_open(openers) as brokers:
+        flows, latencies = run_flows(brokers, options), run_latencies(brokers, options)
+    memories = run_memories(openers, options)
+    tables: list[Table] = [report.flow_table(flows), report.latency_table(latencies), report.memory_table(memories)]
+    print("\n\n".join([heading, *(render(table) for table in tables if table.lines)]))
+    if options.json:
+        write_json(Path(options.json), [*flows, *latencies, *memories])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A consumer that counts octets and acknowledges; it decodes nothing but its first delivery."""
+
+import socket
+import struct
+from collections.abc import Callable
+
+from loadgen import frames
+
+READ_SIZE = 1 << 18  # larger than any socket gives at once on loopback: one call takes all that is there
+ACK = struct.Struct(">BHIHHQBB")
+ACK_ARGUMENTS = 13  # class, method, delivery-tag, bits
+
+
+class Consumer:
+    """Counts deliveries of constant size on one socket, without waiting.
+
+    Created by a flow, which calls `read` whenever the socket is readable.
+
+    Args:
+        sock: the socket, past its consume-ok.
+        unread: octets that came behind consume-ok.
+        channel: channel number, for acknowledgements.
+        ack_every: 0 for no-ack; 1 acknowledges each delivery; n acknowledges the last n at once.
+        on_progress: called after each read, so that publishers can go on.
+    """
+
+    def __init__(
+        self, sock: socket.socket, unread: bytes, *, channel: int, ack_every: int, on_progress: Callable[[], None]
+    ) -> None:
+        self.socket = sock
+        self.received = 0
+        self._octets = 0
+        self._size: int | None = None
+        self._head = bytearray()
+        self._acked = 0
+        self._channel = channel
+        self._ack_every = ack_every
+        self._on_progress = on_progress
+        self._buffer = memoryview(bytearray(READ_SIZE))
+        if unread:
+            self._count(memoryview(unread))
+
+    def read(self) -> None:
+        """Take what is there, count it, acknowledge it."""
+        try:
+            count = self.socket.recv_into(self._buffer, READ_SIZE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if not count:
+            raise ConnectionError("the broker closed a consumer's connection")
+        self._count(self._buffer[:count])
+        self._on_progress()
+
+    def _count(self, chunk: memoryview) -> None:
+        """Add a chunk to the count; the first delivery is measured, the others are taken to be of its size."""
+        self._octets += len(chunk)
+        if self._size is None:
+            self._head += chunk
+            self._size = frames.delivery_size(self._head)
+            if self._size is None:
+                return
+            self._head.clear()
+        self.received = self._octets // self._size
+        if self._ack_every and self.received - self._acked >= self._ack_every:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Acknowledge all whole groups of `ack_every` deliveries."""
+        if self._ack_every == 1:
+            tags = range(self._acked + 1, self.received + 1)
+            self.socket.sendall(b"".join([self._ack(tag, multiple=False) for tag in tags]))
+            self._acked = self.received
+        else:
+            self._acked = self.received // self._ack_every * self._ack_every
+            self.socket.sendall(self._ack(self._acked, multiple=True))
+
+    def _ack(self, tag: int, *, multiple: bool) -> bytes:
+        return ACK.pack(frames.METHOD, self._channel, ACK_ARGUMENTS, 60, 80, tag, multiple, frames.FRAME_END[0])

@@ -1,0 +1,45 @@
+"""What /proc says about a broker: processor time and resident memory of a process and all its descendants."""
+
+import os
+from pathlib import Path
+
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def _fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def tree_of(pid: int) -> list[int]:
+    """A process and all its descendants, found by walking /proc once."""
+    parents = {int(entry.name): _fields(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    members = [pid]
+    for member in members:  # grows while it is walked: breadth first
+        members += [child for child, fields in parents.items() if fields and int(fields[1]) == member]
+    return members
+
+
+def processor_seconds(pids: list[int]) -> float:
+    """User and system time that these processes have used so far, in seconds."""
+    ticks = 0
+    for pid in pids:
+        fields = _fields(pid)
+        if fields:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks * TICK
+
+
+def resident_octets(pids: list[int]) -> int:
+    """Resident set of these processes together, in octets (VmRSS of /proc/PID/status)."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except FileNotFoundError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return total * 1024

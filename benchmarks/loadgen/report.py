@@ -1,0 +1,164 @@
+"""The tables: medians and best of the rounds, side by side, as plain text or reStructuredText."""
+
+import os
+import platform
+import statistics
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from loadgen.flow import FlowResult
+from loadgen.latency import LatencyResult
+from loadgen.memory import MemoryResult
+
+REFERENCE, FLOOR = "RabbitMQ", "floor"
+Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult)
+
+
+class Row(msgspec.Struct, Generic[Result], frozen=True):
+    """All rounds of one broker with one work item."""
+
+    work: str
+    title: str
+    broker: str
+    rounds: list[Result]
+
+    def median(self, value: Callable[[Result], float | None]) -> float | None:
+        """The median over the rounds; None where nothing was known."""
+        known = [found for found in map(value, self.rounds) if found is not None]
+        return statistics.median(known) if known else None
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A title, the columns' names and the cells."""
+
+    title: str
+    columns: list[str]
+    lines: list[list[str]]
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _times(value: float | None, other: float | None) -> str:
+    """How many times `other` goes into `value`."""
+    return "–" if not value or not other else f"{value / other:.2f}"
+
+
+def _reference(row: Row[Result], rows: Sequence[Row[Result]]) -> Row[Result]:
+    """The reference broker's row for the same work; an empty one for itself, the floor, and where there is none."""
+    for other in rows:
+        if other.work == row.work and other.broker == REFERENCE and row.broker not in (REFERENCE, FLOOR):
+            return other
+    return Row(row.work, row.title, REFERENCE, [])
+
+
+def _rate(result: FlowResult | LatencyResult) -> float | None:
+    return result.rate
+
+
+def _processor(result: FlowResult | LatencyResult) -> float | None:
+    return result.processor_microseconds
+
+
+def _flow_line(row: Row[FlowResult], reference: Row[FlowResult]) -> list[str]:
+    return [
+        row.title,
+        row.broker,
+        _cell(row.median(_rate), ",.0f"),
+        _cell(max(result.rate for result in row.rounds), ",.0f"),
+        _times(row.median(_rate), reference.median(_rate)),
+        _cell(row.median(_processor), ".2f"),
+        _times(reference.median(_processor), row.median(_processor)),
+        _cell(row.median(lambda result: result.generator_share), ".0%"),
+    ]
+
+
+def flow_table(rows: Sequence[Row[FlowResult]]) -> Table:
+    """Rates and processor time of the throughput items."""
+    columns = ["work", "broker", "deliveries/s", "best", "times", "CPU µs", "times less", "generator"]
+    return Table("Throughput", columns, [_flow_line(row, _reference(row, rows)) for row in rows])
+
+
+def _latency_line(row: Row[LatencyResult], reference: Row[LatencyResult]) -> list[str]:
+    p50, other_p50 = (some.median(lambda result: result.p50) for some in (row, reference))
+    p99, other_p99 = (some.median(lambda result: result.p99) for some in (row, reference))
+    return [
+        row.title,
+        row.broker,
+        _cell(row.median(_rate), ",.0f"),
+        _cell(p50, ".3f"),
+        _times(other_p50, p50),
+        _cell(p99, ".3f"),
+        _times(other_p99, p99),
+        _cell(row.median(_processor), ".1f"),
+    ]
+
+
+def latency_table(rows: Sequence[Row[LatencyResult]]) -> Table:
+    """Percentiles of the fixed rates."""
+    columns = ["work", "broker", "deliveries/s", "p50 ms", "times less", "p99 ms", "times less", "CPU µs"]
+    return Table("Latency", columns, [_latency_line(row, _reference(row, rows)) for row in rows])
+
+
+def _memory_line(row: Row[MemoryResult], reference: Row[MemoryResult]) -> list[str]:
+    each, other = (some.median(lambda result: result.octets_each) for some in (row, reference))
+    resident = row.median(lambda result: result.resident / 2**20)
+    return [
+        row.title,
+        row.broker,
+        f"{row.rounds[0].count:,}",
+        _cell(each, ",.0f"),
+        _times(other, each),
+        _cell(resident, ",.1f"),
+    ]
+
+
+def memory_table(rows: Sequence[Row[MemoryResult]]) -> Table:
+    """What one connection, queue or message adds to the resident set."""
+    columns = ["what", "broker", "number", "octets each", "times less", "MiB in all"]
+    return Table("Memory", columns, [_memory_line(row, _reference(row, rows)) for row in rows])
+
+
+def heading(rounds: int, seconds: float) -> str:
+    """Where and how this was measured: figures of another machine are not comparable."""
+    cores = len(os.sched_getaffinity(0))
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    text = f"""
+        {cores} cores shared by brokers and generator, {platform.system()} {platform.release()}, Python
+        {platform.python_version()}, load averages before: {load}. Medians of {rounds} rounds of {seconds:g} s, brokers in
+        turn. “times” and “times less” compare with {REFERENCE}. CPU µs: the broker's user and system time per delivery.
+        generator: the part of one core that the generator used. floor: the same generator against a relay that knows no
+        AMQP, one round.
+    """
+    return textwrap.fill(" ".join(text.split()), 100)
+
+
+def _widths(table: Table) -> list[int]:
+    lines = [table.columns, *table.lines]
+    return [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Names to the left, figures to the right."""
+    pairs = enumerate(zip(cells, widths, strict=True))
+    return "  ".join(cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in pairs).rstrip()
+
+
+def as_text(table: Table) -> str:
+    """A table for the terminal."""
+    widths = _widths(table)
+    rule = "  ".join("-" * width for width in widths)
+    body = [_aligned(line, widths) for line in table.lines]
+    return "\n".join([table.title, "", _aligned(table.columns, widths), rule, *body])
+
+
+def as_rst(table: Table) -> str:
+    """A simple table of reStructuredText under a rubric."""
+    widths = _widths(table)
+    rule = "  ".join("=" * width for width in widths)
+    body = [_aligned(line, widths) for line in table.lines]
+    return "\n".join([f".. rubric:: {table.title}", "", rule, _aligned(table.columns, widths), rule, *body, rule])

@@ -1,0 +1,158 @@
+"""Exchanges, queues, connections: what a work item needs in a broker, made before the window and removed after it."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from loadgen import frames
+from loadgen.brokers import Broker
+from loadgen.connection import CHANNEL, Address, Connection
+from loadgen.consumer import Consumer
+from loadgen.flow import Flow, FlowResult
+from loadgen.publisher import Batch, Publisher
+from loadgen.work import Work
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where one publish goes."""
+
+    exchange: str
+    routing_key: str
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """Names in the broker: the queues, the exchange if there is one, and the routes of each publisher."""
+
+    queues: list[str]
+    exchange: str
+    routes: list[list[Route]]
+
+
+def plan(work: Work) -> Topology:
+    """Choose names; all of a kind are equally long, so that all deliveries are."""
+    stem = os.urandom(4).hex()
+    queues = [f"load.{stem}.{number}" for number in range(work.width)]
+    if work.shape == "queues":
+        return Topology(queues, "", [[Route("", queue)] for queue in queues])
+    exchange = f"load.{stem}"
+    if work.shape == "fanout":
+        return Topology(queues, exchange, [[Route(exchange, "key")]])
+    return Topology(queues, exchange, [[Route(exchange, f"load.{number}.new") for number in range(work.width)]])
+
+
+@contextlib.contextmanager
+def declared(control: Connection, work: Work, topology: Topology) -> Iterator[None]:
+    """Exchanges, queues and bindings exist for the length of the block."""
+    if topology.exchange:
+        declare = frames.exchange_declare(CHANNEL, topology.exchange, work.shape)
+        control.call(declare, frames.EXCHANGE_DECLARE_OK)
+    idle = f"{topology.exchange}.idle"
+    for queue in [*topology.queues, idle]:
+        control.call(frames.queue_declare(CHANNEL, queue, durable=work.durable), frames.QUEUE_DECLARE_OK)
+    for queue, key in _bindings(work, topology, idle):
+        control.call(frames.queue_bind(CHANNEL, queue, topology.exchange, key), frames.QUEUE_BIND_OK)
+    try:
+        yield
+    finally:
+        for queue in [*topology.queues, idle]:
+            control.call(frames.queue_delete(CHANNEL, queue), frames.QUEUE_DELETE_OK)
+        if topology.exchange:
+            control.call(frames.exchange_delete(CHANNEL, topology.exchange), frames.EXCHANGE_DELETE_OK)
+
+
+def _bindings(work: Work, topology: Topology, idle: str) -> list[tuple[str, str]]:
+    """Pairs of queue and binding key; the other bindings mix plain words and both wildcards."""
+    if work.shape == "queues":
+        return []
+    keys = [f"load.{number}.*" if work.shape == "topic" else "" for number in range(work.width)]
+    patterns = ("other.{}.#", "*.other.{}", "load.{}.old")
+    others = [(idle, patterns[number % 3].format(number)) for number in range(work.other_bindings)]
+    return [*zip(topology.queues, keys, strict=True), *others]
+
+
+def batch_of(work: Work, routes: Sequence[Route], frame_max: int) -> Batch:
+    """Encode what a publisher sends at once."""
+    body = b"x" * work.size
+    publishes = [
+        frames.publish(CHANNEL, route.exchange, route.routing_key, body, frame_max=frame_max, persistent=work.durable)
+        for route in routes
+    ]
+    return Batch.of(publishes, 1 if work.confirms else work.batch_octets)
+
+
+class Assembly:
+    """The connections of one work item, wired into a flow; created for one window and closed after it."""
+
+    def __init__(self, address: Address, work: Work, topology: Topology) -> None:
+        self.flow = Flow()
+        self._connections: list[Connection] = []
+        self._address = address
+        self._work = work
+        for routes in topology.routes:
+            self._add_publisher(routes)
+        for number, queue in enumerate(topology.queues):
+            publisher = self.flow.publishers[number if work.shape == "queues" else 0]
+            self._add_consumer(queue, publisher)
+
+    def _connect(self, channel: int = CHANNEL) -> Connection:
+        connection = Connection(self._address, channel=channel)
+        self._connections.append(connection)
+        return connection
+
+    def _add_publisher(self, routes: Sequence[Route]) -> None:
+        connection, work = self._connect(), self._work
+        if work.confirms or work.confirm_select:
+            connection.call(frames.confirm_select(CHANNEL), frames.CONFIRM_SELECT_OK)
+        connection.socket.setblocking(True)
+        publisher = Publisher(
+            connection.socket,
+            batch_of(work, routes, connection.frame_max),
+            limit=work.limit,
+            share=1 / work.width if work.shape == "topic" else 1,
+            confirms=work.confirms,
+            on_blocked=self.flow.wait_for_room,
+        )
+        self.flow.add_publisher(publisher)
+
+    def _add_consumer(self, queue: str, publisher: Publisher) -> None:
+        work, channel = self._work, self._work.consumer_channel
+        connection = self._connect(channel)
+        if work.prefetch:
+            connection.call(frames.basic_qos(channel, work.prefetch), frames.BASIC_QOS_OK)
+        consume = frames.basic_consume(channel, queue, "load", no_ack=not work.ack_every)
+        connection.call(consume, frames.BASIC_CONSUME_OK)
+        connection.socket.setblocking(True)
+        consumer = Consumer(
+            connection.socket,
+            connection.take_unread(),
+            channel=channel,
+            ack_every=work.ack_every,
+            on_progress=publisher.fill,
+        )
+        publisher.consumers.append(consumer)
+        self.flow.add_consumer(consumer)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
+
+
+@contextlib.contextmanager
+def open_assembly(address: Address, work: Work) -> Iterator[Flow]:
+    """A flow that is ready to run, for the length of the block."""
+    control = Connection(address)
+    topology = plan(work)
+    try:
+        with declared(control, work, topology), contextlib.closing(Assembly(address, work, topology)) as assembly:
+            yield assembly.flow
+    finally:
+        control.close()
+
+
+def measure(work: Work, seconds: float, broker: Broker) -> FlowResult:
+    """Set a work item up, measure one window, and clear up."""
+    with open_assembly(broker.address, work) as flow:
+        return flow.measure(seconds, broker.processes())
