@@ -14,7 +14,11 @@ copyright = "the triomq contributors"
 release = version = __version__
 
 # Each file in _ext is an extension of our own; it draws a page from the table that the code obeys.
-extensions = ["sphinx.ext.autodoc", *sorted(path.stem for path in (HERE / "_ext").glob("*.py"))]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    *sorted(path.stem for path in (HERE / "_ext").glob("*.py")),
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "triomq"
@@ -27,4 +31,4 @@ toc_object_entries = False
 
 # Every reference must resolve, but those that lead out of this project: following them would need the network.
 nitpicky = True
-nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\b).*")]
+nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]

@@ -1,30 +1,53 @@
-"""Let a reference to where a class is written find where it is documented: at the front door of its room.
+"""Let a reference to where a name is written find where it is documented: at the front door of its room.
 
-Annotations name ``triomq.actors.ref.Ref``; readers import, and the reference lists, ``triomq.actors.Ref``.
+Annotations name ``triomq.actors.ref.Ref``; readers import, and the reference lists, ``triomq.actors.Ref``. A docstring
+that says ``ActorStopped`` means the one that there is. What is Trio's, or a type variable, stays plain text; whatever
+else does not resolve is a mistake, and nitpicky mode says so.
 """
 
+from collections.abc import Iterable
+from importlib import import_module
+from typing import ParamSpec, TypeVar
+
+import trio
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 
-def doors(target: str) -> list[str]:
-    """List the names under which outer packages may offer the same thing, nearest first."""
+def candidates(target: str, documented: Iterable[str]) -> list[str]:
+    """List the documented names that the target can mean, best first."""
     *modules, name = target.split(".")
-    return [".".join([*modules[:depth], name]) for depth in range(len(modules) - 1, 0, -1)]
+    if not modules:
+        same = [full for full in documented if full.endswith(f".{name}")]
+        return same if len(same) == 1 else []
+    doors = [".".join([*modules[:depth], name]) for depth in range(len(modules) - 1, 0, -1)]
+    # A method or attribute: the class before it is what the door offers.
+    doors += [".".join([*modules[:depth], modules[-1], name]) for depth in range(len(modules) - 2, 0, -1)]
+    return [door for door in doors if door in documented]
+
+
+def is_elsewhere(target: str) -> bool:
+    """Whether the target is Trio's, or a type variable, so that no page of ours can have it."""
+    module, _, name = target.rpartition(".")
+    if not module:
+        return hasattr(trio, name)
+    try:
+        return isinstance(getattr(import_module(module), name, None), TypeVar | ParamSpec)
+    except ModuleNotFoundError:
+        return False
 
 
 def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """Try the doors one after another when a Python name was not found where it is written."""
+    """Find a Python name that was not found where it is written."""
     target = str(node.get("reftarget", ""))
-    if node.get("refdomain") != "py" or not target.startswith("triomq."):
+    if node.get("refdomain") != "py" or not ("." not in target or target.startswith("triomq.")):
         return None
-    python, builder = env.domains.python_domain, app.builder
-    for door in doors(target):
-        if door in python.objects:
-            return python.resolve_xref(env, node["refdoc"], builder, "obj", door, node, content)
-    return None
+    python = env.domains.python_domain
+    for name in candidates(target, python.objects):
+        return python.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content)
+    return content if is_elsewhere(target) else None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
