@@ -129,10 +129,10 @@ def heading(rounds: int, seconds: float) -> str:
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     text = f"""
         {cores} cores shared by brokers and generator, {platform.system()} {platform.release()}, Python
-        {platform.python_version()}, load averages before: {load}. Medians of {rounds} rounds of {seconds:g} s, brokers in
-        turn. “times” and “times less” compare with {REFERENCE}. CPU µs: the broker's user and system time per delivery.
-        generator: the part of one core that the generator used. floor: the same generator against a relay that knows no
-        AMQP, one round.
+        {platform.python_version()}, load averages before: {load}. Medians of {rounds} rounds of {seconds:g} s, brokers
+        in turn. “times” and “times less” compare with {REFERENCE}. CPU µs: the broker's user and system time per
+        delivery. generator: the part of one core that the generator used. floor: the same generator against a relay
+        that knows no AMQP, one round.
     """
     return textwrap.fill(" ".join(text.split()), 100)
 
