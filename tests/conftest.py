@@ -1,0 +1,16 @@
+"""What all tests share: the options for peers and the Hypothesis profiles."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# `ci` is the same on every run, so that a red run can be repeated; `deep` looks further.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("deep", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker-url", help="run tests/peers against this broker (amqp://…) instead of `triomq serve`")
+    parser.addoption("--require-peers", action="store_true", help="a peer that is not installed fails its tests")

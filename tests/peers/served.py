@@ -1,0 +1,59 @@
+"""`triomq serve` as a process of its own."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+START_DEADLINE = 30.0
+STOP_DEADLINE = 30.0
+
+
+class Served(NamedTuple):
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def terminate(self) -> int:
+        """Send SIGTERM and give the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_DEADLINE)
+
+
+def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
+    """Read standard output until the line that says where it listens."""
+    assert process.stdout is not None
+    seen, deadline = b"", time.monotonic() + START_DEADLINE
+    while time.monotonic() < deadline:
+        readable, _, _ = select.select([process.stdout], [], [], 0.5)
+        if not readable:
+            continue
+        chunk = os.read(process.stdout.fileno(), 65536)
+        seen += chunk
+        if found := re.search(rb"amqp://\S+?:\d+(?=\D)", seen):
+            return found[0].decode()
+        if not chunk:
+            break
+    process.kill()
+    raise RuntimeError(f"triomq serve did not say where it listens; it said {seen.decode()!r}")
+
+
+@contextlib.contextmanager
+def open_served() -> Iterator[Served]:
+    """Run a broker for the length of the block; one that still runs then is asked to end, and must end well."""
+    command = [sys.executable, "-m", "triomq", "serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    with process:
+        try:
+            served = Served(_wait_for_url(process), process)
+            yield served
+            if process.poll() is None:
+                assert served.terminate() == 0
+        finally:
+            if process.poll() is None:
+                process.kill()
