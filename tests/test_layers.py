@@ -30,16 +30,17 @@ def room(rooms: str, others: str = "") -> Room:
 ROOMS = {
     # room         may import of triomq                                          and of others
     "triomq": room("app"),  # the package itself: only to type the names that it resolves lazily
+    "__main__": room("app"),
     "errors": room(""),
     "protocols": room("errors"),
     "transports": room("errors", "trio zmq"),
-    "actors": room("errors", "trio"),
+    "actors": room("errors", "trio outcome"),  # outcome: what Trio's own reschedule takes
     "store": room("actors errors"),
     "security": room("actors errors"),
-    "core": room("actors store errors"),
+    "core": room("actors store errors", "trio"),  # for the name WouldBlock; nothing in core waits
     "clients": room("protocols transports security actors errors", "trio"),
     "jobs": room("core clients actors store errors"),
-    "endpoints": room("core protocols transports security clients actors errors"),
+    "endpoints": room("core protocols transports security clients actors errors", "trio"),
     "app": room(
         "triomq errors protocols transports actors store security core clients jobs endpoints", "trio typer rich"
     ),
