@@ -1,0 +1,56 @@
+"""Supervised actors on Trio: typed messages, turns, restarts; a framework of its own, with no messaging in it."""
+
+from triomq.actors.actor import Actor
+from triomq.actors.backoff import Backoff
+from triomq.actors.children import ChildSpec, RestartPolicy
+from triomq.actors.deadletters import DeadLetter, DeadLetters
+from triomq.actors.events import DeadLettered, Event, Exited, MailboxFull, Restarted, Started, Subscription
+from triomq.actors.inplace import InPlaceActor
+from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
+from triomq.actors.messages import Down, Message, Request
+from triomq.actors.ref import Ref, RefStatistics, State
+from triomq.actors.registry import Registry
+from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
+from triomq.actors.system import System, open_system
+from triomq.actors.tree import TreeNode
+from triomq.actors.turn import Turn
+
+__all__ = [  # noqa: RUF022  # grouped for the reader
+    # writing actors
+    "Actor",
+    "Down",
+    "InPlaceActor",
+    "Message",
+    "Request",
+    # running them
+    "Ref",
+    "System",
+    "Turn",
+    "open_system",
+    # supervising them
+    "Backoff",
+    "ChildSpec",
+    "DynamicSupervisor",
+    "RestartPolicy",
+    "Strategy",
+    "Supervisor",
+    # looking at them
+    "DeadLetter",
+    "DeadLetters",
+    "RefStatistics",
+    "Registry",
+    "State",
+    "TreeNode",
+    # events
+    "DeadLettered",
+    "Event",
+    "Exited",
+    "MailboxFull",
+    "Restarted",
+    "Started",
+    "Subscription",
+    # mailboxes
+    "Mailbox",
+    "MailboxStatistics",
+    "Overflow",
+]

@@ -1,0 +1,92 @@
+"""Actors with a task of their own: stores, endpoints, managers, supervisors, and most of what users write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import trio
+
+from triomq.actors.mailbox import LIMIT, Overflow
+
+if TYPE_CHECKING:
+    from triomq.actors.system import System
+    from triomq.actors.task_actor import TaskRef
+
+__all__ = ["Actor"]
+
+
+class Actor:
+    """Base of actors that have a task: their handlers may be ``async``, their mailbox is bounded.
+
+    Made by the factory in its supervisor's child spec, anew for each incarnation. Every method with one parameter,
+    named ``message`` and annotated with a :class:`Message` class, is the handler of that class.
+
+    A subclass that must hold something open for as long as an incarnation lives wraps ``run``::
+
+        async def run(self) -> None:
+            async with trio.open_nursery() as self.nursery:
+                await super().run()
+                self.nursery.cancel_scope.cancel()
+    """
+
+    limit: ClassVar[float] = LIMIT
+    """Messages that the mailbox holds."""
+    overflow: ClassVar[Overflow] = "wait"
+    """What a full mailbox does: wait, reject, drop_oldest or drop_newest."""
+    waits_for: ClassVar[tuple[type, ...]] = ()
+    """The actor classes that this one may await (``tell``, ``ask``). Under test a wait that is not declared is an
+    error, and a cycle of declarations too: so no circle of actors can ever wait for itself."""
+    answers_in_place: ClassVar[bool] = False
+    """Whether plain handlers run in the sender's turn while this actor idles, so that ``ask_nowait`` works."""
+
+    ref: TaskRef
+    """Its own door; set before ``on_start``."""
+    epoch: int
+    """Which incarnation this is; the first is 1."""
+
+    async def on_start(self) -> None:
+        """Get ready; finished before a message is handled and before the next sibling starts."""
+
+    def after_batch(self) -> None:
+        """Do once what all messages of a batch have made necessary; a crash here runs none of them again."""
+
+    async def on_stop(self) -> None:
+        """Tidy up, when stopped or ended, not when crashed; shielded, for at most ``shutdown`` seconds."""
+
+    _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
+
+    @property
+    def system(self) -> System:
+        """The system that it lives in."""
+        return self.ref._turn.system
+
+    def stop(self) -> None:
+        """End this actor normally, once what is in its mailbox has been handled."""
+        self.ref.mailbox.finish()
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """Live: start, handle messages until the mailbox ends, stop. Override to wrap, and await ``super().run()``."""
+        await self._open()
+        self.ref._started()
+        try:
+            await self.ref._serve(self)
+        except Exception:  # a crash: the state is not to be trusted
+            raise
+        except BaseException:  # cancelled
+            await self._close()
+            raise
+        await self._close()
+
+    async def _open(self) -> None:
+        await _unprotected(self, "on_start")
+
+    async def _close(self) -> None:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + self.ref._grace()):
+            await _unprotected(self, "on_stop")
+
+
+@trio.lowlevel.disable_ki_protection
+async def _unprotected(actor: Actor, hook: str) -> None:
+    """Call a user's async hook as any Trio code is called: Ctrl-C may end it."""
+    await (actor.on_start() if hook == "on_start" else actor.on_stop())

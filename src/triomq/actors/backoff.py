@@ -1,0 +1,40 @@
+"""How long to wait before the next restart: exponential, with jitter."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import msgspec
+
+__all__ = ["Backoff"]
+
+_LARGEST_EXPONENT: Final = 64
+"""Beyond this any sensible factor has long passed the maximum; a power of it could overflow a float."""
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """The delays between crash and restart of one child.
+
+    The first restart is immediate, as OTP's are; the second waits ``initial`` seconds, each further one ``factor``
+    times as long, up to ``maximum``. A child that has lived for a supervisor's ``period`` starts again from the
+    beginning. Jitter takes away up to that share of a delay, so that children that died together do not come back
+    together.
+    """
+
+    initial: float = 0.1
+    factor: float = 2.0
+    maximum: float = 30.0
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.initial < 0 or self.factor < 1 or self.maximum < self.initial or not 0 <= self.jitter <= 1:
+            raise ValueError(f"{self} makes no sense: 0 <= initial <= maximum, factor >= 1, 0 <= jitter <= 1")
+
+    def delay(self, failures: int) -> float:
+        """Give the seconds to wait after so many failures in a row, the present one included."""
+        if failures <= 1:
+            return 0.0
+        exponent = min(failures - 2, _LARGEST_EXPONENT)
+        full = min(self.maximum, self.initial * self.factor**exponent)
+        return full * (1 - self.jitter * random.random())

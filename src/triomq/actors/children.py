@@ -1,0 +1,98 @@
+"""What a supervisor knows about a child: how to make it, when to restart it, how long it may take to stop."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from triomq.actors.actor import Actor
+    from triomq.actors.inplace import InPlaceActor
+    from triomq.actors.ref import Ref
+
+__all__ = ["SHUTDOWN", "ChildEnded", "ChildSpec", "History", "Parent", "RestartPolicy", "Restarts"]
+
+RestartPolicy = Literal["permanent", "transient", "temporary"]
+"""OTP's words: always restarted; restarted after a crash; never restarted."""
+
+SHUTDOWN: Final = 5.0
+"""Seconds a child may take to drain before it is cancelled, as in OTP."""
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """How to make a child, again and again.
+
+    Args:
+        factory: Makes one incarnation, with all that must survive a crash: what the child holds, it can rebuild.
+        name: Unique among its siblings; ``None`` for the class's name with a number.
+        restart: Whether it is restarted when it ends.
+        shutdown: Seconds to drain when stopped, then it is cancelled. ``None`` means 5 s for a worker and no limit
+            for a supervisor, whose children have limits of their own.
+    """
+
+    factory: Callable[[], Actor | InPlaceActor]
+    name: str | None = None
+    restart: RestartPolicy = "permanent"
+    shutdown: float | None = None
+
+    def restarts_after(self, error: BaseException | None) -> bool:
+        """Say whether a child that ended with this error, or with none, is to be started again."""
+        return self.restart == "permanent" or (self.restart == "transient" and error is not None)
+
+
+class ChildEnded(msgspec.Struct, frozen=True):
+    """What a supervisor's control lane carries: an incarnation of a child has ended by itself."""
+
+    ref: Ref
+    epoch: int
+    error: BaseException | None
+
+
+class Parent:
+    """What a supervisor's Ref needs of its actor; :class:`Supervisor` is the one that there is."""
+
+    def _on_child_started(self, ref: Ref) -> None:
+        raise NotImplementedError
+
+    def _on_child_ended(self, ended: ChildEnded) -> None:
+        raise NotImplementedError
+
+
+class Restarts:
+    """Restarts within a sliding period: how many may there be, and is this one too many?"""
+
+    __slots__ = ("_times", "limit", "period")
+
+    def __init__(self, limit: int, period: float) -> None:
+        self.limit = limit
+        self.period = period
+        self._times: deque[float] = deque()
+
+    def exceed(self, now: float) -> bool:
+        """Count a restart now; say whether that is one too many."""
+        times = self._times
+        times.append(now)
+        while times[0] <= now - self.period and len(times) > 1:
+            times.popleft()
+        return len(times) > self.limit
+
+
+class History:
+    """What is remembered of a child that has crashed: how often in a row, and when it last started."""
+
+    __slots__ = ("failures", "restarts", "started")
+
+    def __init__(self, limit: int, period: float) -> None:
+        self.restarts = Restarts(limit, period)
+        self.failures = 0
+        self.started = math.inf  # not since its first crash
+
+    def fail(self, now: float) -> None:
+        """Count a crash; one that comes after a whole period of life is the first in a row."""
+        if now - self.started >= self.restarts.period:
+            self.failures = 0
+        self.failures += 1

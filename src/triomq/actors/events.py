@@ -1,0 +1,137 @@
+"""What happens to actors, as a stream of small Structs that anyone may follow."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+
+import msgspec
+import trio
+
+if TYPE_CHECKING:
+    from triomq.actors.deadletters import DeadLetter
+    from triomq.actors.ref import Ref
+
+__all__ = ["DeadLettered", "Event", "EventStream", "Exited", "MailboxFull", "Restarted", "Started", "Subscription"]
+
+T = TypeVar("T")
+
+SUBSCRIPTION_LIMIT: Final = 1_000
+"""Events kept for a slow follower; older ones are dropped and counted, since nobody may slow the actors down."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Base of everything that the event stream carries."""
+
+    ref: Ref
+
+
+class Started(Event, frozen=True):
+    """The first incarnation has finished its ``on_start``."""
+
+
+class Exited(Event, frozen=True):
+    """An incarnation has ended."""
+
+    epoch: int
+    error: BaseException | None
+    """What it crashed with, or ``None`` when it ended as it should."""
+
+
+class Restarted(Event, frozen=True):
+    """A later incarnation has finished its ``on_start``."""
+
+    epoch: int
+
+
+class DeadLettered(Event, frozen=True):
+    """A message went to the dead letters."""
+
+    letter: DeadLetter
+
+
+class MailboxFull(Event, frozen=True):
+    """A mailbox has reached its limit; told once until there is room again."""
+
+
+class Subscription(Generic[T]):
+    """One follower's view of a stream, from the moment it was asked for until it is closed.
+
+    Follow it with ``async for``; leaving ``with stream.subscribe() as events:`` closes it.
+    """
+
+    def __init__(self, stream: EventStream[T], limit: int) -> None:
+        self._stream = stream
+        self._kept: deque[T] = deque(maxlen=limit)
+        self._news = trio.Event()
+        self._closed = False
+        self.dropped = 0
+        """How many were lost because this follower was slow."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop following; whoever waits here sees the end of the stream after what is kept."""
+        self._closed = True
+        self._stream._followers.pop(self, None)
+        self._news.set()
+
+    def get_nowait(self) -> list[T]:
+        """Take all that has come in so far, perhaps nothing."""
+        taken = list(self._kept)
+        self._kept.clear()
+        return taken
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        await trio.lowlevel.checkpoint()
+        while not self._kept:
+            if self._closed:
+                raise StopAsyncIteration
+            await self._news.wait()
+        return self._kept.popleft()
+
+    def _offer(self, item: T) -> None:
+        if len(self._kept) == self._kept.maxlen:
+            self.dropped += 1
+        self._kept.append(item)
+        news, self._news = self._news, trio.Event()
+        news.set()
+
+
+class EventStream(Generic[T]):
+    """Where items are published and followed; costs nothing while nobody follows."""
+
+    def __init__(self) -> None:
+        self._followers: dict[Subscription[T], None] = {}
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether making an item is worth the while."""
+        return bool(self._followers)
+
+    def subscribe(self, *, limit: int = SUBSCRIPTION_LIMIT) -> Subscription[T]:
+        """Follow from now on.
+
+        Args:
+            limit: How many items are kept for this follower; the oldest are dropped beyond it.
+        """
+        subscription = Subscription(self, limit)
+        self._followers[subscription] = None
+        return subscription
+
+    def publish(self, item: T) -> None:
+        """Give an item to all who follow; never waits."""
+        for subscription in list(self._followers):
+            subscription._offer(item)
+
+    def close(self) -> None:
+        """End the stream for all who follow."""
+        for subscription in list(self._followers):
+            subscription.close()

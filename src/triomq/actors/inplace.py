@@ -1,0 +1,249 @@
+"""Actors in place: no task and no mailbox of their own time; their handlers run in the turn of whoever tells them.
+
+The contract is that of any actor: one door, typed messages in order of arrival, one at a time, supervision. What they
+lack is waiting: handlers are plain functions. An idle one costs less than a kilobyte, being told something about as
+much as two function calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, TypeVarTuple, cast
+
+import trio
+
+from triomq.actors.answers import Asked
+from triomq.actors.handlers import HandlerTable, handler_table
+from triomq.actors.messages import Message, Request
+from triomq.actors.ref import (
+    BACKING_OFF,
+    BUSY,
+    DRAINING,
+    HALTING,
+    IDLE,
+    STARTING,
+    WAITING,
+    Ref,
+)
+
+if TYPE_CHECKING:
+    from triomq.actors.children import ChildSpec
+    from triomq.actors.system import System
+    from triomq.actors.task_actor import TaskRef
+    from triomq.actors.turn import Turn
+
+__all__ = ["InPlaceActor", "InPlaceRef"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class InPlaceActor:
+    """Base of actors whose plain handlers run in the teller's turn.
+
+    A subclass that says ``__slots__`` too stays small. One that defines ``async def run(self)`` has a task for as long
+    as it runs (a connection's reader): its return ends the actor, its exception crashes it, stopping cancels it, and
+    its ``finally`` is where clean-up lives. After a crash ``on_stop`` is not called: the state is not to be trusted.
+    """
+
+    __slots__ = ("ref",)
+
+    ref: InPlaceRef
+
+    def on_start(self) -> None:
+        """Get ready; finished before anyone's message is handled and before the next sibling starts."""
+
+    def after_batch(self) -> None:
+        """Do once what all messages of a turn have made necessary; a crash here runs none of them again."""
+
+    def on_stop(self) -> None:
+        """Tidy up after the last message, when stopped or ended, not when crashed."""
+
+    _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
+
+    @property
+    def system(self) -> System:
+        """The system that it lives in."""
+        return self.ref._turn.system
+
+    @property
+    def epoch(self) -> int:
+        """Which incarnation this is; the first is 1."""
+        return self.ref.epoch
+
+    def turn(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
+        """Enter a turn from ``run``; what the function raises comes out here, and so crashes ``run``."""
+        return self.ref._turn.run(function, *args)
+
+
+class _HasRun(Protocol):
+    async def run(self) -> None: ...
+
+
+class InPlaceRef(Ref):
+    """The door to an actor in place."""
+
+    __slots__ = ("_run_scope",)
+
+    def __init__(self, spec: ChildSpec, name: str, parent: TaskRef, turn: Turn, actor: InPlaceActor) -> None:
+        super().__init__(spec, name, parent, turn, _checked_table(type(actor)))
+        self._run_scope: trio.CancelScope | None = None
+
+    async def ask(self, request: Request[R]) -> R:  # the base says it
+        if type(request) not in self._plain:
+            raise self._table.no_handler(request)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._status >= DRAINING:
+            raise self._stopped_error()
+        waits = self._turn.system.waits
+        asker = waits.begin(self)
+        try:
+            asked = Asked(request)
+            self._turn.run(self._ask_in_turn, asked)
+            return cast("R", await asked.wait())
+        finally:
+            waits.end(asker)
+
+    def _tell_otherwise(self, message: Message) -> None:
+        if type(message) not in self._plain:
+            raise self._table.no_handler(message)
+        if self._status >= DRAINING:
+            self._abandon(message, "stopped", self._stopped_error())
+        elif self._status == IDLE and not self._turn.place:
+            self._turn.run(self.tell_nowait, message)
+        else:
+            self._append(message)
+
+    # life, as its supervisor directs it
+
+    def _launch(self, actor: InPlaceActor, nursery: trio.Nursery) -> None:
+        """Start an incarnation; raises what ``on_start`` raises."""
+        self._table = _checked_table(type(actor))
+        self._plain = self._table.plain
+        self._touched = not self._table.has_after_batch
+        self._status = STARTING
+        self._failure = None
+        self.epoch += 1
+        self.actor = actor
+        actor.ref = self
+        if self._table.has_on_start:
+            self._turn.call(actor.on_start)
+        if self._status == STARTING:  # nobody has stopped it meanwhile
+            self._status = IDLE
+        if self._table.has_run:
+            self._run_scope = trio.CancelScope()
+            nursery.start_soon(self._guard_run, cast("_HasRun", actor), self._run_scope, name=self.path)
+
+    def _resume(self) -> None:
+        """Handle what was kept while it was starting or being restarted; to be called as a handler."""
+        if self._retry and self._status == IDLE:
+            self._status = BUSY
+            self._run_singly()
+            self._left_stack()
+        if self._waiting and self._status == IDLE:
+            self._status = WAITING
+            self._turn.ready.append(self)
+        if self.epoch > 1:
+            self.touch()
+
+    @trio.lowlevel.enable_ki_protection
+    async def _guard_run(self, actor: _HasRun, scope: trio.CancelScope) -> None:
+        """Run the task of an actor that has one, and see to it that its end is noticed, whatever it is."""
+        error: BaseException | None = None
+        try:
+            with scope:
+                await _unprotected_run(actor)
+        except Exception as failure:
+            error = failure
+        finally:
+            self._run_scope = None
+            self._turn.run(self._run_ended, error)
+
+    def _run_ended(self, error: BaseException | None) -> None:
+        failure = self._failure or error
+        if failure is None:
+            failure = self._call_on_stop()
+        self._failure = failure
+        if self._status < HALTING:
+            self._status = BACKING_OFF
+        self._is_over(failure)
+        self._report(failure)
+
+    def _crashed(self, item: Message | Asked | None, error: BaseException) -> None:
+        self._failure = error
+        if self._status == DRAINING:
+            if item is not None:
+                self._abandon(item, "crashed", error)
+            return
+        self._status = BACKING_OFF
+        if item is not None:
+            self._keep_parts(item)
+        if self._run_scope is not None:
+            self._run_scope.cancel()  # reported when the task has ended
+        else:
+            self._is_over(error)
+            self._report(error)
+
+    def _end(self, *, for_good: bool, seconds: float) -> bool:  # it never takes time to drain
+        if self._status in (STARTING, BACKING_OFF):
+            if for_good:
+                self._status = DRAINING
+            return self._end_run()
+        if self._status == WAITING and for_good:
+            self._turn.call(self._run_waiting)
+        if self._status in (IDLE, WAITING):
+            self._status = DRAINING if for_good else HALTING
+            return self._wind_up()
+        if self._status == BACKING_OFF:  # it has crashed on its last messages
+            self._status = DRAINING
+            return self._end_run()
+        if for_good:
+            self._status = DRAINING  # a handler is on the stack; it ends when that has returned
+        return False
+
+    def _end_run(self) -> bool:
+        """Cancel the task if there is one; say whether there is none."""
+        if self._run_scope is None:
+            return True
+        self._run_scope.cancel()
+        return False
+
+    def _wind_up(self) -> bool:
+        if not self._end_run():
+            return False  # goes on when the task has ended
+        if self._failure is None:
+            self._failure = self._call_on_stop()
+        self._is_over(self._failure)
+        return True
+
+    def _finish_stop(self) -> None:
+        while self._waiting and self._failure is None:
+            batch, self._waiting = self._waiting, None
+            for item in batch:
+                self._handle(item)
+        if self._wind_up():
+            self._report(self._failure)
+
+    def _call_on_stop(self) -> BaseException | None:
+        assert isinstance(self.actor, InPlaceActor)
+        try:
+            self._turn.call(self.actor.on_stop)
+        except BaseException as error:
+            return error
+        return None
+
+
+@trio.lowlevel.disable_ki_protection
+async def _unprotected_run(actor: _HasRun) -> None:
+    await actor.run()
+
+
+def _checked_table(actor_class: type[InPlaceActor]) -> HandlerTable:
+    table = handler_table(actor_class)
+    if table.asynchronous:
+        names = ", ".join(sorted(function.__name__ for function in table.asynchronous.values()))
+        raise TypeError(
+            f"{actor_class.__qualname__} is in place, but has async handlers: {names}. Make them plain, or derive "
+            "from Actor, which has a task to wait with"
+        )
+    return table

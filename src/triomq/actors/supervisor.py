@@ -1,0 +1,439 @@
+"""Supervisors: they start children left to right, restart those that crash, stop them right to left.
+
+OTP's words and rules, with two additions: a restart may be put off (exponential backoff, as a timer of the child's own,
+never a sleep in the supervisor's loop), and dynamic supervisors count restarts per child, so that one poisoned child
+is given up alone. Children are kept on the supervisor's own Ref, in a dict: the Refs of declared children stay the
+same even when the supervisor itself is restarted.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, TypeVarTuple
+
+import trio
+
+from triomq.actors.actor import Actor
+from triomq.actors.backoff import Backoff
+from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restarts
+from triomq.actors.events import Restarted, Started
+from triomq.actors.inplace import InPlaceActor, InPlaceRef
+from triomq.actors.ref import BACKING_OFF, DRAINING, HALTING, Ref
+from triomq.actors.restart import Restart
+from triomq.actors.task_actor import TaskRef
+from triomq.errors import ActorStopped, NameTaken, RestartLimitExceeded
+
+__all__ = ["DynamicSupervisor", "Strategy", "Supervisor"]
+
+Ts = TypeVarTuple("Ts")
+
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
+"""Who is restarted with a child that crashed: nobody; all; those that were started after it."""
+
+logger = logging.getLogger("triomq.actors")
+
+
+class Supervisor(Parent, Actor):
+    """Starts its declared children in order, and restarts them by its strategy.
+
+    Children that are started later (``start_child``) are supervised like the others, but are gone when the
+    supervisor itself is restarted. Subclasses may have handlers of their own, override ``child_specs``, the hooks
+    ``child_exited`` and ``child_restarted``, and the attributes.
+
+    Args:
+        children: Declared children, first to last.
+        strategy: one_for_one, one_for_all or rest_for_one.
+        max_restarts: Restarts within ``period`` seconds; one more ends this supervisor with ``RestartLimitExceeded``.
+        period: See ``max_restarts``.
+        backoff: How long restarts are put off.
+    """
+
+    strategy: Strategy = "one_for_one"
+    max_restarts: int = 3
+    period: float = 5.0
+    backoff: Backoff = Backoff()
+
+    _declared: tuple[ChildSpec, ...] = ()
+    _nursery: trio.Nursery | None = None
+    _gives_up_alone: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        children: Iterable[ChildSpec] = (),
+        *,
+        strategy: Strategy | None = None,
+        max_restarts: int | None = None,
+        period: float | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._declared = tuple(children)
+        self.strategy = strategy or self.strategy
+        self.max_restarts = self.max_restarts if max_restarts is None else max_restarts
+        self.period = self.period if period is None else period
+        self.backoff = backoff or self.backoff
+
+    # what subclasses may override
+
+    def child_specs(self) -> Sequence[ChildSpec]:
+        """Give the declared children, first to last; called once per incarnation, after ``on_start``."""
+        return self._declared
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """Hear that a child has crashed (``ref.state`` is then backing_off) or is gone for good (stopped)."""
+
+    def child_restarted(self, ref: Ref) -> None:
+        """Hear that a child runs again; called before it handles what was kept for it."""
+
+    # children
+
+    @property
+    def children(self) -> Mapping[str, Ref]:
+        """The children by name, in order of their start."""
+        return self.ref.children
+
+    def start_child_nowait(self, spec: ChildSpec) -> Ref:
+        """Start a child without waiting.
+
+        The ``on_start`` of a child in place has run when this returns, and its error comes out here. One with a
+        task is still starting: what it is told is kept, its error is a crash like any other.
+
+        Raises:
+            NameTaken: a living sibling has that name.
+            ActorStopped: this supervisor does not run, or is stopping.
+        """
+        nursery = self._open_nursery()
+        if spec.name is not None and spec.name in self.ref._kids:
+            raise NameTaken(f"{self.ref.path} has a child named {spec.name!r} already")
+        ref = self._admit(spec, spec.factory())
+        try:
+            self._launch(ref, nursery)
+        except BaseException as error:
+            self.ref._kids.pop(ref.name, None)
+            ref._bury(error)
+            raise
+        return ref
+
+    async def start_child(self, spec: ChildSpec) -> Ref:
+        """Start a child and wait until its ``on_start`` has finished; an error in that comes out here.
+
+        Raises:
+            NameTaken: a living sibling has that name.
+            ActorStopped: this supervisor does not run, or is stopping.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        ref = self.start_child_nowait(spec)
+        await self._wait_started(ref)
+        return ref
+
+    def stop_child_nowait(self, ref: Ref) -> None:
+        """Stop a child for good: a child in place that has no task is gone when this returns.
+
+        One with a handler on the stack goes when that has returned, one with a task when it has drained.
+        """
+        if self.ref._kids.get(ref.name) is ref and ref._end(for_good=True, seconds=self._seconds(ref)):
+            self._remove(ref, ref._failure)
+
+    async def stop_child(self, ref: Ref) -> None:
+        """Stop a child for good and wait until it is gone."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.stop_child_nowait(ref)
+        if self.ref._kids.get(ref.name) is ref:
+            await ref._wait_over()
+            self._remove(ref, ref._failure)
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def start_task(self, async_function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> trio.CancelScope:
+        """Run a task of the supervisor's own, such as a loop that accepts connections.
+
+        It ends, cancelled, before the first child is stopped; its crash crashes the supervisor.
+
+        Returns:
+            A scope to cancel it with.
+        """
+        scope = trio.CancelScope()
+        self._scopes[scope] = None
+        self._open_nursery().start_soon(self._guard_task, scope, async_function, args)
+        return scope
+
+    # one incarnation
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:  # the base says it
+        self._intensity = Restarts(self.max_restarts, self.period)
+        self._histories: dict[Ref, History] = {}
+        self._pending: dict[Restart, None] = {}
+        self._scopes: dict[trio.CancelScope, None] = {}
+        self._closing = False
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await super().run()
+            except Exception as error:
+                failure = error
+                await self._stop_children()
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _open(self) -> None:
+        await super()._open()
+        specs = self.child_specs()
+        names = {spec.name for spec in specs}
+        for ref in [ref for name, ref in self.ref._kids.items() if name not in names]:
+            self._remove(ref, ref._failure)
+        for spec in specs:
+            kept = self.ref._kids.pop(spec.name, None) if spec.name is not None else None
+            if kept is None:
+                await self.start_child(spec)
+            else:
+                self.ref._kids[kept.name] = kept
+                self._launch(kept, self._open_nursery(), again=True)
+                await self._wait_started(kept)
+
+    async def _close(self) -> None:
+        await self._stop_children()
+        await super()._close()
+
+    async def _stop_children(self) -> None:
+        """Stop all children, right to left, each within its own time.
+
+        Shielded: when this supervisor has been cancelled so have its children, whose ends must still be seen.
+        """
+        self._closing = True
+        with trio.CancelScope(shield=True):
+            for pending in self._pending:
+                pending.scope.cancel()
+            for scope in self._scopes:
+                scope.cancel()
+            for ref in reversed(list(self.ref._kids.values())):
+                await self._end_child(ref, for_good=self._stops_with_me(ref))
+
+    def _stops_with_me(self, ref: Ref) -> bool:
+        return self.ref._status == DRAINING or all(spec.name != ref.name for spec in self.child_specs())
+
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None or self._closing:
+            raise ActorStopped(f"{type(self).__qualname__} does not run, or is stopping: it starts nothing")
+        return self._nursery
+
+    async def _guard_task(
+        self, scope: trio.CancelScope, async_function: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]
+    ) -> None:
+        try:
+            with scope:
+                await async_function(*args)
+        except Exception as error:
+            self.ref._crashed(None, error)
+        finally:
+            self._scopes.pop(scope, None)
+
+    # starting
+
+    def _admit(self, spec: ChildSpec, actor: Actor | InPlaceActor) -> Ref:
+        """Make the Ref of a new child and give it a place among its siblings."""
+        kids = self.ref._kids
+        name = spec.name
+        number = len(kids)
+        while name is None or (name in kids and spec.name is None):
+            number += 1
+            name = f"{type(actor).__name__.lower()}.{number}"
+        ref: Ref
+        if isinstance(actor, InPlaceActor):
+            ref = InPlaceRef(spec, name, self.ref, self.ref._turn, actor)
+        else:
+            ref = TaskRef(spec, name, self.ref, self.ref._turn, actor)
+        kids[name] = ref
+        ref.actor = actor
+        return ref
+
+    def _launch(self, ref: Ref, nursery: trio.Nursery, *, again: bool = False) -> None:
+        """Start an incarnation of a child; one in place has started when this returns."""
+        actor = ref.actor
+        if again or actor is None:
+            actor = ref.spec.factory()
+        if isinstance(ref, InPlaceRef) and isinstance(actor, InPlaceActor):
+            self.ref._turn.call(self._launch_in_place, ref, actor, nursery)
+        elif isinstance(ref, TaskRef) and isinstance(actor, Actor):
+            ref._launch(actor, nursery)
+        else:
+            raise TypeError(f"the factory of {ref.path} makes {type(actor).__qualname__}, not the kind of actor it was")
+
+    def _launch_in_place(self, ref: InPlaceRef, actor: InPlaceActor, nursery: trio.Nursery) -> None:
+        ref._launch(actor, nursery)
+        self._on_child_started(ref)
+        ref._resume()
+
+    async def _wait_started(self, ref: Ref) -> None:
+        if not isinstance(ref, TaskRef):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        ref._awaited = True
+        try:
+            await ref._wait_started()
+        except trio.Cancelled:
+            self.stop_child_nowait(ref)
+            raise
+        except BaseException as error:
+            self._drop(ref, error)
+            raise
+        finally:
+            ref._awaited = False
+
+    def _on_child_started(self, ref: Ref) -> None:
+        if ref.epoch == 1:
+            self.system._publish(Started, ref)
+        else:
+            history = self._histories.get(ref)
+            if history is not None:
+                history.started = trio.current_time()
+            self.system._publish(Restarted, ref, ref.epoch)
+            self.child_restarted(ref)
+
+    # restarting
+
+    def _on_child_ended(self, ended: ChildEnded) -> None:
+        ref, error = ended.ref, ended.error
+        if ref.epoch != ended.epoch or self.ref._kids.get(ref.name) is not ref:
+            return
+        if ref._status == DRAINING:
+            self._remove(ref, error)
+        elif ref._status == BACKING_OFF:
+            if error is not None and not isinstance(error, Exception):
+                raise error  # Ctrl-C or exit: not for supervision to absorb
+            if ref.spec.restarts_after(error):
+                self._plan_restart(ref, error)
+            else:
+                self._log(ref, error, "it is not restarted")
+                self._remove(ref, error)
+
+    def _plan_restart(self, ref: Ref, error: Exception | None) -> None:
+        now = trio.current_time()
+        history = self._histories.setdefault(ref, History(self.max_restarts, self.period))
+        history.fail(now)
+        if (history.restarts if self._gives_up_alone else self._intensity).exceed(now):
+            self._give_up(ref, error)
+            return
+        delay = self.backoff.delay(history.failures)
+        self._log(ref, error, f"restart in {delay:.2f} s")
+        self.child_exited(ref, error)
+        members = self._restarted_with(ref)
+        if members == [ref] and delay == 0:
+            self._revive(ref)
+        else:
+            self._start_restart(members, delay)
+
+    def _restarted_with(self, ref: Ref) -> list[Ref]:
+        """Say who is restarted, in order; those under an unfinished restart that this one overtakes among them."""
+        kids = list(self.ref._kids.values())
+        if self.strategy == "one_for_all":
+            return kids
+        if self.strategy == "rest_for_one":
+            return kids[kids.index(ref) :]
+        return [ref]
+
+    def _start_restart(self, members: list[Ref], delay: float) -> None:
+        for pending in list(self._pending):
+            if any(ref in members for ref in pending.members):
+                pending.scope.cancel()
+                members += [ref for ref in pending.members if ref not in members]
+                self._pending.pop(pending)
+        order = list(self.ref._kids.values())
+        restart = Restart(sorted(members, key=order.index), delay)
+        self._pending[restart] = None
+        self._open_nursery().start_soon(self._guard_task, restart.scope, self._restart, (restart,))
+
+    async def _restart(self, restart: Restart) -> None:
+        """Stop who still runs, right to left; wait; start all, left to right."""
+        for ref in reversed(list(restart.members)):
+            if ref._status != BACKING_OFF:
+                for_good = ref.spec.restart == "temporary"
+                await self._end_child(ref, for_good=for_good)
+        await trio.sleep(restart.delay)
+        while restart.members:
+            ref = restart.members[0]
+            if self.ref._kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
+                return  # its own crash is on its way, and takes the rest of us along
+            del restart.members[0]
+        self._pending.pop(restart, None)
+
+    async def _revive_and_wait(self, ref: Ref) -> bool:
+        if not self._revive(ref):
+            return False
+        if isinstance(ref, TaskRef):
+            try:
+                await ref._wait_started()
+            except Exception:
+                return False
+        return True
+
+    def _revive(self, ref: Ref) -> bool:
+        """Start the next incarnation; a crash in its making counts like any other."""
+        epoch = ref.epoch
+        try:
+            self._launch(ref, self._open_nursery(), again=True)
+        except Exception as error:
+            if ref.epoch == epoch:
+                ref.epoch += 1  # the factory crashed: an incarnation all the same
+            ref._failure = error
+            ref._status = BACKING_OFF
+            self.ref._child_ended(ref, ref.epoch, error)
+            return False
+        return True
+
+    def _give_up(self, ref: Ref, error: Exception | None) -> None:
+        exceeded = RestartLimitExceeded(
+            f"{ref.path} would be restarted more than {self.max_restarts} times in {self.period} s; last: {error!r}"
+        )
+        exceeded.__cause__ = error
+        if not self._gives_up_alone:
+            self._log(ref, error, f"{self.ref.path} gives up")
+            self.child_exited(ref, error)
+            raise exceeded
+        self._log(ref, error, "too many restarts, it is stopped")
+        self._remove(ref, exceeded)
+
+    # stopping
+
+    async def _end_child(self, ref: Ref, *, for_good: bool) -> None:
+        if not ref._end(for_good=for_good, seconds=self._seconds(ref)):
+            await ref._wait_over()
+        if for_good:
+            self._remove(ref, ref._failure)
+        elif ref._status == HALTING:
+            ref._status = BACKING_OFF
+
+    def _remove(self, ref: Ref, error: BaseException | None) -> None:
+        """Forget a child that is gone for good."""
+        if self.ref._kids.get(ref.name) is ref:
+            self._drop(ref, error)
+            self.ref._turn.call(self.child_exited, ref, error)
+
+    def _drop(self, ref: Ref, error: BaseException | None) -> None:
+        self.ref._kids.pop(ref.name, None)
+        self._histories.pop(ref, None)
+        self.ref._turn.call(ref._bury, error)
+
+    def _seconds(self, ref: Ref) -> float:
+        """Give the seconds that a child may take to drain."""
+        if self.system.hurried:
+            return math.inf if ref.children else 0.0
+        if ref.spec.shutdown is not None:
+            return ref.spec.shutdown
+        return math.inf if isinstance(ref.actor, Supervisor) else SHUTDOWN
+
+    def _log(self, ref: Ref, error: BaseException | None, consequence: str) -> None:
+        if error is not None:
+            logger.error("%s crashed: %s", ref.path, consequence, exc_info=error)
+
+
+class DynamicSupervisor(Supervisor):
+    """Has children that come and go (queues, connections); counts restarts per child.
+
+    A child that crashes too often is stopped alone, with a ``Down`` for its watchers, and nothing travels up.
+    """
+
+    _gives_up_alone: ClassVar[bool] = True

@@ -1,0 +1,182 @@
+"""A system: one tree of supervised actors, which lives exactly as long as a block.
+
+What its supervision does not absorb comes out of that block, bare, as if the block itself had raised it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.actors.backoff import Backoff
+from triomq.actors.children import ChildSpec, RestartPolicy
+from triomq.actors.deadletters import DeadLetters
+from triomq.actors.events import Event, EventStream, Subscription
+from triomq.actors.registry import Registry
+from triomq.actors.supervisor import Supervisor
+from triomq.actors.task_actor import TaskRef
+from triomq.actors.tree import TreeNode, snapshot
+from triomq.actors.turn import Turn
+from triomq.actors.waits import Waits
+
+if TYPE_CHECKING:
+    from triomq.actors.actor import Actor
+    from triomq.actors.inplace import InPlaceActor
+    from triomq.actors.ref import Ref
+
+__all__ = ["System", "open_system"]
+
+
+class System:
+    """A tree of actors with one turn, one registry, one place for dead letters; made by :func:`open_system`."""
+
+    def __init__(self, supervisor: Supervisor, *, check_waits: bool) -> None:
+        self.turn = Turn(self)
+        self.dead_letters = DeadLetters(self)
+        self.waits = Waits(check=check_waits)
+        self.hurried = False
+        """Whether it is being torn down after an error: nobody is given time to drain."""
+        self._events: EventStream[Event] = EventStream()
+        self._body = trio.CancelScope()  # around the owner's block
+        self._more = trio.Event()
+        self._failure: BaseException | None = None
+        self._supervisor = supervisor
+        self._root = TaskRef(ChildSpec(lambda: supervisor), "", None, self.turn, supervisor)
+        self.registry = Registry(self._root)
+
+    async def start(
+        self,
+        factory: Callable[[], Actor | InPlaceActor],
+        *,
+        name: str | None = None,
+        restart: RestartPolicy = "permanent",
+        shutdown: float | None = None,
+    ) -> Ref:
+        """Start an actor at the top of the tree; when this returns, its ``on_start`` has finished.
+
+        Args:
+            factory: Makes one incarnation; a class without arguments will do.
+            name: What it is called among its siblings; by default its class's name and a number.
+            restart: permanent, transient or temporary.
+            shutdown: Seconds to drain when stopped, then it is cancelled.
+
+        Raises:
+            NameTaken: a sibling has that name.
+            ActorStopped: the system is stopping.
+        """
+        return await self._supervisor.start_child(ChildSpec(factory, name, restart, shutdown))
+
+    async def stop(self, ref: Ref) -> None:
+        """Stop an actor anywhere in the tree: it drains, then ends for good.
+
+        Raises:
+            ValueError: it is the root, which ends with the block.
+        """
+        if ref.parent is None:
+            raise ValueError("the root ends with its block; leave `async with open_system()`")
+        supervisor = ref.parent.actor
+        if isinstance(supervisor, Supervisor):
+            await supervisor.stop_child(ref)
+
+    def tree(self) -> TreeNode:
+        """Give the whole tree with states and counts, as it is now."""
+        return snapshot(self._root)
+
+    def events(self) -> Subscription[Event]:
+        """Follow starts, exits, restarts, dead letters and full mailboxes from now on, with ``async for``."""
+        return self._events.subscribe()
+
+    def _publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
+        if self._events.is_followed:
+            self._events.publish(event(ref, *details))
+
+    def _continue_turn(self) -> None:
+        """Have what a very long turn has left over done in another one, after a checkpoint."""
+        self._more.set()
+
+    async def _continue_turns(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            self.turn.run(int)  # an empty body: a turn ends by doing what is left
+
+    def _root_ended(self, error: BaseException | None) -> None:
+        self._failure = error
+        self._body.cancel()
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self._continue_turns, name="turns")
+        self._root._launch(self._supervisor, nursery)
+        await self._root._wait_started()
+
+    async def _stop(self) -> None:
+        if not self._root._end(for_good=True, seconds=math.inf):
+            await self._root._wait_over()
+
+    def _close(self) -> None:
+        self._root._bury(self._failure)
+        self._events.close()
+        self.dead_letters.close()
+
+    def _raise(self, error: BaseException | None) -> None:
+        """Let out what went wrong: the block's own error first, then what supervision gave up on."""
+        failure = self._failure
+        if error is not None:
+            if failure is not None and failure is not error:
+                error.add_note(f"The actor system failed too: {failure!r}")
+            raise error
+        if failure is not None:
+            raise failure
+
+
+def _bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Take the one error out of the groups that nurseries have put around it."""
+    _, errors = group.split(trio.Cancelled)
+    error: BaseException = group if errors is None else errors
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+@asynccontextmanager
+async def open_system(
+    *, max_restarts: int = 3, period: float = 5.0, backoff: Backoff | None = None, check_waits: bool = False
+) -> AsyncIterator[System]:
+    """Open a system whose actors live until the block is left.
+
+    Leaving the block drains: mailboxes are closed, actors handle what is in them and stop, right to left, each within
+    its ``shutdown``. An error in the block cancels them instead and leaves bare; so does what supervision gave up on.
+
+    Args:
+        max_restarts: Restarts of top-level actors within ``period`` seconds; one more is a failure of the system.
+        period: See ``max_restarts``.
+        backoff: How long restarts of top-level actors are put off.
+        check_waits: Whether a wait that a class does not declare in ``waits_for`` is an error; for tests.
+
+    Raises:
+        RestartLimitExceeded: top-level actors crashed too often; ``__cause__`` is the last error.
+    """
+    system = System(Supervisor(max_restarts=max_restarts, period=period, backoff=backoff), check_waits=check_waits)
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await system._start(nursery)
+            try:
+                with system._body:
+                    yield system
+            except trio.Cancelled:
+                raise
+            except BaseException as own:
+                error = own
+            system.hurried = error is not None
+            await system._stop()
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        system._failure = _bare(group)
+    finally:
+        system._close()
+    system._raise(error)

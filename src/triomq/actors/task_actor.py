@@ -1,0 +1,408 @@
+"""The door to an actor with a task: its mailbox, its loop, and the guard around each incarnation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import trio
+
+from triomq.actors.answers import Answer, Asked
+from triomq.actors.children import ChildEnded, Parent
+from triomq.actors.events import MailboxFull
+from triomq.actors.handlers import Handler, handler_table
+from triomq.actors.mailbox import Mailbox
+from triomq.actors.messages import Message, Request
+from triomq.actors.ref import (
+    BACKING_OFF,
+    DRAINING,
+    HALTING,
+    IDLE,
+    OWN_TIME,
+    STARTING,
+    Item,
+    Ref,
+)
+from triomq.actors.turn import BODY, HANDLER
+from triomq.errors import ActorStopped, Refused
+from triomq.errors import MailboxFull as MailboxFullError
+
+if TYPE_CHECKING:
+    from triomq.actors.actor import Actor
+    from triomq.actors.children import ChildSpec
+    from triomq.actors.turn import Turn
+
+__all__ = ["TaskRef"]
+
+R = TypeVar("R")
+
+
+class TaskRef(Ref):
+    """The door to an actor with a task."""
+
+    __slots__ = (
+        "_answer_started",
+        "_awaited",
+        "_control",
+        "_kids",
+        "_rests",
+        "_scope",
+        "_waits_on",
+        "mailbox",
+    )
+
+    def __init__(self, spec: ChildSpec, name: str, parent: TaskRef | None, turn: Turn, actor: Actor) -> None:
+        super().__init__(spec, name, parent, turn, handler_table(type(actor)))
+        self.mailbox: Mailbox[Item] = Mailbox(
+            limit=actor.limit, overflow=actor.overflow, on_drop=self._dropped, on_full=self._tell_full
+        )
+        self._touched = not (self._table.answers_in_place and self._table.has_after_batch)
+        self._rests = IDLE if self._table.answers_in_place else OWN_TIME  # the status while it waits for messages
+        self._kids: dict[str, Ref] = {}  # a supervisor's children, kept here over its restarts
+        self._control: list[ChildEnded] | None = None  # first in line, for supervisors
+        self._answer_started: Answer[None] | None = None
+        self._awaited = False  # whether whoever starts it hears of a failure, in place of the supervisor
+        self._scope: trio.CancelScope | None = None
+        self._waits_on: Ref | None = None
+
+    @property
+    def children(self) -> Mapping[str, Ref]:  # the base says it
+        return MappingProxyType(self._kids)
+
+    @property
+    def waiting(self) -> int:
+        return super().waiting + len(self.mailbox)
+
+    # telling and asking
+
+    async def tell(self, message: Message) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        waits = self._turn.system.waits
+        try:
+            self.tell_nowait(message)
+        except trio.WouldBlock:
+            asker = waits.begin(self)
+            try:
+                await self._send(message)
+            finally:
+                waits.end(asker)
+        else:
+            waits.end(waits.begin(self) if waits.check else None)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def _send(self, item: Item) -> None:
+        self._leave_idle()
+        try:
+            await self.mailbox.send(item)
+        except trio.ClosedResourceError:
+            self._abandon(item, "stopped", self._stopped_error())
+
+    async def ask(self, request: Request[R]) -> R:
+        if not self._table.accepts(type(request)):
+            raise self._table.no_handler(request)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._status >= DRAINING:
+            raise self._stopped_error()
+        waits = self._turn.system.waits
+        asker = waits.begin(self)
+        try:
+            asked = Asked(request)
+            if self._status == IDLE and type(request) in self._plain:
+                self._turn.run(self._ask_in_turn, asked)
+            else:
+                await self._send(asked)
+            return cast("R", await asked.wait())
+        finally:
+            waits.end(asker)
+
+    def ask_nowait(self, request: Request[R]) -> R:
+        if not self._table.answers_in_place:
+            raise TypeError(
+                f"{self._table.actor_class.__qualname__} does not answer in place: `await ref.ask(...)`, or say "
+                "`answers_in_place = True` in the class"
+            )
+        return super().ask_nowait(request)
+
+    def _tell_otherwise(self, message: Message) -> None:
+        if type(message) in self._plain:
+            if self._status < OWN_TIME and not len(self.mailbox):
+                if self._turn.place:
+                    self._append(message)
+                else:
+                    self._turn.run(self.tell_nowait, message)
+                return
+        elif type(message) not in self._table.asynchronous:
+            raise self._table.no_handler(message)
+        self._post(message)
+
+    def _post(self, message: Message) -> None:
+        if self._status >= DRAINING:
+            self._abandon(message, "stopped", self._stopped_error())
+            return
+        self._leave_idle()
+        try:
+            self.mailbox.send_nowait(message)
+        except trio.ClosedResourceError:
+            self._abandon(message, "stopped", self._stopped_error())
+
+    def _tell_surely(self, message: Message) -> None:
+        if self._status >= DRAINING:
+            self._abandon(message, "stopped", self._stopped_error())
+        elif self._status < OWN_TIME and type(message) in self._plain and not len(self.mailbox):
+            self._tell_otherwise(message)
+        else:
+            self._leave_idle()
+            self.mailbox.force(message)
+
+    def _leave_idle(self) -> None:
+        """Stop answering in place: something has gone to the mailbox, and order is order."""
+        if self._status == IDLE:
+            self._status = OWN_TIME
+
+    def _dropped(self, item: Item) -> None:
+        self._abandon(item, "mailbox full", MailboxFullError(f"the mailbox of {self.path} is full"))
+
+    def _tell_full(self) -> None:
+        self._turn.system._publish(MailboxFull, self)
+
+    # one incarnation
+
+    def _launch(self, actor: Actor, nursery: trio.Nursery) -> None:
+        """Start an incarnation in a task; ``_wait_started`` waits for its ``on_start``."""
+        self._table = handler_table(type(actor))
+        self._plain = self._table.plain
+        self._status = STARTING
+        self._failure = None
+        self.epoch += 1
+        self.actor = actor
+        actor.ref = self
+        actor.epoch = self.epoch
+        self.mailbox.reopen()
+        self._answer_started = Answer()
+        self._scope = trio.CancelScope()
+        nursery.start_soon(self._guard, actor, self._scope, name=self.path)
+
+    async def _wait_started(self) -> None:
+        assert self._answer_started is not None
+        await self._answer_started.wait()
+
+    def _started(self) -> None:
+        if self._status == STARTING:
+            self._status = OWN_TIME
+        if self.parent is not None:
+            self.parent._child_started(self)
+        if self._answer_started is not None:
+            self._answer_started.give(None)
+
+    @trio.lowlevel.enable_ki_protection
+    async def _guard(self, actor: Actor, scope: trio.CancelScope) -> None:
+        """Run an incarnation, and see to it that its end is noticed, whatever it is."""
+        task = trio.lowlevel.current_task()
+        self._turn.system.waits.enter(task, self)
+        error: BaseException | None = None
+        try:
+            with scope:
+                await _unprotected_run(actor)
+        except Exception as failure:
+            error = failure
+        finally:
+            self._turn.system.waits.leave(task)
+            self._scope = None
+            self._turn.run(self._ended, error)
+
+    def _ended(self, error: BaseException | None) -> None:
+        error = self._failure = error or self._failure
+        if self._status < HALTING:
+            self._status = BACKING_OFF
+        started, self._answer_started = self._answer_started, None
+        self._is_over(error)
+        if started is None or started.is_given:
+            self._report(error)
+            return
+        started.fail(error or ActorStopped(f"{self.path} ended before it had started"))
+        if not self._awaited:
+            self._report(error)
+
+    async def _serve(self, actor: Actor) -> None:
+        """Handle batches until the mailbox ends; the loop of every actor with a task."""
+        if self._waiting is not None:
+            self.mailbox.put_back(self._waiting)
+            self._waiting = None
+        if self._retry:
+            self._turn.run(self._retry_singly)
+        await self._go_on(actor)
+        while True:
+            if self._status <= OWN_TIME:
+                self._status = OWN_TIME if len(self.mailbox) else self._rests
+            try:
+                batch = await self.mailbox.get_batch()
+            except trio.EndOfChannel:
+                return
+            if self._status < OWN_TIME:
+                self._status = OWN_TIME
+            await self._go_on(actor)
+            if batch:
+                await self._handle_batch(actor, batch)
+
+    async def _go_on(self, actor: Actor) -> None:
+        """Look up between batches: a crash in someone's turn ends the loop, and control messages go first."""
+        if self._failure is not None:
+            raise self._failure
+        if self._control:
+            control, self._control = self._control, None
+            assert isinstance(actor, Parent)
+            for ended in control:
+                self._turn.call(actor._on_child_ended, ended)
+
+    async def _handle_batch(self, actor: Actor, batch: list[Item]) -> None:
+        position = 0
+        while True:
+            position = self._turn.run(self._run_plain, actor, batch, position)
+            if position == len(batch):
+                return
+            await self._run_async(actor, batch, position)
+            position += 1
+
+    def _run_plain(self, actor: Actor, batch: list[Item], position: int) -> int:
+        """Handle the messages from a position on up to one with an async handler; give its position."""
+        turn = self._turn
+        while position < len(batch):
+            item = batch[position]
+            handler = self._plain.get(type(item))
+            if handler is None and not (isinstance(item, Asked) and type(item.message) in self._plain):
+                return position
+            turn.place = HANDLER
+            try:
+                if handler is not None:
+                    handler(actor, item)  # type: ignore[arg-type]  # Asked is never in the table
+                else:
+                    self._answer(item)
+            except Refused as no:
+                self._refuse(item, no)
+            except BaseException:
+                turn.place = BODY
+                self._keep_parts(item)
+                self.mailbox.put_back(batch[position + 1 :])
+                raise
+            turn.place = BODY
+            self.handled += 1
+            position += 1
+            if turn.ready:
+                turn.drain()
+        if self._table.has_after_batch:
+            turn.place = HANDLER
+            try:
+                actor.after_batch()
+            finally:
+                turn.place = BODY
+        return position
+
+    async def _run_async(self, actor: Actor, batch: list[Item], position: int) -> None:
+        item = batch[position]
+        message = item.message if isinstance(item, Asked) else item
+        try:
+            answer = await _unprotected_call(self._table.asynchronous[type(message)], actor, message)
+        except Refused as no:
+            self._refuse(item, no)
+        except BaseException as error:
+            self.mailbox.put_back(batch[position + 1 :])
+            if isinstance(error, Exception):
+                self._abandon(item, "interrupted", error)
+            else:
+                self._abandon(item, "interrupted", ActorStopped(f"{self.path} was cancelled while it handled this"))
+            raise
+        else:
+            if isinstance(item, Asked):
+                item.give(answer)
+        self.handled += 1
+
+    def _retry_singly(self) -> None:
+        turn = self._turn
+        turn.place = HANDLER
+        self._run_singly()
+        if self._failure is None and self.actor is not None:
+            try:
+                self.actor.after_batch()
+            except BaseException as error:
+                self._crashed(None, error)
+        turn.place = BODY
+
+    def _crashed(self, item: Item | None, error: BaseException) -> None:
+        """A crash outside of the task, in someone's turn: end the loop as if it had happened inside."""
+        self._failure = error
+        if self._status < HALTING:
+            self._status = BACKING_OFF
+        if item is not None:
+            self._keep_parts(item)
+        self.mailbox.interrupt()
+
+    def _fail(self, error: BaseException) -> None:
+        self._crashed(None, error)
+
+    # stopping
+
+    def _grace(self) -> float:
+        """Give the seconds that a hook may take to tidy up."""
+        seconds = self.spec.shutdown
+        return 5.0 if seconds is None or math.isinf(seconds) else seconds
+
+    def _end(self, *, for_good: bool, seconds: float) -> bool:
+        """End the incarnation, for good or for a restart with its siblings; say whether it is over already."""
+        before = self._status
+        self._status = DRAINING if for_good else HALTING
+        if self._waiting is not None:
+            self.mailbox.put_back(self._waiting)
+            self._waiting = None
+        if for_good:
+            self.mailbox.close()
+        else:
+            self.mailbox.halt()
+        scope = self._scope
+        if scope is None:
+            return True
+        if before == STARTING or seconds <= 0:
+            scope.cancel()
+        else:
+            scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+        return False
+
+    def _finish_stop(self) -> None:
+        """Nothing to do: the loop drains what is left and ends."""
+
+    def _take_left(self) -> list[Item]:
+        self.mailbox.close()
+        return [*super()._take_left(), *self.mailbox.take_all()]
+
+    def _bury(self, reason: BaseException | None) -> None:
+        super()._bury(reason)
+        for child in list(self._kids.values()):
+            child._bury(reason)
+        self._kids.clear()
+
+    # a supervisor's side of its children
+
+    def _child_ended(self, ref: Ref, epoch: int, error: BaseException | None) -> None:
+        if self._control is None:
+            self._control = []
+        self._control.append(ChildEnded(ref, epoch, error))
+        self.mailbox.interrupt()
+
+    def _child_started(self, ref: Ref) -> None:
+        """Let the supervisor know; an error in its hook is its own, not the child's."""
+        if isinstance(self.actor, Parent):
+            try:
+                self._turn.call(self.actor._on_child_started, ref)
+            except BaseException as error:
+                self._crashed(None, error)
+
+
+@trio.lowlevel.disable_ki_protection
+async def _unprotected_run(actor: Actor) -> None:
+    await actor.run()
+
+
+@trio.lowlevel.disable_ki_protection
+async def _unprotected_call(handler: Handler, actor: Actor, message: Message) -> object:
+    return await cast("trio.lowlevel.Task", handler(actor, message))  # type: ignore[misc]

@@ -1,0 +1,79 @@
+"""The law of waiting: who may await whom, and that nobody waits for himself.
+
+Two things are looked at whenever a task actor's own task awaits ``tell`` or ``ask``. Always: whether the one that it is
+about to wait for waits, directly or through others, for it; that would be for ever. Under test
+(``open_system(check_waits=True)``): whether its class declares the wait in ``waits_for``; the declarations of all
+classes drawn together must have no cycle, so that no run of the program can have one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from triomq.actors.ref import Ref
+    from triomq.actors.task_actor import TaskRef
+
+__all__ = ["Waits"]
+
+
+class Waits:
+    """Who waits for whom just now, in one system."""
+
+    def __init__(self, *, check: bool) -> None:
+        self.check = check
+        self._actors: dict[trio.lowlevel.Task, TaskRef] = {}
+
+    def enter(self, task: trio.lowlevel.Task, ref: TaskRef) -> None:
+        """Note that an actor's incarnation runs in a task."""
+        self._actors[task] = ref
+
+    def leave(self, task: trio.lowlevel.Task) -> None:
+        """Forget it."""
+        del self._actors[task]
+
+    def begin(self, target: Ref) -> TaskRef | None:
+        """Check that the current task may wait for an actor, and note that it does.
+
+        Returns:
+            The actor whose task this is, for :meth:`end`; ``None`` when it is nobody's.
+
+        Raises:
+            RuntimeError: the wait would be for ever, or is not declared.
+        """
+        asker = self._actors.get(trio.lowlevel.current_task())
+        if asker is None:
+            return None
+        self._refuse_circle(asker, target)
+        if self.check and target is not asker and not issubclass(target.actor_class, asker._table.waits_for):
+            raise RuntimeError(
+                f"{asker.path} waits for {target.path}, but {asker.actor_class.__qualname__}.waits_for does not name "
+                f"{target.actor_class.__qualname__}; add it, or use tell_nowait, which never waits"
+            )
+        asker._waits_on = target
+        return asker
+
+    @staticmethod
+    def end(asker: TaskRef | None) -> None:
+        """Note that the wait is over."""
+        if asker is not None:
+            asker._waits_on = None
+
+    def _refuse_circle(self, asker: TaskRef, target: Ref) -> None:
+        chain = [asker, target]
+        while chain[-1] is not asker:
+            following = chain[-1]._waits_on
+            if following is None:
+                return
+            chain.append(following)
+        if target is asker:
+            raise RuntimeError(
+                f"{asker.path} waits for itself, and nobody would ever answer; call the method directly, or use "
+                "tell_nowait, whose message is handled after this one"
+            )
+        raise RuntimeError(
+            f"these actors would wait for each other for ever: {' → '.join(ref.path for ref in chain)}; "
+            "let one of them use tell_nowait and be told the answer as a message"
+        )
