@@ -1,0 +1,27 @@
+"""What all wire protocols share: the shape of an engine, field tables, message properties.
+
+Each protocol is a package of its own in here, with a front door of its own.
+"""
+
+from triomq.protocols.engine import Engine
+from triomq.protocols.fields import FieldValue, Table, Timestamp, Typed, decode_table, encode_table
+from triomq.protocols.properties import (
+    NO_PROPERTIES,
+    BasicProperties,
+    decode_properties,
+    encode_properties,
+)
+
+__all__ = [
+    "NO_PROPERTIES",
+    "BasicProperties",
+    "Engine",
+    "FieldValue",
+    "Table",
+    "Timestamp",
+    "Typed",
+    "decode_properties",
+    "decode_table",
+    "encode_properties",
+    "encode_table",
+]

@@ -1,0 +1,226 @@
+"""All channels of one connection: what comes in on them, what may go out on them (AMQP 0-9-1 sections 2.2.5, 4.9)."""
+
+from collections.abc import Callable
+from typing import cast
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp.channel import Channel
+from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.codes import PeerError, close_text
+from triomq.protocols.amqp.content import Assembly, ChannelRefusal, Framing, FramingTable, Limits
+from triomq.protocols.amqp.core import Core
+from triomq.protocols.amqp.events import (
+    AckRun,
+    ChannelClosed,
+    ChannelFailed,
+    ChannelOpened,
+    DeliverRun,
+    Event,
+    GetOk,
+    PublishRun,
+    Received,
+    Returned,
+)
+from triomq.protocols.amqp.frames import BODY, HEADER, METHOD
+from triomq.protocols.amqp.methods import (
+    BasicAck,
+    BasicDeliver,
+    BasicGetOk,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    Method,
+    Row,
+)
+from triomq.protocols.amqp.runs import MethodCache
+
+__all__ = ["ChannelTable"]
+
+_CLOSE_OK = b"\x00\x14\x00\x29"
+_CLOSE = b"\x00\x14\x00\x28"
+
+# What a whole content becomes; a table keyed by the type of its method.
+_CONTENT_EVENTS: dict[type[Method], Callable[[int, Method, Framing, bytes], Event]] = {
+    BasicPublish: lambda channel, method, framing, content: PublishRun(
+        channel, cast(BasicPublish, method), framing, [content], len(content)
+    ),
+    BasicDeliver: lambda channel, method, framing, content: DeliverRun(
+        channel,
+        cast(BasicDeliver, method),
+        [cast(BasicDeliver, method).delivery_tag],
+        framing,
+        [content],
+        len(content),
+    ),
+    BasicReturn: lambda channel, method, framing, content: Returned(
+        channel, cast(BasicReturn, method), framing, content
+    ),
+    BasicGetOk: lambda channel, method, framing, content: GetOk(channel, cast(BasicGetOk, method), framing, content),
+}
+
+
+class ChannelTable:
+    """Owned by one engine: its channels by number, those still closing among them."""
+
+    __slots__ = ("_cache", "_core", "_framings", "_incarnations", "_limits", "open")
+
+    def __init__(self, core: Core, cache: MethodCache, framings: FramingTable) -> None:
+        """Begin with no channel."""
+        self._core = core
+        self._cache = cache
+        self._framings = framings
+        self._limits = Limits(core.settings.max_message_size)
+        self._incarnations = 0
+        self.open: dict[int, Channel] = {}
+
+    # What comes in
+
+    def receive(self, kind: int, number: int, frame: memoryview) -> None:
+        """Take one whole frame of a channel, the general way."""
+        channel = self.open.get(number)
+        if channel is not None and channel.state == "closing":
+            self._drop(channel, kind, frame)
+        elif kind == METHOD:
+            self._receive_method(number, channel, bytes(frame[7:-1]))
+        elif channel is None or channel.assembly is None:
+            raise PeerError(505, "expected method frame, got non method frame instead")
+        else:
+            self._receive_content(channel, channel.assembly, kind, frame)
+
+    def _drop(self, channel: Channel, kind: int, frame: memoryview) -> None:
+        """Pass over what the peer sent before it saw our channel.close."""
+        # Section 1.5.2.5: after sending channel.close, anything but close and close-ok must be discarded.
+        index = bytes(frame[7:11])
+        if kind != METHOD or index not in (_CLOSE, _CLOSE_OK):
+            return
+        channel.move("received channel.close" if index == _CLOSE else "received channel.close-ok")
+        if index == _CLOSE:
+            self._core.send(ChannelCloseOk(), channel.number)
+        else:
+            del self.open[channel.number]
+            text = channel.close_text
+            self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
+
+    def _receive_method(self, number: int, channel: Channel | None, payload: bytes) -> None:
+        layout = self._core.methods.find(payload)
+        row = layout.row
+        if channel is not None and channel.assembly is not None:
+            raise channel.assembly.interrupted()
+        if row.class_id == 10 or row.sender == self._core.role:
+            raise PeerError(503, "unimplemented method", row.class_id, row.method_id)
+        if row.method is ChannelOpen:
+            self._open(number, channel)
+            return
+        if channel is None or channel.state == "ending":
+            raise PeerError(504, "expected 'channel.open'", row.class_id, row.method_id)
+        if row.content:
+            method = self._cache.decode(payload) if row.method is BasicPublish else self._core.methods.decode(payload)
+            channel.begin_content(Assembly(layout, method, self._limits))
+            return
+        self._dispatch(channel, layout, self._core.methods.decode(payload))
+
+    def _dispatch(self, channel: Channel, layout: Layout, method: Method) -> None:
+        row, number, events = layout.row, channel.number, self._core.events
+        if type(method) is BasicAck and not method.multiple:
+            events.append(AckRun(number, [method.delivery_tag]))
+        elif row.method not in (ChannelOpenOk, ChannelClose, ChannelCloseOk):
+            events.append(Received(number, method))
+        elif not channel.move(f"received {row.name}"):
+            raise PeerError(504, f"unexpected '{row.name}'", row.class_id, row.method_id)
+        elif type(method) is ChannelClose:
+            events.append(ChannelClosed(number, method.reply_code, method.reply_text, by_peer=True))
+        else:
+            self._opened(number)
+
+    def _open(self, number: int, channel: Channel | None) -> None:
+        """Let the client open a channel."""
+        if channel is not None:
+            raise PeerError(504, "second 'channel.open' seen", 20, 10)
+        # As RabbitMQ counts: channels, not their numbers.
+        limit = self._core.channel_max
+        if len(self.open) >= limit:
+            opened = len(self.open)
+            text = f"number of channels opened ({opened}) has reached the negotiated channel_max ({limit})"
+            raise PeerError(530, text)
+        self.open[number] = Channel(number)
+        self._opened(number)
+
+    def _opened(self, number: int) -> None:
+        self._incarnations += 1
+        self._core.events.append(ChannelOpened(number, self._incarnations))
+
+    def _receive_content(self, channel: Channel, assembly: Assembly, kind: int, frame: memoryview) -> None:
+        try:
+            if assembly.body_size < 0:
+                if kind != HEADER:
+                    raise assembly.interrupted()
+                whole = assembly.add_header(bytes(frame))
+            elif kind != BODY:
+                raise assembly.interrupted()
+            else:
+                whole = assembly.add_body(frame)
+        except ChannelRefusal as refusal:
+            self._fail(channel, refusal)
+            return
+        if whole:
+            channel.end_content()
+            framing, content = assembly.finish(channel.number, self._framings)
+            make = _CONTENT_EVENTS[type(assembly.method)]
+            self._core.events.append(make(channel.number, assembly.method, framing, content))
+
+    def _fail(self, channel: Channel, error: PeerError) -> None:
+        self.close(channel.number, error.code, error.text, error.class_id, error.method_id)
+        self._core.events.append(ChannelFailed(channel.number, error.code, error.text, error.class_id, error.method_id))
+
+    # What goes out
+
+    def send(self, number: int, method: Method, row: Row) -> None:
+        """Queue a method without content."""
+        if row.method is ChannelOpen:
+            self._request_open(number)
+        elif row.method is ChannelClose:
+            raise LocalProtocolError("channel.close is sent with close_channel(), which keeps its code and text")
+        else:
+            channel = self.writable(number)
+            if channel is None:
+                return
+            if row.method in (ChannelOpenOk, ChannelCloseOk) and not channel.move(f"sent {row.name}"):
+                raise LocalProtocolError(f"{row.name} cannot be sent on channel {number}, which is {channel.state}")
+            if channel.state == "closed":
+                del self.open[number]
+        self._core.send(method, number)
+
+    def writable(self, number: int) -> Channel | None:
+        """Find a channel to write to; None if what is written would not be read any more.
+
+        Raises:
+            LocalProtocolError: there is no such channel.
+        """
+        channel = self.open.get(number)
+        if channel is None:
+            raise LocalProtocolError(f"channel {number} is not open")
+        return None if channel.state == "closing" else channel
+
+    def close(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
+        """Queue channel.close, and drop all that comes on the channel until close-ok."""
+        channel = self.writable(number)
+        # Closed by both sides already: the peer's close needs an answer, not another close.
+        if channel is None or not channel.move("sent channel.close"):
+            return
+        channel.close_code, channel.close_text = code, close_text(code, text)
+        self._core.send(ChannelClose(code, channel.close_text, class_id, method_id), number)
+
+    def drop(self) -> None:
+        """Forget all channels: the connection is ending, and its frames are passed over."""
+        self.open.clear()
+
+    def _request_open(self, number: int) -> None:
+        """Open a channel as a client."""
+        if not 0 < number <= 65535 or number in self.open:
+            raise LocalProtocolError(f"channel {number} cannot be opened: it is open already, or not 1 to 65535")
+        if len(self.open) >= self._core.channel_max:
+            raise LocalProtocolError(f"{len(self.open)} channels are open, more were not agreed on")
+        self.open[number] = Channel(number)

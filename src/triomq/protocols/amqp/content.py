@@ -1,0 +1,192 @@
+"""Content (AMQP 0-9-1 section 4.2.6): a header frame and body frames behind a method, put together again."""
+
+import struct
+
+import msgspec
+
+from triomq.errors import RemoteProtocolError
+from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.codes import PeerError
+from triomq.protocols.amqp.methods import Method
+from triomq.protocols.properties import check_properties
+
+__all__ = ["Assembly", "ChannelRefusal", "Framing", "FramingTable", "Limits"]
+
+# class, weight, body size, property flags (section 4.2.6.1)
+CONTENT_HEADER = struct.Struct(">HHQH")
+
+# How many shapes of content a connection remembers; one publisher has a few.
+FRAMINGS = 256
+
+
+class Framing(msgspec.Struct, frozen=True, gc=False):
+    """Where properties and body stand in the octets of a content.
+
+    A content that came in one header and at most one body frame is kept as those frames' octets, so that it can be
+    passed on untouched to a consumer whose channel has the same number. All others are properties and body joined, and
+    have channel 0. "Properties" are the flags and what follows them, as ``decode_properties`` reads them.
+    """
+
+    channel: int
+    properties_start: int
+    properties_stop: int
+    body_start: int
+    body_trailer: int
+    flags: int
+
+    def properties(self, content: bytes) -> bytes:
+        """Cut the properties out of a content of this shape."""
+        return content[self.properties_start : self.properties_stop]
+
+    def body(self, content: bytes) -> bytes:
+        """Cut the body out of a content of this shape."""
+        return content[self.body_start : len(content) - self.body_trailer]
+
+
+def framing_of(channel: int, flags: int, header_size: int, *, filled: bool) -> Framing:
+    """Describe a header frame with a payload of so many octets and, if filled, a body frame behind it."""
+    stop = 7 + header_size
+    return Framing(channel, 7 + 12, stop, stop + 8 if filled else stop + 1, int(filled), flags)
+
+
+def joined(properties: bytes) -> Framing:
+    """Describe a content that is ``properties`` and then the body, with no frames."""
+    size = len(properties)
+    return Framing(0, 0, size, size, 0, int.from_bytes(properties[:2], "big"))
+
+
+class FramingTable:
+    """Gives the same shape the same ``Framing``, so that who works with it can remember by identity."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        """Begin with no shape."""
+        self._known: dict[tuple[int, int, int, bool], Framing] = {}
+
+    def framed(self, channel: int, flags: int, header_size: int, filled: bool) -> Framing:
+        """Give the shape of a content in a header frame of so many octets and, if filled, one body frame."""
+        key = (channel, flags, header_size, filled)
+        return self._known.get(key) or self._remember(key, framing_of(channel, flags, header_size, filled=filled))
+
+    def joined(self, properties: bytes) -> Framing:
+        """Give the shape of a content that came in several body frames."""
+        framing = joined(properties)
+        key = (0, framing.flags, framing.properties_stop, True)
+        return self._known.get(key) or self._remember(key, framing)
+
+    def _remember(self, key: tuple[int, int, int, bool], framing: Framing) -> Framing:
+        if len(self._known) >= FRAMINGS:
+            self._known.clear()
+        self._known[key] = framing
+        return framing
+
+
+class ChannelRefusal(PeerError):
+    """What ends the channel only, not the connection."""
+
+
+class Limits:
+    """What one connection may keep of contents that are not yet whole; shared by its channels."""
+
+    __slots__ = ("max_message_size", "unfinished", "unfinished_max")
+
+    def __init__(self, max_message_size: int) -> None:
+        """Allow four bodies of the largest size to be under way at once.
+
+        Without this bound each of two thousand channels could hold one; with it, clients that interleave a few large
+        publishes still can.
+        """
+        self.max_message_size = max_message_size
+        self.unfinished = 0
+        self.unfinished_max = 4 * max_message_size + 1024 * 1024
+
+    def add(self, octets: int) -> None:
+        """Count octets that a channel begins to hold."""
+        self.unfinished += octets
+        if self.unfinished > self.unfinished_max:
+            raise PeerError(506, f"more than {self.unfinished_max} octets of unfinished contents")
+
+
+class Assembly:
+    """One content under way on one channel: made by its method, ended by its last body octet."""
+
+    __slots__ = ("_body", "_header", "_held", "_limits", "_single", "body_size", "layout", "method")
+
+    def __init__(self, layout: Layout, method: Method, limits: Limits) -> None:
+        """Wait for the header that must follow ``method``."""
+        self.layout = layout
+        self.method = method
+        self.body_size = -1
+        self._limits = limits
+        self._header = b""
+        self._body = bytearray()
+        self._single = b""
+        self._held = 0
+
+    def interrupted(self) -> PeerError:
+        """Make the failure of a frame that is not the one this content waits for."""
+        class_id = self.layout.row.class_id
+        if self.body_size < 0:
+            return self._error(f"expected content header for class {class_id}, got non content header frame instead")
+        return self._error("expected content body, got non content body frame instead")
+
+    def _error(self, text: str) -> PeerError:
+        return PeerError(505, text, self.layout.row.class_id, self.layout.row.method_id)
+
+    def add_header(self, frame: bytes) -> bool:
+        """Take the header frame; say whether the content is whole already."""
+        row = self.layout.row
+        if len(frame) < 22:
+            raise PeerError(501, f"content header of {len(frame) - 8} octets", row.class_id, row.method_id)
+        class_id, weight, body_size, _ = CONTENT_HEADER.unpack_from(frame, 7)
+        if weight:
+            # "The weight field is unused and must be zero" (section 4.2.6.1).
+            raise self.interrupted()
+        if class_id != row.class_id:
+            raise self._error(f"expected content header for class {row.class_id}, got one for class {class_id} instead")
+        try:
+            check_properties(frame, 19, len(frame) - 1)
+        except RemoteProtocolError as error:
+            raise PeerError(502, str(error), row.class_id, row.method_id) from None
+        if body_size > self._limits.max_message_size:
+            # Section 1.2, content-too-large: refused before any of it is kept.
+            text = f"message size {body_size} is larger than configured max size {self._limits.max_message_size}"
+            raise ChannelRefusal(311, text, row.class_id, row.method_id)
+        self._hold(len(frame))
+        self._header = frame
+        self.body_size = body_size
+        return not self.body_size
+
+    def add_body(self, frame: memoryview) -> bool:
+        """Take a body frame; say whether the content is whole now."""
+        size = len(frame) - 8
+        if len(self._body) + size > self.body_size:
+            raise self.interrupted()
+        if size == self.body_size:
+            self._single = bytes(frame)
+            return True
+        self._hold(size)
+        # A bytearray, not a list of pieces: frames of one octet must not cost fifty each.
+        self._body += frame[7:-1]
+        return len(self._body) == self.body_size
+
+    def finish(self, channel: int, framings: FramingTable) -> tuple[Framing, bytes]:
+        """Give the whole content and its shape."""
+        header = self._header
+        flags = int.from_bytes(header[19:21], "big")
+        self.drop()
+        if self._single or not self.body_size:
+            framing = framings.framed(channel, flags, len(header) - 8, self.body_size > 0)
+            return framing, header + self._single
+        properties = header[19:-1]
+        return framings.joined(properties), b"".join((properties, self._body))
+
+    def drop(self) -> None:
+        """Give back what the connection's limit counted for this content."""
+        self._limits.unfinished -= self._held
+        self._held = 0
+
+    def _hold(self, octets: int) -> None:
+        self._held += octets
+        self._limits.add(octets)

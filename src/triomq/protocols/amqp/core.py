@@ -1,0 +1,111 @@
+"""What the parts of one engine share: state, events, what is to be sent, how it ends."""
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp.codec import MethodTable
+from triomq.protocols.amqp.codes import PeerError, close_text
+from triomq.protocols.amqp.events import Closed, Event, Failed
+from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk, Method
+from triomq.protocols.amqp.outbox import Outbox
+from triomq.protocols.amqp.settings import FRAME_MIN_SIZE, Settings
+from triomq.protocols.amqp.states import CLIENT, SERVER, ConnectionState, Role
+from triomq.protocols.amqp.timers import Timers
+
+__all__ = ["Core"]
+
+
+class Core:
+    """Made by the engine for its parts, which read and change it; nobody else sees it.
+
+    ``frame_max`` is the limit for what comes in, ``outbox.frame_max`` for what goes out; both are 4096 until tuned.
+    """
+
+    __slots__ = (
+        "channel_max",
+        "events",
+        "frame_max",
+        "goodbye",
+        "methods",
+        "outbox",
+        "role",
+        "settings",
+        "state",
+        "timers",
+    )
+
+    def __init__(self, role: Role, now: float, settings: Settings, methods: MethodTable) -> None:
+        """Begin in the state that waits for the peer."""
+        self.role = role
+        self.settings = settings
+        self.methods = methods
+        self.state: ConnectionState = "waiting"
+        self.events: list[Event] = []
+        self.outbox = Outbox()
+        self.timers = Timers(now, settings.header_timeout if role == "server" else settings.handshake_timeout)
+        self.frame_max = FRAME_MIN_SIZE
+        self.channel_max = settings.channel_max
+        self.goodbye = Closed(0, "", by_peer=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether the connection is ending: what is said now would not be read."""
+        return self.state in ("closing", "closed")
+
+    def move(self, event: str) -> bool:
+        """Follow the role's table; say whether it has this event here."""
+        state = (SERVER if self.role == "server" else CLIENT)[self.state].get(event)
+        if state is None:
+            return False
+        self.state = state  # type: ignore[assignment]  # the table holds nothing else
+        return True
+
+    def sent(self, name: str) -> None:
+        """Move by what we are about to say.
+
+        Raises:
+            LocalProtocolError: the state does not allow it.
+        """
+        if not self.move(f"sent {name}"):
+            raise LocalProtocolError(f"{name} cannot be sent by a {self.role} in state {self.state}")
+
+    def send(self, method: Method, channel: int = 0) -> None:
+        """Queue a method frame."""
+        self.outbox.method(channel, self.methods.encode(method))
+
+    def agree(self, channel_max: int, frame_max: int, heartbeat: int) -> None:
+        """Let the tuned limits hold from here on."""
+        self.channel_max = channel_max
+        self.frame_max = self.outbox.frame_max = frame_max
+        self.timers.beat(heartbeat)
+
+    # The end
+
+    def say_close(self, code: int, text: str, class_id: int, method_id: int) -> None:
+        """Queue connection.close, where there is a conversation to close, and wait for its answer."""
+        text = close_text(code, text)
+        self.goodbye = Closed(code, text, by_peer=False)
+        if self.move("sent connection.close"):
+            self.send(ConnectionClose(code, text, class_id, method_id))
+            self.timers.expect_within(self.settings.close_timeout)
+        else:
+            self.end()
+
+    def fail(self, error: PeerError) -> None:
+        """End the connection because of what the peer did."""
+        self.say_close(error.code, error.text, error.class_id, error.method_id)
+        self.events.append(Failed(error.code, error.text, error.class_id, error.method_id))
+
+    def closed_by_peer(self, method: ConnectionClose) -> None:
+        """Answer the peer's connection.close."""
+        self.send(ConnectionCloseOk())
+        self.events.append(Closed(method.reply_code, method.reply_text, by_peer=True))
+        self.end()
+
+    def end(self) -> None:
+        """Take nothing more from the peer and expect nothing more."""
+        self.state = "closed"
+        self.timers.stop()
+
+    def end_closed(self) -> None:
+        """End after our own close was answered, or was not answered in time."""
+        self.events.append(self.goodbye)
+        self.end()

@@ -1,0 +1,156 @@
+"""What an engine has to say: methods, contents and runs of deliveries as octets, until the endpoint takes them.
+
+Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once:
+between one delivery and the next only the tag and the content differ.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp.content import CONTENT_HEADER, Framing
+from triomq.protocols.amqp.frames import BODY, FRAME_HEADER, HEADER, METHOD, OVERHEAD, frame
+from triomq.protocols.amqp.settings import FRAME_MIN_SIZE
+from triomq.protocols.fields import encode_short_string
+
+__all__ = ["Outbox"]
+
+# Deliver frames of so many consumers and routing keys are remembered; each takes less than a KiB.
+REMEMBERED = 128
+# From this size on a content is handed out as it is: copying it would cost more than one more element to write.
+LARGE = 16 * 1024
+
+_TAG = struct.Struct(">Q")
+_BASIC = 60
+_DELIVER = b"\x00\x3c\x00\x3c"
+
+
+class Outbox:
+    """Owned by one engine. ``unsent`` is how many octets wait; ``spoke`` is set whenever some are added."""
+
+    __slots__ = ("_deliver_frames", "_pieces", "frame_max", "spoke", "unsent")
+
+    def __init__(self) -> None:
+        """Begin with nothing to say and the smallest frames."""
+        self._pieces: list[bytes | memoryview] = []
+        self._deliver_frames: dict[tuple[int, str, bool, str, str], tuple[bytes, bytes]] = {}
+        self.frame_max = FRAME_MIN_SIZE
+        self.unsent = 0
+        self.spoke = False
+
+    def take(self) -> list[bytes | memoryview]:
+        """Give what waits, and wait for more."""
+        pieces, self._pieces = self._pieces, []
+        self.unsent = 0
+        return pieces
+
+    def put(self, piece: bytes | memoryview) -> None:
+        """Add octets."""
+        self._pieces.append(piece)
+        self.unsent += len(piece)
+        self.spoke = True
+
+    def put_all(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Add octets in several pieces."""
+        self._pieces += pieces
+        self.unsent += sum(map(len, pieces))
+        self.spoke = True
+
+    def method(self, channel: int, payload: bytes) -> None:
+        """Add a method frame."""
+        if len(payload) + OVERHEAD > self.frame_max:
+            raise LocalProtocolError(
+                f"a method of {len(payload)} octets does not fit into the agreed frames of {self.frame_max}"
+            )
+        self.put(frame(METHOD, channel, payload))
+
+    def content(self, channel: int, payload: bytes, properties: bytes, body: bytes) -> None:
+        """Add a method frame, a header frame and as many body frames as it takes."""
+        self._check_properties(len(properties))
+        self.method(channel, payload)
+        self.put_all(self._framed(channel, properties, memoryview(body)))
+
+    def _check_properties(self, size: int) -> None:
+        # Body frames can be cut, a header frame cannot (section 4.2.6.1).
+        if size + 12 + OVERHEAD > self.frame_max:
+            raise LocalProtocolError(f"properties of {size} octets do not fit into frames of {self.frame_max}")
+
+    def _framed(self, channel: int, properties: bytes, body: memoryview) -> list[bytes | memoryview]:
+        """Frame a content, cutting the body so that each frame fits the peer."""
+        size = len(body)
+        # The property flags stand at the head of the properties already.
+        header = CONTENT_HEADER.pack(_BASIC, 0, size, 0)[:-2] + properties
+        pieces: list[bytes | memoryview] = [frame(HEADER, channel, header)]
+        step = self.frame_max - OVERHEAD
+        for start in range(0, size, step):
+            part = body[start : start + step]
+            pieces += (FRAME_HEADER.pack(BODY, channel, len(part)), part, b"\xce")
+        return pieces if size >= LARGE else [b"".join(pieces)]
+
+    # Deliveries
+
+    def deliveries(
+        self,
+        channel: int,
+        consumer_tag: str,
+        first_tag: int,
+        redelivered: bool,
+        exchange: str,
+        routing_key: str,
+        framing: Framing,
+        contents: Sequence[bytes],
+    ) -> None:
+        """Add one basic.deliver per content, with consecutive delivery tags."""
+        key = (channel, consumer_tag, redelivered, exchange, routing_key)
+        head, tail = self._deliver_frames.get(key) or self._deliver_frame(key)
+        count = len(contents)
+        tags = map(_TAG.pack, range(first_tag, first_tag + count))
+        longest = max(map(len, contents)) if contents else 0
+        pieces: list[bytes | memoryview]
+        if framing.channel and longest <= self.frame_max:
+            if framing.channel == channel:
+                pieces = [head, b"", tail, b""] * count
+                pieces[1::4] = tags
+                pieces[3::4] = contents
+            else:
+                pieces = self._renumbered(channel, head, tail, framing, contents)
+                pieces[1 :: len(pieces) // count] = tags
+            if longest < LARGE:
+                self.put(b"".join(pieces))
+            else:
+                self.put_all(pieces)
+            return
+        self._check_properties(framing.properties_stop - framing.properties_start)
+        for tag, content in zip(tags, contents, strict=True):
+            body = memoryview(content)[framing.body_start : len(content) - framing.body_trailer]
+            self.put(b"%b%b%b" % (head, tag, tail))
+            self.put_all(self._framed(channel, framing.properties(content), body))
+
+    @staticmethod
+    def _renumbered(
+        channel: int, head: bytes, tail: bytes, framing: Framing, contents: Sequence[bytes]
+    ) -> list[bytes | memoryview]:
+        """Lay out contents whose frames carry another channel's number: three octets of each frame change."""
+        number = channel.to_bytes(2, "big")
+        body = framing.properties_stop + 1
+        if not framing.body_trailer:
+            pieces: list[bytes | memoryview] = [head, b"", tail + b"\x02" + number, b""] * len(contents)
+            pieces[3::4] = [content[3:] for content in contents]
+            return pieces
+        pieces = [head, b"", tail + b"\x02" + number, b"", b"\x03" + number, b""] * len(contents)
+        pieces[3::6] = [content[3:body] for content in contents]
+        pieces[5::6] = [content[body + 3 :] for content in contents]
+        return pieces
+
+    def _deliver_frame(self, key: tuple[int, str, bool, str, str]) -> tuple[bytes, bytes]:
+        """Write what stands before and behind the delivery tag."""
+        channel, consumer_tag, redelivered, exchange, routing_key = key
+        tag = encode_short_string(consumer_tag)
+        route = encode_short_string(exchange) + encode_short_string(routing_key)
+        size = len(_DELIVER) + len(tag) + 8 + 1 + len(route)
+        head = FRAME_HEADER.pack(METHOD, channel, size) + _DELIVER + tag
+        tail = b"%c%b\xce" % (redelivered, route)
+        if len(self._deliver_frames) >= REMEMBERED:
+            self._deliver_frames.clear()
+        self._deliver_frames[key] = head, tail
+        return head, tail

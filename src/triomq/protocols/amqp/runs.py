@@ -1,0 +1,237 @@
+"""The fast readers: runs of publishes, deliveries and acks, cut out of a chunk without a frame-by-frame parse.
+
+Peers repeat themselves. A publisher sends the same method frame thousands of times, and often the same content header
+too; then one comparison and one slice read a whole message. A reader takes what is plain, whole and like the last one;
+at anything else it stops where it is, and the engine's general reader, which knows every rule, goes on from there. So a
+reader never judges: what it does not take is not yet wrong.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from triomq.errors import RemoteProtocolError
+from triomq.protocols.amqp.channel import Channel
+from triomq.protocols.amqp.codec import MethodTable
+from triomq.protocols.amqp.codes import PeerError
+from triomq.protocols.amqp.content import Framing, FramingTable
+from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishRun
+from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
+from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
+from triomq.protocols.fields import check_table
+from triomq.protocols.properties import plan_of
+
+__all__ = ["MethodCache", "RunReader"]
+
+# data, where a method frame begins, where it ends, its channel → where the next unread frame begins
+Reader: TypeAlias = Callable[[bytes, int, int, Channel], int]
+
+_Kind = TypeVar("_Kind", bound=Method)
+
+# frame type, channel, size · class, weight, body size, property flags
+_CONTENT = struct.Struct(">BHIHHQH")
+_BASIC = 60
+_TAG = struct.Struct(">Q")
+
+# An ack: frame header, class and method, tag, no bit set, frame end.
+_ACK = struct.Struct(">11sQH")
+_ACK_SIZE = 21
+_ACK_METHOD = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
+
+# How many method frames are remembered: publishers use a few, and each takes at most half a KiB.
+METHODS_REMEMBERED = 1024
+
+
+class MethodCache:
+    """Gives the same method octets the same object, so that who works with it can remember by identity."""
+
+    __slots__ = ("_known", "_methods")
+
+    def __init__(self, methods: MethodTable) -> None:
+        """Remember nothing yet."""
+        self._methods = methods
+        self._known: dict[bytes, Method] = {}
+
+    def decode(self, payload: bytes) -> Method:
+        """Read the payload of a method frame; raises PeerError as the table does."""
+        method = self._known.get(payload)
+        if method is None:
+            method = self._methods.decode(payload)
+            if len(self._known) >= METHODS_REMEMBERED:
+                self._known.clear()
+            self._known[payload] = method
+        return method
+
+
+class RunReader:
+    """The readers of one connection, their caches and the list that they add events to."""
+
+    __slots__ = ("_events", "_framings", "_methods", "_table", "body_max", "payload_max", "readers")
+
+    def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
+        """Read nothing until the engine says what frames may hold; add runs to ``events``."""
+        self._methods = methods
+        self._framings = framings
+        self._events = events
+        # The header table that was found in order last: publishers repeat it while other properties change.
+        self._table = b""
+        self.payload_max = self.body_max = 0
+        self.readers: dict[bytes, Reader] = {}
+
+    def begin(self, role: str, payload_max: int, max_message_size: int) -> None:
+        """Start to read, now that the size of frames is agreed."""
+        self.payload_max = payload_max
+        self.body_max = min(payload_max, max_message_size)
+        self.readers = {b"\x00\x3c\x00\x50": self.acks}
+        if role == "server":
+            self.readers[b"\x00\x3c\x00\x28"] = self.publishes
+        else:
+            self.readers[b"\x00\x3c\x00\x3c"] = self.deliveries
+
+    def end(self) -> None:
+        """Leave everything to the general reader."""
+        self.readers = {}
+
+    def acks(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+        """Read basic.acks of single deliveries."""
+        head = data[position : position + 11]
+        if head[3:] != _ACK_METHOD:
+            return position
+        tags: list[int] = []
+        add = tags.append
+        count = (len(data) - position) // _ACK_SIZE
+        for found, tag, end in _ACK.iter_unpack(memoryview(data)[position : position + count * _ACK_SIZE]):
+            if found != head or end != FRAME_END:
+                break
+            add(tag)
+        if tags:
+            self._events.append(AckRun(channel.number, tags))
+        return position + len(tags) * _ACK_SIZE
+
+    def publishes(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+        """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
+        opening = data[position:stop]
+        method = self._method(opening, BasicPublish)
+        if method is None:
+            return position
+        number, skip, begins = channel.number, len(opening), data.startswith
+        framing: Framing | None = None
+        contents: list[bytes] = []
+        while begins(opening, position):
+            found = self._content(data, position + skip, number)
+            if found is None:
+                break
+            stop, body, shape = found
+            if shape is not framing:
+                self._publish_run(number, method, framing, contents)
+                framing, contents = shape, []
+                add = contents.append
+            head = data[position:body]
+            length = stop - position
+            add(data[position + skip : stop])
+            position = stop
+            # The hot loop: same method, same header, same size of body, so only the body is new.
+            while begins(head, position):
+                stop = position + length
+                if data[stop - 1 : stop] != b"\xce":
+                    break
+                add(data[position + skip : stop])
+                position = stop
+        self._publish_run(number, method, framing, contents)
+        return position
+
+    def _publish_run(self, number: int, method: BasicPublish, framing: Framing | None, contents: list[bytes]) -> None:
+        if framing is not None:
+            self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
+
+    def deliveries(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+        """Read basic.delivers like the one at ``position``, each in up to three frames."""
+        opening = data[position:stop]
+        # Behind frame header, numbers and consumer tag stands the delivery tag, the one thing that always differs.
+        tag_at = 12 + opening[11]
+        front, back = opening[:tag_at], opening[tag_at + 8 :]
+        method = self._method(front + bytes(8) + back, BasicDeliver)
+        if method is None:
+            return position
+        number, skip, begins = channel.number, len(opening), data.startswith
+        read_tag = _TAG.unpack_from
+        framing: Framing | None = None
+        tags: list[int] = []
+        contents: list[bytes] = []
+        while begins(front, position) and begins(back, position + tag_at + 8):
+            found = self._content(data, position + skip, number)
+            if found is None:
+                break
+            stop, body, shape = found
+            if shape is not framing:
+                self._deliver_run(number, method, tags, framing, contents)
+                framing, tags, contents = shape, [], []
+            tail = data[position + tag_at + 8 : body]
+            length = stop - position
+            while True:
+                tags += read_tag(data, position + tag_at)
+                contents.append(data[position + skip : stop])
+                position = stop
+                stop = position + length
+                if not begins(front, position) or not begins(tail, position + tag_at + 8):
+                    break
+                if data[stop - 1 : stop] != b"\xce":
+                    break
+        self._deliver_run(number, method, tags, framing, contents)
+        return position
+
+    def _deliver_run(
+        self, number: int, method: BasicDeliver, tags: list[int], framing: Framing | None, contents: list[bytes]
+    ) -> None:
+        if framing is not None:
+            first = BasicDeliver(method.consumer_tag, tags[0], method.redelivered, method.exchange, method.routing_key)
+            self._events.append(DeliverRun(number, first, tags, framing, contents, sum(map(len, contents))))
+
+    def _method(self, opening: bytes, kind: type[_Kind]) -> _Kind | None:
+        """Read the method of a whole frame, or leave it to the general reader to say what is wrong with it."""
+        if opening[-1] != FRAME_END:
+            return None
+        try:
+            method = self._methods.decode(opening[7:-1])
+        except PeerError:
+            return None
+        return method if isinstance(method, kind) else None
+
+    def _content(self, data: bytes, start: int, number: int) -> tuple[int, int, Framing] | None:
+        """Look at a header frame and its one body frame: where they end, where the body begins, their shape.
+
+        None if they are not whole, not plain or not in order.
+        """
+        try:
+            kind, channel, size, class_id, weight, body_size, flags = _CONTENT.unpack_from(data, start)
+            if kind != HEADER or channel != number or class_id != _BASIC or weight:
+                return None
+            if size > self.payload_max or body_size > self.body_max:
+                return None
+            body = stop = start + OVERHEAD + size
+            if body_size:
+                if FRAME_HEADER.unpack_from(data, stop) != (BODY, number, body_size):
+                    return None
+                body += 7
+                stop = body + body_size + 1
+            if data[stop - 1] != FRAME_END or data[start + 7 + size] != FRAME_END:
+                return None
+            at = start + 21
+            for width in plan_of(flags):
+                if width >= 0:
+                    at += width or 1 + data[at]
+                else:
+                    at = self._table_end(data, at)
+            if at != start + 7 + size:
+                return None
+        except (struct.error, IndexError, RemoteProtocolError):
+            return None
+        return stop, body, self._framings.framed(number, flags, size, body_size > 0)
+
+    def _table_end(self, data: bytes, position: int) -> int:
+        """Find the end of a header table, checking its fields unless they are those of the last one."""
+        table = data[position : position + 4 + int.from_bytes(data[position : position + 4], "big")]
+        if table != self._table:
+            check_table(table, 0)
+            self._table = table
+        return position + len(table)

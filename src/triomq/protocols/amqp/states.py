@@ -1,0 +1,91 @@
+"""The states of a connection and of a channel, as tables: ``{state: {event: next state}}``.
+
+Everything that decides whether a method of the connection or channel class is in order stands in this file. An event is
+"received" or "sent" and the method's name. What is not in the table is not allowed: received, it ends the connection;
+sent, it is our own mistake. The documentation draws these tables.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["CHANNEL", "CLIENT", "SERVER", "ChannelState", "ConnectionState", "Role", "StateTable"]
+
+Role: TypeAlias = Literal["server", "client"]
+
+# The names are those that RabbitMQ's texts use, where it has the state.
+ConnectionState: TypeAlias = Literal[
+    "waiting",  # for the protocol header, or for connection.start
+    "starting",  # start is sent, start-ok is due
+    "authenticating",  # the endpoint is to judge a response, or the server is
+    "securing",  # secure is sent, secure-ok is due
+    "tuning",  # tune is sent, tune-ok is due
+    "opening",  # open is due, or open-ok
+    "admitting",  # open was seen, the endpoint is to judge it
+    "running",
+    "closing",  # our close is sent, close-ok is due
+    "closed",
+]
+ChannelState: TypeAlias = Literal[
+    "opening",  # open was sent, open-ok is due
+    "open",
+    "closing",  # our close is sent; everything but close-ok is dropped
+    "ending",  # the peer's close was seen; our close-ok is due
+    "closed",
+]
+StateTable: TypeAlias = dict[str, dict[str, str]]
+
+# Either side may give up at any time between the protocol header and the end (section 2.2.4).
+_ENDS: Final = {"received connection.close": "closed", "sent connection.close": "closing"}
+_LAST: Final = {
+    # Closes may cross: each side answers the other's and waits for its own answer.
+    "closing": {"received connection.close": "closing", "received connection.close-ok": "closed"},
+    "closed": {},
+}
+
+SERVER: StateTable = {
+    "waiting": {"received protocol header": "starting"},
+    "starting": {"received connection.start-ok": "authenticating"} | _ENDS,
+    "authenticating": {"sent connection.secure": "securing", "sent connection.tune": "tuning"} | _ENDS,
+    "securing": {"received connection.secure-ok": "authenticating"} | _ENDS,
+    "tuning": {"received connection.tune-ok": "opening"} | _ENDS,
+    "opening": {"received connection.open": "admitting"} | _ENDS,
+    "admitting": {"sent connection.open-ok": "running"} | _ENDS,
+    "running": {
+        "sent connection.blocked": "running",
+        "sent connection.unblocked": "running",
+        "received connection.update-secret": "running",
+        "sent connection.update-secret-ok": "running",
+    }
+    | _ENDS,
+    **_LAST,
+}
+
+CLIENT: StateTable = {
+    "waiting": {"received connection.start": "starting"},
+    "starting": {"sent connection.start-ok": "authenticating"} | _ENDS,
+    "authenticating": {"received connection.secure": "securing", "received connection.tune": "tuning"} | _ENDS,
+    "securing": {"sent connection.secure-ok": "authenticating"} | _ENDS,
+    "tuning": {"sent connection.tune-ok": "opening"} | _ENDS,
+    "opening": {"sent connection.open": "opening", "received connection.open-ok": "running"} | _ENDS,
+    "running": {
+        "received connection.blocked": "running",
+        "received connection.unblocked": "running",
+        "sent connection.update-secret": "running",
+        "received connection.update-secret-ok": "running",
+    }
+    | _ENDS,
+    **_LAST,
+}
+
+# The same for both roles: who may send what is said by the method table.
+CHANNEL: StateTable = {
+    "closed": {"received channel.open": "opening", "sent channel.open": "opening"},
+    "opening": {
+        "sent channel.open-ok": "open",
+        "received channel.open-ok": "open",
+        "received channel.close": "ending",
+        "sent channel.close": "closing",
+    },
+    "open": {"received channel.close": "ending", "sent channel.close": "closing"},
+    "closing": {"received channel.close": "closing", "received channel.close-ok": "closed"},
+    "ending": {"sent channel.close-ok": "closed"},
+}

@@ -1,0 +1,348 @@
+"""Field tables and arrays of AMQP 0-9-1 (section 4.2.5.5), read and written.
+
+A type octet stands before each value. The specification's list and what brokers and clients really send differ; where
+they do, what is really sent wins, as RabbitMQ documents it: ``s`` is a signed 16 bit integer (not a short string) and
+``l`` a signed 64 bit one.
+
+======  ===========================  ==========================  =========================
+octet   on the wire                  read as                     written for
+======  ===========================  ==========================  =========================
+``t``   boolean                      ``bool``                    ``bool``
+``b``   signed 8 bits                ``int``
+``B``   unsigned 8 bits              ``int``
+``s``   signed 16 bits               ``int``
+``U``   signed 16 bits               ``int``
+``u``   unsigned 16 bits             ``int``
+``I``   signed 32 bits               ``int``                     ``int`` that fits
+``i``   unsigned 32 bits             ``int``
+``l``   signed 64 bits               ``int``                     ``int`` that fits only here
+``L``   signed 64 bits               ``int``
+``f``   32 bit float                 ``float``
+``d``   64 bit float                 ``float``                   ``float``
+``D``   decimal                      ``decimal.Decimal``         ``decimal.Decimal``
+``S``   long string                  ``str``, or ``bytes``       ``str``
+                                     where it is not UTF-8
+``A``   array                        ``list``                    ``list``
+``T``   seconds since 1970           ``Timestamp``               ``Timestamp``
+``F``   table                        ``dict``                    ``dict``
+``V``   nothing                      ``None``                    ``None``
+``x``   octets                       ``bytes``                   ``bytes``
+======  ===========================  ==========================  =========================
+
+``Typed("B", 7)`` is written as the type it names. Reading with ``typed=True`` gives a ``Typed`` wherever the plain
+value would be written as another type, so that reading and writing again changes nothing.
+
+Nothing here recurses: tables nest as deep as the octets allow.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import TypeAlias
+
+import msgspec
+
+from triomq.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["FieldValue", "Table", "Timestamp", "Typed", "check_table", "decode_table", "encode_table", "read_table"]
+
+
+class Timestamp(msgspec.Struct, frozen=True, gc=False):
+    """A point in time as AMQP sends it: whole seconds since 1970, 64 bits without sign."""
+
+    seconds: int
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """A value that is to be written as the type whose octet is ``code``, such as ``Typed("B", 7)``."""
+
+    code: str
+    value: "FieldValue"
+
+
+FieldValue: TypeAlias = (
+    "bool | int | float | str | bytes | Decimal | Timestamp | list[FieldValue] | dict[str, FieldValue] | Typed | None"
+)
+Table: TypeAlias = "dict[str, FieldValue]"
+
+_TABLE, _ARRAY = ord("F"), ord("A")
+_LONG = struct.Struct(">I")
+_DECIMAL = struct.Struct(">Bi")
+
+# The types whose values have one size, as struct calls them.
+_FIXED = {
+    ord(code): struct.Struct(form)
+    for code, form in {
+        "t": ">?",
+        "b": ">b",
+        "B": ">B",
+        "s": ">h",
+        "U": ">h",
+        "u": ">H",
+        "I": ">i",
+        "i": ">I",
+        "l": ">q",
+        "L": ">q",
+        "f": ">f",
+        "d": ">d",
+    }.items()
+}
+
+
+# Reading
+
+
+def _read_string(data: bytes, position: int) -> tuple[FieldValue, int]:
+    octets, position = _read_octets(data, position)
+    try:
+        return octets.decode(), position
+    except UnicodeDecodeError:
+        return octets, position
+
+
+def _read_octets(data: bytes, position: int) -> tuple[bytes, int]:
+    start = position + 4
+    stop = start + _LONG.unpack_from(data, position)[0]
+    return data[start:stop], stop
+
+
+def _read_decimal(data: bytes, position: int) -> tuple[FieldValue, int]:
+    scale, unscaled = _DECIMAL.unpack_from(data, position)
+    # scaleb would round to the context's precision; the tuple is exact.
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale)), position + 5
+
+
+def _read_timestamp(data: bytes, position: int) -> tuple[FieldValue, int]:
+    return Timestamp(int.from_bytes(data[position : position + 8], "big")), position + 8
+
+
+def _read_nothing(data: bytes, position: int) -> tuple[FieldValue, int]:
+    return None, position
+
+
+_READERS: dict[int, Callable[[bytes, int], tuple[FieldValue, int]]] = {
+    ord("S"): _read_string,
+    ord("x"): _read_octets,
+    ord("D"): _read_decimal,
+    ord("T"): _read_timestamp,
+    ord("V"): _read_nothing,
+}
+
+
+def _read_value(code: int, data: bytes, position: int) -> tuple[FieldValue, int]:
+    """Read a value that is neither table nor array."""
+    form = _FIXED.get(code)
+    if form is not None:
+        value: FieldValue = form.unpack_from(data, position)[0]
+        return value, position + form.size
+    reader = _READERS.get(code)
+    if reader is None:
+        raise RemoteProtocolError(f"unknown field type {chr(code)!r}; known are tbBsUuIilLfdDSATFVx")
+    return reader(data, position)
+
+
+def read_table(
+    data: bytes, position: int = 0, *, typed: bool = False, deepest: int | None = None
+) -> tuple[dict[str, FieldValue], int]:
+    """Read the table that begins with its length at ``position``; give it and the position behind it.
+
+    Args:
+        data: octets that hold the table, and perhaps more.
+        position: where the table's four octets of length stand.
+        typed: give ``Typed`` values where plain ones would be written as another type.
+        deepest: how many levels may nest inside one another; ``None`` for as many as there are.
+
+    Raises:
+        RemoteProtocolError: the octets are no table.
+    """
+    try:
+        return _read_table(data, position, typed, deepest)
+    except (struct.error, IndexError):
+        raise RemoteProtocolError("a table ends in the middle of a field") from None
+
+
+def _read_table(data: bytes, position: int, typed: bool, deepest: int | None) -> tuple[dict[str, FieldValue], int]:
+    root: dict[str, FieldValue] = {}
+    position, stop = _enter(data, position, len(data))
+    container: dict[str, FieldValue] | list[FieldValue] = root
+    outer: list[tuple[dict[str, FieldValue] | list[FieldValue], int]] = []
+    while True:
+        while position == stop:
+            if not outer:
+                return root, stop
+            container, stop = outer.pop()
+        key = ""
+        if type(container) is dict:
+            start = position + 1
+            position = start + data[position]
+            key = data[start:position].decode("utf-8", "surrogateescape")
+        code = data[position]
+        value: FieldValue
+        if code in (_TABLE, _ARRAY):
+            inner: dict[str, FieldValue] | list[FieldValue] = {} if code == _TABLE else []
+            _put(container, key, inner)
+            outer.append((container, stop))
+            if deepest is not None and len(outer) >= deepest:
+                raise RemoteProtocolError(f"a table nests deeper than {deepest} levels")
+            container = inner
+            position, stop = _enter(data, position + 1, stop)
+            continue
+        value, position = _read_value(code, data, position + 1)
+        if position > stop:
+            raise RemoteProtocolError("a field is longer than the table that holds it")
+        if typed and _natural_code(value) != code:
+            value = Typed(chr(code), value)
+        _put(container, key, value)
+
+
+def _enter(data: bytes, position: int, limit: int) -> tuple[int, int]:
+    """Read the length of a table or array: where its fields start and stop."""
+    start = position + 4
+    stop: int = start + _LONG.unpack_from(data, position)[0]
+    if stop > limit:
+        raise RemoteProtocolError("a table is longer than what holds it")
+    return start, stop
+
+
+def _put(container: dict[str, FieldValue] | list[FieldValue], key: str, value: FieldValue) -> None:
+    if type(container) is dict:
+        container[key] = value
+    elif type(container) is list:
+        container.append(value)
+
+
+def decode_table(data: bytes, *, typed: bool = False) -> dict[str, FieldValue]:
+    """Read a whole table, its four octets of length included; see ``read_table``."""
+    table, stop = read_table(data, typed=typed)
+    if stop != len(data):
+        raise RemoteProtocolError(f"{len(data) - stop} octets stand behind the end of a table")
+    return table
+
+
+def check_table(data: bytes, position: int) -> int:
+    """Say where the table at ``position`` ends, once every octet of it was found to be in order.
+
+    Raises:
+        RemoteProtocolError: the octets are no table.
+    """
+    return read_table(data, position)[1]
+
+
+# Writing
+
+
+def _natural_code(value: FieldValue) -> int:
+    """Choose the type octet for a value that does not name one."""
+    kind = type(value)
+    if kind is int:
+        return ord("I") if -0x80000000 <= value <= 0x7FFFFFFF else ord("l")  # type: ignore[operator]  # an int
+    code = _NATURAL.get(kind)
+    if code is None:
+        raise LocalProtocolError(f"a table cannot hold {value!r}; it holds {', '.join(k.__name__ for k in _NATURAL)}")
+    return code
+
+
+_NATURAL: dict[type, int] = {
+    bool: ord("t"),
+    int: ord("I"),
+    float: ord("d"),
+    Decimal: ord("D"),
+    str: ord("S"),
+    bytes: ord("x"),
+    Timestamp: ord("T"),
+    type(None): ord("V"),
+    list: _ARRAY,
+    dict: _TABLE,
+}
+
+
+def _write_string(value: FieldValue) -> bytes:
+    octets = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    if not isinstance(octets, bytes):
+        raise LocalProtocolError(f"a string field needs str or bytes, not {value!r}")
+    return _LONG.pack(len(octets)) + octets
+
+
+def _write_decimal(value: FieldValue) -> bytes:
+    if not isinstance(value, Decimal) or not value.is_finite():
+        raise LocalProtocolError(f"a decimal field needs a finite Decimal, not {value!r}")
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or exponent > 9:
+        raise LocalProtocolError(f"{value!r} does not fit a decimal field of 32 bits")
+    unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0)
+    return _DECIMAL.pack(max(-exponent, 0), -unscaled if sign else unscaled)
+
+
+def _write_timestamp(value: FieldValue) -> bytes:
+    if not isinstance(value, Timestamp):
+        raise LocalProtocolError(f"a timestamp field needs a Timestamp, not {value!r}")
+    return struct.pack(">Q", value.seconds)
+
+
+def _write_nothing(value: FieldValue) -> bytes:
+    return b""
+
+
+_WRITERS: dict[int, Callable[[FieldValue], bytes]] = {
+    ord("S"): _write_string,
+    ord("x"): _write_string,
+    ord("D"): _write_decimal,
+    ord("T"): _write_timestamp,
+    ord("V"): _write_nothing,
+}
+
+
+def _write_value(code: int, value: FieldValue) -> bytes:
+    form = _FIXED.get(code)
+    try:
+        if form is not None:
+            return form.pack(value)
+        if code in _WRITERS:
+            return _WRITERS[code](value)
+    except (struct.error, OverflowError) as error:
+        raise LocalProtocolError(f"{value!r} does not fit field type {chr(code)!r}: {error}") from None
+    raise LocalProtocolError(f"{chr(code)!r} is no field type that can be forced on {value!r}")
+
+
+def encode_short_string(text: str) -> bytes:
+    """Write a length octet and the text in UTF-8; octets that were no UTF-8 when read come out as they were."""
+    octets = text.encode("utf-8", "surrogateescape")
+    if len(octets) > 255:
+        raise LocalProtocolError(f"a short string holds 255 octets, {len(octets)} were given: {text[:40]!r}…")
+    return bytes((len(octets),)) + octets
+
+
+_Entries: TypeAlias = Iterator[tuple[str | None, FieldValue]]
+
+
+def _entries(value: "dict[str, FieldValue] | list[FieldValue]") -> _Entries:
+    if isinstance(value, dict):
+        return iter(value.items())
+    return ((None, element) for element in value)
+
+
+def encode_table(table: Table) -> bytes:
+    """Write a table, its four octets of length first.
+
+    Raises:
+        LocalProtocolError: a value has no field type, or does not fit the one that it was forced into.
+    """
+    out = bytearray(4)
+    open_tables: list[tuple[int, _Entries]] = [(0, _entries(table))]
+    while open_tables:
+        start, entries = open_tables[-1]
+        for key, value in entries:
+            if key is not None:
+                out += encode_short_string(key)
+            code, value = (ord(value.code), value.value) if isinstance(value, Typed) else (_natural_code(value), value)
+            out.append(code)
+            if isinstance(value, dict | list) and code == _natural_code(value):
+                open_tables.append((len(out), _entries(value)))
+                out += b"\0\0\0\0"
+                break
+            out += _write_value(code, value)
+        else:
+            _LONG.pack_into(out, start, len(out) - start - 4)
+            open_tables.pop()
+    return bytes(out)

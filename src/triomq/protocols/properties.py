@@ -1,0 +1,141 @@
+"""The properties of a basic message (AMQP 0-9-1 section 4.2.6.1): sixteen bits say which of fourteen fields follow.
+
+"Properties" are always these octets, flags first, exactly as a content header carries them behind the body size. They
+are passed on as octets; reading them is for who needs to look inside.
+"""
+
+import struct
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+
+from triomq.errors import LocalProtocolError, RemoteProtocolError
+from triomq.protocols.fields import FieldValue, check_table, encode_short_string, encode_table, read_table
+
+__all__ = ["NO_PROPERTIES", "BasicProperties", "check_properties", "decode_properties", "encode_properties"]
+
+NO_PROPERTIES = b"\0\0"
+
+_Value: TypeAlias = "str | int | dict[str, FieldValue] | None"
+
+
+class BasicProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message says about itself; ``None`` is not set. ``timestamp`` is seconds since 1970."""
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: dict[str, FieldValue] | None = None
+    delivery_mode: int | None = None
+    priority: int | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
+    timestamp: int | None = None
+    type: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    # Reserved in 0-9-1, where older clients still put the cluster-id and OpenAMQ its sender-id.
+    cluster_id: str | None = None
+
+
+# How many octets a field takes; these two say it themselves.
+_SHORT_STRING, _TABLE = 0, -1
+_SIZES = {"headers": _TABLE, "delivery_mode": 1, "priority": 1, "timestamp": 8}
+
+# The first property is the highest bit; the two lowest stand for no property of the basic class.
+_FIELDS = tuple(
+    (0x8000 >> index, name, _SIZES.get(name, _SHORT_STRING))
+    for index, name in enumerate(BasicProperties.__struct_fields__)
+)
+_KNOWN_FLAGS = 0xFFFC
+_FORMS = {1: struct.Struct(">B"), 8: struct.Struct(">Q")}
+
+
+@lru_cache(maxsize=1024)
+def plan_of(flags: int) -> tuple[int, ...]:
+    """List the sizes of the fields that ``flags`` announces: octets, 0 for a short string, negative for a table.
+
+    Raises:
+        RemoteProtocolError: a bit is set that stands for no property of the basic class.
+    """
+    if flags & ~_KNOWN_FLAGS:
+        raise RemoteProtocolError(f"property flags {flags:#06x} are not all of the basic class")
+    return tuple(size for flag, _, size in _FIELDS if flags & flag)
+
+
+def check_properties(data: bytes, position: int, stop: int) -> None:
+    """Find that ``data[position:stop]`` is property flags and the fields they announce, to the octet.
+
+    Raises:
+        RemoteProtocolError: it is not.
+    """
+    flags = int.from_bytes(data[position : position + 2], "big")
+    position += 2
+    try:
+        for size in plan_of(flags):
+            if size >= 0:
+                position += size or 1 + data[position]
+            else:
+                position = check_table(data, position)
+    except IndexError:
+        position = -1
+    if position != stop:
+        raise RemoteProtocolError("content properties do not fill their frame as their flags say")
+
+
+def decode_properties(properties: bytes, *, typed: bool = False) -> BasicProperties:
+    """Read the octets of a content header from the property flags on.
+
+    Args:
+        properties: flags and fields.
+        typed: as for ``read_table``, so that ``encode_properties`` gives the same octets again.
+
+    Raises:
+        RemoteProtocolError: the octets are no properties of the basic class.
+    """
+    check_properties(properties, 0, len(properties))
+    flags = int.from_bytes(properties[:2], "big")
+    position = 2
+    found: dict[str, _Value] = {}
+    for flag, name, size in _FIELDS:
+        if flags & flag:
+            found[name], position = _read(size, properties, position, typed)
+    return BasicProperties(**found)  # type: ignore[arg-type]  # the table says which type each name has
+
+
+def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, int]:
+    if size == _TABLE:
+        return read_table(data, position, typed=typed)
+    if size == _SHORT_STRING:
+        start = position + 1
+        stop = start + data[position]
+        return data[start:stop].decode("utf-8", "surrogateescape"), stop
+    return int.from_bytes(data[position : position + size], "big"), position + size
+
+
+def encode_properties(properties: BasicProperties) -> bytes:
+    """Write property flags and fields.
+
+    Raises:
+        LocalProtocolError: a value does not fit its field.
+    """
+    flags, pieces = 0, [b""]
+    for flag, name, size in _FIELDS:
+        value: _Value = getattr(properties, name)
+        if value is not None:
+            flags |= flag
+            pieces.append(_write(name, size, value))
+    pieces[0] = flags.to_bytes(2, "big")
+    return b"".join(pieces)
+
+
+def _write(name: str, size: int, value: _Value) -> bytes:
+    if isinstance(value, str) and size == _SHORT_STRING:
+        return encode_short_string(value)
+    if isinstance(value, dict) and size == _TABLE:
+        return encode_table(value)
+    if isinstance(value, int) and size in _FORMS and 0 <= value < 256**size:
+        return _FORMS[size].pack(value)
+    raise LocalProtocolError(f"property {name} cannot be {value!r}")
