@@ -10,16 +10,36 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import Broker as Broker
+    from triomq.app import Delivery as Delivery
+    from triomq.app import LocalFeed as LocalFeed
+    from triomq.app import Properties as Properties
+    from triomq.app import QueueHandle as QueueHandle
+    from triomq.app import SinkHandle as SinkHandle
     from triomq.app import open_broker as open_broker
 
 # Where each public name lives; the table is the whole public face.
 _HOMES = {
     "AMQP": "triomq.app",
     "Broker": "triomq.app",
+    "Delivery": "triomq.app",
+    "LocalFeed": "triomq.app",
+    "Properties": "triomq.app",
+    "QueueHandle": "triomq.app",
+    "SinkHandle": "triomq.app",
     "open_broker": "triomq.app",
 }
 
-__all__ = ["AMQP", "Broker", "__version__", "open_broker"]
+__all__ = [
+    "AMQP",
+    "Broker",
+    "Delivery",
+    "LocalFeed",
+    "Properties",
+    "QueueHandle",
+    "SinkHandle",
+    "__version__",
+    "open_broker",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,81 @@
+"""What a consumer in the same process gets: one message, to be settled."""
+
+from types import TracebackType
+from typing import Self
+
+from triomq.core import Batch, Codecs, Outcome, Properties, Settle
+
+__all__ = ["Delivery"]
+
+
+class Delivery:
+    """One message on one feed.
+
+    ``with delivery:`` accepts it when the block ends, and puts it back when the block fails or is cancelled. Settling
+    never waits, so it is synchronous; a second settling does nothing.
+    """
+
+    __slots__ = ("_batch", "_codecs", "_position", "_settled", "body")
+
+    def __init__(self, batch: Batch, position: int, codecs: Codecs) -> None:
+        """Look into a batch at a position."""
+        self._batch = batch
+        self._position = position
+        self._codecs = codecs
+        self._settled = False
+        self.body = batch.message(position).body
+
+    def __repr__(self) -> str:
+        """Show where it came from and how large it is."""
+        return f"<Delivery {self.exchange!r} {self.routing_key!r} {len(self.body)} bytes>"
+
+    @property
+    def exchange(self) -> str:
+        """The sink that it was published into; empty for the default sink."""
+        return self._batch.head.exchange
+
+    @property
+    def routing_key(self) -> str:
+        """The key that it was published with."""
+        return self._batch.head.routing_key
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether a consumer may have seen it before."""
+        return self._batch.redelivered
+
+    @property
+    def properties(self) -> Properties:
+        """What the publisher said about it; available until it is settled."""
+        return self._codecs.decode(self._batch.message(self._position))
+
+    def accept(self) -> None:
+        """Say that it is done with; the queue forgets it."""
+        self._settle(Outcome.ACCEPT)
+
+    def reject(self) -> None:
+        """Say that it is not wanted; it is dropped."""
+        self._settle(Outcome.REJECT)
+
+    def requeue(self) -> None:
+        """Put it back in its old place, for whoever comes next."""
+        self._settle(Outcome.REQUEUE)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if not self._settled:
+            self._settled = True
+            assert self._batch.queue is not None
+            self._batch.queue.tell_nowait(Settle(self._batch, outcome, (self._position,)))
+
+    def __enter__(self) -> Self:
+        """Work on it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Accept it, or put it back after an error."""
+        if error is None:
+            self.accept()
+        else:
+            self.requeue()

@@ -1,0 +1,156 @@
+"""A feed for consumers in the same process: ``async for delivery in feed``."""
+
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from triomq.actors import InPlaceActor
+from triomq.app.delivery import Delivery
+from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Outcome, Session, Settle
+
+__all__ = ["LocalFeed", "Subscriber"]
+
+
+class Subscriber(InPlaceActor):
+    """The actor at the consumer's end of a local feed; puts what comes where the consumer waits for it."""
+
+    __slots__ = ("_inbox",)
+
+    def __init__(self, inbox: "Inbox") -> None:
+        """Serve an inbox."""
+        self._inbox = inbox
+
+    def deliver(self, message: Deliver) -> None:
+        """Take a batch."""
+        self._inbox.put(message.batch)
+
+    def feed_closed(self, message: FeedClosed) -> None:
+        """Note that nothing more will come on this feed."""
+        self._inbox.close(message.feed)
+
+
+class Inbox:
+    """Batches that have arrived and wait for the consumer; one task may wait."""
+
+    __slots__ = ("_arrived", "batches", "closed", "finished")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.batches: deque[Batch] = deque()
+        self.closed: Feed | None = None
+        self.finished = False
+        self._arrived = trio.Event()
+
+    def put(self, batch: Batch) -> None:
+        """Add a batch, or give it back at once if nobody is there any more."""
+        if self.finished:
+            _return(batch)
+            return
+        self.batches.append(batch)
+        self._arrived.set()
+
+    def close(self, feed: Feed) -> None:
+        """Note that the queue has closed this feed."""
+        self.closed = feed
+        self._arrived.set()
+
+    async def wait(self) -> None:
+        """Wait until something has happened."""
+        await self._arrived.wait()
+        self._arrived = trio.Event()
+
+
+class LocalFeed:
+    """Deliveries from one queue, in order; iterate over it in one task at a time.
+
+    Made by ``QueueHandle.open_feed``, ends with its block. When the queue crashes and is restarted it goes on by
+    itself: what was not settled comes again, marked. When the queue is deleted the iteration ends.
+    """
+
+    def __init__(self, session: Session, inbox: Inbox, codecs: Codecs, reopen: "Callable[[], Feed | None]") -> None:
+        """Wait for ``reopen`` to be called with the first feed."""
+        self._session = session
+        self._inbox = inbox
+        self._codecs = codecs
+        self._reopen = reopen
+        self._feed = reopen()
+        self._batch: Batch | None = None
+        self._position = 0
+        self._open: dict[int, Batch] = {}
+
+    def __aiter__(self) -> "LocalFeed":
+        """Iterate."""
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """Wait for the next delivery.
+
+        Raises:
+            StopAsyncIteration: The queue is deleted.
+            QueueStopped: The queue crashed so often that it was stopped.
+        """
+        while True:
+            delivery = self._next()
+            if delivery is not None:
+                return delivery
+            if self._inbox.closed is not None:
+                await self._go_on()
+            elif self._inbox.batches:
+                self._begin(self._inbox.batches.popleft())
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._inbox.wait()
+
+    def _next(self) -> Delivery | None:
+        """Take the next message of the present batch that is still ours."""
+        batch = self._batch
+        while batch is not None and self._position < len(batch.contents):
+            position = self._position
+            self._position += 1
+            if batch.contents[position] is not None:
+                return Delivery(batch, position, self._codecs)
+        return None
+
+    def _begin(self, batch: Batch) -> None:
+        self._batch, self._position = batch, 0
+        self._open = {key: other for key, other in self._open.items() if other.left}
+        self._open[id(batch)] = batch
+
+    async def _go_on(self) -> None:
+        """Open the feed again after a restart of the queue; end if the queue is gone."""
+        closed, self._inbox.closed = self._inbox.closed, None
+        assert closed is not None
+        self._session.forget_feed(closed)
+        self._inbox.batches.clear()
+        self._batch = None
+        await closed.queue.wait_running()
+        self._feed = self._reopen()
+        if self._feed is None:
+            raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Close the feed and put back what is not settled; never iterate again."""
+        self._inbox.finished = True
+        if self._feed is not None:
+            self._session.close_feed(self._feed)
+        for batch in self._inbox.batches:
+            _return(batch)
+        for batch in self._open.values():
+            if batch.left:
+                self._put_back(batch)
+
+    def _put_back(self, batch: Batch) -> None:
+        """Requeue what was seen, return unmarked what was not."""
+        assert batch.queue is not None
+        if batch is self._batch:
+            unseen = [position for position in batch.unsettled() if position >= self._position]
+            if unseen:
+                batch.queue.tell_nowait(Settle(batch, Outcome.RETURN, unseen))
+        if batch.left:
+            batch.queue.tell_nowait(Settle(batch, Outcome.REQUEUE))
+
+
+def _return(batch: Batch) -> None:
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Settle(batch, Outcome.RETURN))

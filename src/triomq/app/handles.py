@@ -1,0 +1,171 @@
+"""What users hold: handles, which outlive the incarnations of the actors behind them."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from triomq.actors import ChildSpec
+from triomq.app.delivery import Delivery
+from triomq.app.feed import Inbox, LocalFeed, Subscriber
+from triomq.core import (
+    Bind,
+    DeleteQueue,
+    DeleteSink,
+    Enlist,
+    Feed,
+    Get,
+    HeaderValue,
+    Purge,
+    QueueStatistics,
+    Target,
+    Unbind,
+    Window,
+    make_binding,
+)
+
+if TYPE_CHECKING:
+    from triomq.app.broker import Broker
+
+__all__ = ["QueueHandle", "SinkHandle"]
+
+
+class QueueHandle:
+    """A queue of a broker in this process; obtained from ``Broker.declare_queue`` or ``Broker.queue``."""
+
+    def __init__(self, broker: "Broker", name: str) -> None:
+        """Hold a queue by its name."""
+        self._broker = broker
+        self.name = name
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<QueueHandle {self.name!r}>"
+
+    @asynccontextmanager
+    async def open_feed(self, *, prefetch: int = 100, exclusive: bool = False) -> AsyncIterator[LocalFeed]:
+        """Consume: ``async with queue.open_feed() as feed: async for delivery in feed: …``.
+
+        Leaving the block puts back what is not settled.
+
+        Args:
+            prefetch: How many deliveries may be unsettled at a time; 0 sets no limit.
+            exclusive: Whether this is to be the queue's only feed.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+            InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and is not the first.
+        """
+        broker, inbox = self._broker, Inbox()
+        await broker.wait_queue(self.name)
+        subscriber = broker.consumers.start_child_nowait(ChildSpec(lambda: Subscriber(inbox), restart="temporary"))
+
+        def reopen() -> Feed | None:
+            store = broker.directory.queues.get(self.name)
+            if store is None:
+                return None
+            queue = broker.directory.queue(self.name, broker.session).ref
+            feed = Feed(queue, subscriber, window=Window(prefetch), exclusive=exclusive)
+            broker.session.open_feed(feed)
+            return feed
+
+        feed = None
+        try:
+            feed = LocalFeed(broker.session, inbox, broker.codecs, reopen)
+            yield feed
+        finally:
+            if feed is not None:
+                broker.turn(feed.close)
+            broker.consumers.stop_child_nowait(subscriber)
+
+    async def get(self) -> Delivery | None:
+        """Take the first message alone; None when the queue is empty.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+        """
+        batch = await (await self._broker.wait_queue(self.name)).ref.ask(Get())
+        return None if batch is None else Delivery(batch, 0, self._broker.codecs)
+
+    async def purge(self) -> int:
+        """Forget all ready messages and tell how many they were.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+        """
+        return await (await self._broker.wait_queue(self.name)).ref.ask(Purge())
+
+    async def statistics(self) -> QueueStatistics:
+        """Count what is in the queue now.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+        """
+        return await (await self._broker.wait_queue(self.name)).ref.ask(Enlist())
+
+    async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:
+        """Delete the queue with its messages; it is no error if it is gone already.
+
+        Raises:
+            QueueInUse: ``if_unused`` is set and it has feeds.
+            QueueNotEmpty: ``if_empty`` is set and it has messages.
+        """
+        broker = self._broker
+        request = DeleteQueue(self.name, broker.session, if_unused=if_unused, if_empty=if_empty)
+        await broker.domain.ask(request)
+
+
+class SinkHandle:
+    """A sink of a broker in this process; obtained from ``Broker.declare_sink`` or ``Broker.sink``."""
+
+    def __init__(self, broker: "Broker", name: str) -> None:
+        """Hold a sink by its name."""
+        self._broker = broker
+        self.name = name
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"<SinkHandle {self.name!r}>"
+
+    async def bind(
+        self,
+        destination: "QueueHandle | SinkHandle",
+        key: str = "",
+        arguments: Mapping[str, HeaderValue] | None = None,
+    ) -> None:
+        """Let messages go from this sink to a queue or another sink.
+
+        Args:
+            destination: Where to.
+            key: The routing key (direct) or pattern (topic).
+            arguments: What headers must match (headers).
+
+        Raises:
+            NoSuchSink, NoSuchQueue: One of the two does not exist.
+            PreconditionFailed: The arguments mean nothing to this kind of sink.
+        """
+        broker = self._broker
+        binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
+        await broker.retry(lambda: broker.domain.ask(Bind(binding, broker.session)))
+
+    async def unbind(
+        self,
+        destination: "QueueHandle | SinkHandle",
+        key: str = "",
+        arguments: Mapping[str, HeaderValue] | None = None,
+    ) -> None:
+        """Take a binding back; it is no error if it is not there."""
+        broker = self._broker
+        binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
+        await broker.retry(lambda: broker.domain.ask(Unbind(binding, broker.session)))
+
+    async def delete(self, *, if_unused: bool = False) -> None:
+        """Delete the sink with its bindings; it is no error if it is gone already.
+
+        Raises:
+            SinkInUse: ``if_unused`` is set and it has bindings.
+        """
+        await self._broker.domain.ask(DeleteSink(self.name, if_unused))
+
+
+def _target(destination: QueueHandle | SinkHandle) -> Target:
+    return Target.QUEUE if isinstance(destination, QueueHandle) else Target.SINK

@@ -1,0 +1,58 @@
+"""A batch: messages of one run, handed to one consumer together, until each of them is settled."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from triomq.actors import Ref
+from triomq.core.message import Head, Message
+
+if TYPE_CHECKING:
+    from triomq.core.feed import Feed
+
+__all__ = ["Batch"]
+
+
+class Batch(msgspec.Struct, eq=False):
+    """Consecutive deliveries to one feed that share a head; the unit of delivery and the place of what is unsettled.
+
+    Created by a queue's index, owned by it until settled or requeued; the consumer's side refers to messages by their
+    position in the batch. ``contents`` of settled positions are None.
+
+    Args:
+        head: What the messages share.
+        contents: Their octets, None where settled.
+        ids: The ids of the messages in their queue, ascending.
+        redelivered: Whether they may have been seen by a consumer before.
+        size: Total of the octets of all contents.
+        left: How many positions are not settled yet.
+        feed: The feed they went to; None for a single get.
+        queue: The queue they came from, which is told how they are settled.
+        first_tag: An endpoint's own number of the first message, given when it is encoded.
+    """
+
+    head: Head
+    contents: list[bytes | None]
+    ids: Sequence[int]
+    redelivered: bool
+    size: int
+    left: int
+    feed: "Feed | None" = None
+    queue: Ref | None = None
+    first_tag: int = 0
+
+    def message(self, position: int) -> Message:
+        """Give the message at a position that is not settled yet.
+
+        Raises:
+            LookupError: It is settled already.
+        """
+        content = self.contents[position]
+        if content is None:
+            raise LookupError(f"the message at position {position} of this batch is settled already")
+        return Message(self.head, content)
+
+    def unsettled(self) -> list[int]:
+        """List the positions that are not settled yet."""
+        return [position for position, content in enumerate(self.contents) if content is not None]

@@ -1,0 +1,193 @@
+"""Bindings, and the tables in which the four kinds of sink look them up.
+
+A table answers one question: where does a message with this key and these headers go? Adding a kind of sink is adding a
+table here.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from triomq.core.header_match import HeaderRule
+from triomq.core.options import SinkKind
+from triomq.core.topic_trie import TopicTrie
+
+__all__ = ["Binding", "Headers", "Table", "Target", "make_binding", "make_table"]
+
+T = TypeVar("T", bound=Hashable)
+
+Headers = Callable[[], Mapping[str, object]]
+"""Gives a message's headers; called only by those who need them, since it may have to decode them."""
+
+
+class Target(Enum):
+    """What a binding leads to."""
+
+    QUEUE = "queue"
+    SINK = "sink"
+
+
+class Binding(msgspec.Struct, frozen=True, gc=False):
+    """A rule that leads from a sink to a queue or to another sink. Two with equal fields are the same binding.
+
+    Args:
+        source: The sink's name.
+        target: What kind of thing it leads to.
+        destination: The name of what it leads to.
+        key: The routing key or pattern.
+        encoded_arguments: The arguments, encoded in one canonical way; see ``make_binding``.
+    """
+
+    source: str
+    target: Target
+    destination: str
+    key: str = ""
+    encoded_arguments: bytes = b""
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """The arguments as they were given."""
+        if not self.encoded_arguments:
+            return {}
+        return msgspec.msgpack.decode(self.encoded_arguments, type=dict[str, object])
+
+
+def make_binding(
+    source: str, target: Target, destination: str, key: str = "", arguments: Mapping[str, object] | None = None
+) -> Binding:
+    """Make a binding whose arguments are compared by value, whatever their order."""
+    encoded = msgspec.msgpack.encode(dict(arguments), order="deterministic") if arguments else b""
+    return Binding(source, target, destination, key, encoded)
+
+
+class Table(Protocol[T]):
+    """How one kind of sink finds destinations."""
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Let a binding lead to a destination.
+
+        Raises:
+            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
+        """
+
+    def remove(self, binding: Binding, destination: T) -> None:
+        """Take a binding back that was added."""
+
+    def match(self, key: str, headers: Headers) -> Iterable[T]:
+        """Give each destination once."""
+
+
+class DirectTable(Generic[T]):
+    """The key must be equal (AMQP 0-9-1 section 3.1.3.1)."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._keys: dict[str, dict[T, int]] = {}
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Add a destination under the binding's key."""
+        found = self._keys.setdefault(binding.key, {})
+        found[destination] = found.get(destination, 0) + 1
+
+    def remove(self, binding: Binding, destination: T) -> None:
+        """Take one ``add`` back."""
+        found = self._keys[binding.key]
+        _take_one(found, destination)
+        if not found:
+            del self._keys[binding.key]
+
+    def match(self, key: str, headers: Headers) -> Iterable[T]:
+        """Give what is bound with this very key."""
+        return self._keys.get(key, ())
+
+
+class FanoutTable(Generic[T]):
+    """Everything goes everywhere (AMQP 0-9-1 section 3.1.3.2)."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._all: dict[T, int] = {}
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Add a destination."""
+        self._all[destination] = self._all.get(destination, 0) + 1
+
+    def remove(self, binding: Binding, destination: T) -> None:
+        """Take one ``add`` back."""
+        _take_one(self._all, destination)
+
+    def match(self, key: str, headers: Headers) -> Iterable[T]:
+        """Give all destinations."""
+        return self._all
+
+
+class TopicTable(Generic[T]):
+    """The key must match a pattern (AMQP 0-9-1 section 3.1.3.3)."""
+
+    __slots__ = ("_trie",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._trie: TopicTrie[T] = TopicTrie()
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Add a destination under the binding's pattern."""
+        self._trie.add(binding.key, destination)
+
+    def remove(self, binding: Binding, destination: T) -> None:
+        """Take one ``add`` back."""
+        self._trie.remove(binding.key, destination)
+
+    def match(self, key: str, headers: Headers) -> Iterable[T]:
+        """Give what is bound with a pattern that matches."""
+        return self._trie.match(key)
+
+
+class HeadersTable(Generic[T]):
+    """The headers must match (AMQP 0-9-1 section 3.1.3.4)."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._rules: dict[Binding, tuple[HeaderRule, T]] = {}
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Add a destination behind the rule in the binding's arguments."""
+        self._rules[binding] = (HeaderRule(binding.arguments), destination)
+
+    def remove(self, binding: Binding, destination: T) -> None:
+        """Take one ``add`` back."""
+        del self._rules[binding]
+
+    def match(self, key: str, headers: Headers) -> Iterable[T]:
+        """Give what is bound with a rule that matches."""
+        if not self._rules:
+            return ()
+        values = headers()
+        return {destination: None for rule, destination in self._rules.values() if rule.matches(values)}
+
+
+_TABLES: dict[SinkKind, type[DirectTable[T] | FanoutTable[T] | TopicTable[T] | HeadersTable[T]]] = {
+    SinkKind.DIRECT: DirectTable,
+    SinkKind.FANOUT: FanoutTable,
+    SinkKind.TOPIC: TopicTable,
+    SinkKind.HEADERS: HeadersTable,
+}
+
+
+def make_table(kind: SinkKind) -> Table[T]:
+    """Make an empty table for a kind of sink."""
+    return _TABLES[kind]()
+
+
+def _take_one(found: dict[T, int], destination: T) -> None:
+    found[destination] -= 1
+    if not found[destination]:
+        del found[destination]

@@ -1,0 +1,126 @@
+"""Confirms: telling a publisher what has been placed, though queues may take their time.
+
+A publish is *placed* when the handler of every queue that it was routed to has run. Usually that is the case before
+the publisher's turn ends; while a queue is being restarted it is not. So each run of publishes gets a ``Receipt``
+that counts what is missing, and each channel in confirm mode a ``Confirms`` that keeps receipts in order and says
+what can be confirmed now: as one "up to here" where nothing earlier is missing, singly where something is.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+__all__ = ["Confirmed", "Confirms", "Receipt"]
+
+
+class Receipt:
+    """What is missing until a run of publishes is placed.
+
+    Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
+
+    Args:
+        first: The publisher's own number of the run's first message.
+        copies: Messages times queues: how many placements will be reported.
+        done: Called once, when the last placement has been reported.
+    """
+
+    __slots__ = ("_done", "count", "first", "missing", "refusals")
+
+    def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
+        """Start with everything missing."""
+        self.first = first
+        self.count = count
+        self.missing = copies
+        self.refusals: set[int] | None = None
+        self._done = done
+
+    def placed(self, count: int) -> None:
+        """Report that a queue has so many of the messages."""
+        self.missing -= count
+        if not self.missing:
+            self._done()
+
+    def refused(self, position: int, count: int) -> None:
+        """Report that a queue will not have so many messages, from this position of the run on."""
+        if self.refusals is None:
+            self.refusals = set()
+        self.refusals.update(range(self.first + position, self.first + position + count))
+        self.placed(count)
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """What a channel can tell its publisher now.
+
+    Args:
+        refused: Numbers to be refused, each singly, before anything else is said.
+        single: Numbers to be confirmed one by one.
+        up_to: Everything up to this number is confirmed; 0 says nothing.
+    """
+
+    refused: list[int]
+    single: list[int]
+    up_to: int
+
+
+class Confirms:
+    """The publish numbers of one channel in confirm mode; created by its endpoint, ends with the channel.
+
+    Args:
+        wake: Called when a receipt that was missing something is complete, so that ``take`` is called soon.
+    """
+
+    __slots__ = ("_confirmed", "_next", "_receipts", "_wake")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Start counting at 1 (AMQP 0-9-1 confirm.select counts publishes from 1)."""
+        self._next = 1
+        self._receipts: deque[Receipt] = deque()
+        self._confirmed: set[int] = set()  # first numbers of receipts that were confirmed out of order
+        self._wake = wake
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Number the next run of publishes, which was routed to so many queues, and follow its fate."""
+        receipt = Receipt(self._next, count, count * queues, self._wake)
+        self._next += count
+        self._receipts.append(receipt)
+        if not queues:
+            self._wake()
+        return receipt
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes have not been confirmed or refused yet."""
+        return sum(receipt.count for receipt in self._receipts if receipt.first not in self._confirmed)
+
+    def take(self) -> Confirmed:
+        """Collect what can be said now; each number is said once."""
+        refused: list[int] = []
+        up_to = self._take_front(refused)
+        single = self._take_rest(refused) if self._receipts else []
+        return Confirmed(refused, single, up_to)
+
+    def _take_front(self, refused: list[int]) -> int:
+        """Confirm whole receipts from the front, as far as nothing is missing."""
+        up_to = 0
+        while self._receipts and not self._receipts[0].missing:
+            receipt = self._receipts.popleft()
+            if receipt.first in self._confirmed:
+                self._confirmed.discard(receipt.first)
+                continue
+            refused += sorted(receipt.refusals or ())
+            up_to = receipt.first + receipt.count - 1
+        return up_to
+
+    def _take_rest(self, refused: list[int]) -> list[int]:
+        """Confirm receipts behind one that misses something, message by message."""
+        single: list[int] = []
+        for receipt in self._receipts:
+            if receipt.missing or receipt.first in self._confirmed:
+                continue
+            self._confirmed.add(receipt.first)
+            refusals = receipt.refusals or ()
+            refused += sorted(refusals)
+            numbers = range(receipt.first, receipt.first + receipt.count)
+            single += [number for number in numbers if number not in refusals]
+        return single

@@ -1,0 +1,69 @@
+"""What queues and consumers tell each other about deliveries."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Request
+from triomq.core.batch import Batch
+from triomq.core.feed import Feed
+
+__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "OpenFeed", "Outcome", "Settle"]
+
+
+class Outcome(Enum):
+    """How a delivery is settled."""
+
+    ACCEPT = "accept"
+    """The consumer has it; the queue forgets it."""
+    REJECT = "reject"
+    """The consumer will not have it; it becomes a dead letter, or is dropped."""
+    REQUEUE = "requeue"
+    """It goes back to its place, marked as delivered before."""
+    RETURN = "return"
+    """It never left the house; it goes back to its place, unmarked."""
+
+
+class Deliver(ActorMessage, frozen=True):
+    """To a consumer: here are messages."""
+
+    feed: Feed
+    batch: Batch
+
+
+class FeedClosed(ActorMessage, frozen=True):
+    """To a consumer: your feed is closed from the queue's side, because of ``reason``."""
+
+    feed: Feed
+    reason: str
+
+
+class OpenFeed(Request[None], frozen=True):
+    """To a queue: start to deliver to a feed.
+
+    Raises (in the asker):
+        InExclusiveUse: The queue is in exclusive use, or the feed wants exclusive use and is not the first.
+    """
+
+    feed: Feed
+
+
+class CloseFeed(Request[None], frozen=True):
+    """To a queue: deliver no more to a feed; what it has not settled stays with its consumer."""
+
+    feed: Feed
+
+
+class Settle(ActorMessage, frozen=True):
+    """To a queue: deliveries of a batch are settled; all that are left, or those at some positions.
+
+    A batch that an earlier incarnation of the queue handed out is ignored: its messages are back in their places.
+    """
+
+    batch: Batch
+    outcome: Outcome
+    positions: Sequence[int] | None = None
+
+
+class Get(Request[Batch | None], frozen=True):
+    """To a queue: hand out the first message alone, outside any feed; None when nothing is ready."""

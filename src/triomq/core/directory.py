@@ -1,0 +1,109 @@
+"""The directory of a domain: its sinks and queues by name, and the way from a sink to queues.
+
+Everything here is a read, which anyone may call at any time; only the domain and its sinks write. ``version`` grows
+with every change that can lead messages elsewhere, so that publishers may keep the routes they found until it
+differs.
+"""
+
+import msgspec
+
+from triomq.actors import Ref
+from triomq.core.bindings import Headers
+from triomq.core.options import SinkKind
+from triomq.core.queue_store import QueueStore
+from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped
+from triomq.core.sink import SinkStore
+
+__all__ = ["Directory", "Route"]
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where messages go.
+
+    Args:
+        queues: The queues, each once.
+        by_headers: Whether headers were looked at, so that the next message with the same key may go elsewhere.
+    """
+
+    queues: tuple[Ref, ...]
+    by_headers: bool = False
+
+
+_NOWHERE = Route(())
+
+
+class Directory:
+    """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
+
+    Args:
+        name: The domain's name, for texts.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Start empty."""
+        self.name = name
+        self.sinks: dict[str, SinkStore] = {}
+        self.queues: dict[str, QueueStore] = {}
+        self.version = 0
+
+    def changed(self) -> None:
+        """Note that routes found so far may be wrong from now on."""
+        self.version += 1
+
+    def sink(self, name: str) -> SinkStore:
+        """Find a sink.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+        """
+        store = self.sinks.get(name)
+        if store is None:
+            raise NoSuchSink(name)
+        return store
+
+    def queue(self, name: str, session: object) -> QueueStore:
+        """Find a queue that a session may use.
+
+        Raises:
+            NoSuchQueue: There is none of that name.
+            QueueStopped: Its restarts have failed for good.
+            QueueLocked: It belongs exclusively to another session.
+        """
+        store = self.queues.get(name)
+        if store is None:
+            raise NoSuchQueue(name)
+        if store.owner is not None and store.owner is not session:
+            raise QueueLocked(name)
+        if store.ref.state == "stopped":
+            raise QueueStopped(name)
+        return store
+
+    def route(self, exchange: str, key: str, headers: Headers) -> Route:
+        """Find the queues for a message published into a sink; the empty name is the default sink.
+
+        The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.5).
+
+        Raises:
+            NoSuchSink: There is none of that name.
+        """
+        if not exchange:
+            store = self.queues.get(key)
+            return _NOWHERE if store is None else Route((store.ref,))
+        return self._walk(self.sink(exchange), key, headers)
+
+    def _walk(self, first: SinkStore, key: str, headers: Headers) -> Route:
+        """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends."""
+        queues: dict[Ref, None] = {}
+        visited = {first: None}
+        by_headers = False
+        waiting = [first]
+        while waiting:
+            sink = waiting.pop()
+            by_headers = by_headers or sink.options.kind is SinkKind.HEADERS
+            for destination in sink.table.match(key, headers):
+                if isinstance(destination, QueueStore):
+                    queues[destination.ref] = None
+                elif destination not in visited:
+                    visited[destination] = None
+                    waiting.append(destination)
+        return Route(tuple(queues), by_headers)

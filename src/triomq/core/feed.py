@@ -1,0 +1,116 @@
+"""A feed: one delivery stream from a queue to one consumer, under windows."""
+
+from typing import TYPE_CHECKING
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Ref
+from triomq.core.window import UNLIMITED, Window
+
+if TYPE_CHECKING:
+    from triomq.core.batch import Batch
+
+__all__ = ["Feed", "Wake"]
+
+
+class Feed:
+    """One consumer's claim on a queue; belongs to a session, opened and closed by messages to the queue.
+
+    Created by whoever consumes. Lives until it is closed; what it has not settled by then stays unsettled, and is
+    requeued when its consumer says so.
+
+    Args:
+        queue: The queue that it reads from.
+        consumer: The actor that is told ``Deliver`` and ``FeedClosed``.
+        key: The consumer's own name for it; the core never looks at it.
+        window: The feed's own window; counts messages that are not settled.
+        shared: Windows that it shares with other feeds, such as a channel's; they count messages that are not settled.
+        outlet: The window of the connection, in octets; given back as the socket takes them.
+        settles: Whether the consumer settles deliveries. If not, only the outlet holds it back.
+        exclusive: Whether it wants to be the queue's only feed.
+    """
+
+    __slots__ = ("consumer", "exclusive", "key", "outlet", "queue", "seated", "settles", "shared", "window")
+
+    def __init__(
+        self,
+        queue: Ref,
+        consumer: Ref,
+        *,
+        key: object = None,
+        window: Window | None = None,
+        shared: tuple[Window, ...] = (),
+        outlet: Window | None = None,
+        settles: bool = True,
+        exclusive: bool = False,
+    ) -> None:
+        """Make a feed that is not open yet; the queue's ``OpenFeed`` opens it."""
+        self.queue = queue
+        self.consumer = consumer
+        self.key = key
+        self.window = window or Window()
+        self.shared = shared
+        self.outlet = outlet or Window()
+        self.settles = settles
+        self.exclusive = exclusive
+        self.seated = False  # the strategy's own note
+
+    def blocked_by(self, size: int) -> Window | None:
+        """Find the first window without room for a message of so many octets; None when it may go."""
+        if self.settles:
+            if not self.window.admits(size):
+                return self.window
+            for window in self.shared:
+                if not window.admits(size):
+                    return window
+        return None if self.outlet.admits(size) else self.outlet
+
+    def room(self) -> int:
+        """Tell how many messages may go as far as their number is concerned."""
+        if not self.settles:
+            return UNLIMITED
+        room = self.window.room()
+        for window in self.shared:
+            room = min(room, window.room())
+        return room
+
+    def byte_room(self) -> int:
+        """Tell how many octets may go."""
+        room = self.outlet.byte_room()
+        if self.settles:
+            for window in self.shared:
+                room = min(room, window.byte_room())
+        return room
+
+    def take(self, batch: "Batch") -> None:
+        """Count a batch in all windows that apply."""
+        count, size = batch.left, batch.size
+        if self.settles:
+            self.window.take(count, size)
+            for window in self.shared:
+                window.take(count, size)
+        self.outlet.take(count, size)
+
+    def give(self, count: int, size: int) -> None:
+        """Count messages as settled; the outlet is given back by the consumer's connection, not here."""
+        if self.settles:
+            self.window.give(count, size)
+            for window in self.shared:
+                window.give(count, size)
+
+    def forget(self) -> None:
+        """Leave the line of every window."""
+        self.window.forget(self)
+        self.outlet.forget(self)
+        for window in self.shared:
+            window.forget(self)
+
+    def wake(self, window: Window) -> None:
+        """Tell the queue that a window has room for this feed; called by the window."""
+        self.queue.tell_nowait(Wake(self, window))
+
+
+class Wake(ActorMessage, frozen=True):
+    """To a queue: a window has room for a feed that waited for it."""
+
+    feed: Feed
+    window: Window

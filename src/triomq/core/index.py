@@ -1,0 +1,316 @@
+"""The index of a queue: which messages are ready, in which order, and which are out with a consumer.
+
+Every message has an id: one integer per queue, growing, never reused; order is id. New messages arrive as runs and
+wait in ``_runs``, whose ids are contiguous from the first to the last. What comes back (requeued, or recovered after
+a crash) waits in ``_returned``, a heap of ids, and goes first: an id that was handed out is always lower than any
+that was not. So a message that comes back stands in its old place without a search.
+
+The index belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
+messages here.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+import msgspec
+
+from triomq.core.batch import Batch
+from triomq.core.message import Head, Message
+
+__all__ = ["Index"]
+
+_RUN_LENGTH = 512  # runs are merged up to this length: a slice off the front moves at most 4 KiB of pointers
+
+
+class _Run(msgspec.Struct, eq=False, gc=False):
+    """Ready messages that share a head; ids are ``first`` and the following. Holds no cycle, so needs no collection."""
+
+    head: Head
+    contents: list[bytes]
+    first: int
+    size: int
+
+
+class _Returned(msgspec.Struct, eq=False, gc=False):
+    """A message that came back."""
+
+    head: Head
+    content: bytes
+
+
+class Index:
+    """Ready and outstanding messages of one queue; plain data, no waiting, no telling.
+
+    Created by the domain with the queue, ends with it. Idle it holds no container at all. ``ready`` counts messages
+    that no consumer has, ``ready_bytes`` the octets of their bodies, ``unsettled`` the messages that are out.
+    """
+
+    __slots__ = (
+        "_attempts",
+        "_heap",
+        "_next_id",
+        "_outstanding",
+        "_returned",
+        "_runs",
+        "ready",
+        "ready_bytes",
+        "unsettled",
+    )
+
+    def __init__(self) -> None:
+        """Start empty, with id 1."""
+        self._next_id = 1
+        self._runs: deque[_Run] | None = None
+        self._heap: list[int] | None = None
+        self._returned: dict[int, _Returned] | None = None
+        self._attempts: dict[int, int] | None = None
+        self._outstanding: dict[int, Batch] | None = None
+        self.ready = 0
+        self.ready_bytes = 0
+        self.unsettled = 0
+
+    def push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
+        """Append messages of a run; ``size`` is the total of their octets."""
+        count = len(contents)
+        first = self._next_id
+        self._next_id = first + count
+        self.ready += count
+        self.ready_bytes += size - count * head.overhead
+        runs = self._runs
+        if runs:
+            last = runs[-1]
+            if last.head is head and len(last.contents) + count <= _RUN_LENGTH:
+                last.contents += contents
+                last.size += size
+                return
+        elif runs is None:
+            runs = self._runs = deque()
+        runs.append(_Run(head, list(contents), first, size))
+
+    def take(self, most: int, most_bytes: int) -> Batch:
+        """Hand out the first ready messages that share a head: at most so many, at most so many octets, at least one.
+
+        The batch counts as outstanding until it is settled, requeued or returned.
+
+        Raises:
+            IndexError: Nothing is ready.
+        """
+        batch = self._take_returned(most, most_bytes) if self._heap else self._take_ready(most, most_bytes)
+        self._hand_out(batch)
+        return batch
+
+    def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
+        """Hand out the first ready messages in turns, as one deals cards: message by message, one batch for each feed.
+
+        Takes from the first run alone and so may deal fewer rounds than asked for; gives at most ``feeds`` batches.
+
+        Raises:
+            IndexError: Nothing is ready.
+        """
+        if self._heap:
+            return [self.take(1, 1) for _ in range(min(feeds, len(self._heap)))]
+        run = self._front()
+        available = len(run.contents)
+        count = min(feeds, available) if available < feeds else feeds * min(rounds, available // feeds)
+        step = min(feeds, count)
+        dealt, first = run.contents[:count], run.first
+        whole = self._cut(run, count)
+        batches = []
+        for seat in range(step):
+            contents: list[bytes | None] = list(dealt[seat::step])
+            size = whole if step == 1 else sum(map(len, dealt[seat::step]))
+            batch = Batch(run.head, contents, range(first + seat, first + count, step), False, size, len(contents))
+            self._hand_out(batch)
+            batches.append(batch)
+        return batches
+
+    def longest(self, count: int) -> int:
+        """Tell the octets of the largest of the first ``count`` messages that ``take_turns`` would deal."""
+        if self._heap:
+            assert self._returned is not None
+            return len(self._returned[self._heap[0]].content)
+        return max(map(len, self._front().contents[:count]))
+
+    def _front(self) -> _Run:
+        if not self._runs:
+            raise IndexError("nothing is ready; look at Index.ready first")
+        return self._runs[0]
+
+    def _take_ready(self, most: int, most_bytes: int) -> Batch:
+        run = self._front()
+        count = min(most, len(run.contents))
+        if run.size > most_bytes:
+            count = _fitting(run.contents, count, most_bytes)
+        first = run.first
+        contents: list[bytes | None] = list(run.contents[:count]) if count < len(run.contents) else list(run.contents)
+        size = self._cut(run, count)
+        return Batch(run.head, contents, range(first, first + count), False, size, count)
+
+    def _cut(self, run: _Run, count: int) -> int:
+        """Take the first messages off the front run and give their size in octets."""
+        assert self._runs is not None
+        if count == len(run.contents):
+            size = run.size
+            self._runs.popleft()
+        else:
+            size = sum(map(len, run.contents[:count]))
+            del run.contents[:count]
+            run.first += count
+            run.size -= size
+        self.ready -= count
+        self.ready_bytes -= size - count * run.head.overhead
+        return size
+
+    def _take_returned(self, most: int, most_bytes: int) -> Batch:
+        """Collect returned messages as long as they share head and mark, within the limits."""
+        heap, returned = self._heap, self._returned
+        assert heap
+        assert returned is not None
+        first = heap[0]
+        head, marked = returned[first].head, self.attempts(first) > 0
+        ids: list[int] = []
+        contents: list[bytes | None] = []
+        size = 0
+        while heap and len(ids) < most:
+            entry = returned[heap[0]]
+            if entry.head is not head or (self.attempts(heap[0]) > 0) is not marked:
+                break
+            if ids and size + len(entry.content) > most_bytes:
+                break
+            size += len(entry.content)
+            ids.append(heappop(heap))
+            contents.append(entry.content)
+            del returned[ids[-1]]
+        self.ready -= len(ids)
+        self.ready_bytes -= size - len(ids) * head.overhead
+        return Batch(head, contents, ids, marked, size, len(ids))
+
+    def _hand_out(self, batch: Batch) -> None:
+        if self._outstanding is None:
+            self._outstanding = {}
+        self._outstanding[batch.ids[0]] = batch
+        self.unsettled += batch.left
+
+    def holds(self, batch: Batch) -> bool:
+        """Tell whether a batch is outstanding here: not settled, and not handed out by an earlier incarnation."""
+        return self._outstanding is not None and self._outstanding.get(batch.ids[0]) is batch
+
+    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+        """Settle messages for good: all of a batch that are left, or those at some positions.
+
+        Returns:
+            How many messages and how many octets are outstanding no longer.
+        """
+        count, size = self._settle(batch, positions)
+        self._forget_attempts(batch, positions)
+        return count, size
+
+    def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
+        """Put messages back in their old places, marked as delivered before or, if never sent, unmarked.
+
+        Returns:
+            How many messages and how many octets are outstanding no longer.
+        """
+        if positions is None:
+            positions = batch.unsettled()
+        for position in positions:
+            content = batch.contents[position]
+            if content is not None:
+                self._put_back(batch.ids[position], batch.head, content, marked=marked)
+        return self._settle(batch, positions)
+
+    def _put_back(self, number: int, head: Head, content: bytes, *, marked: bool) -> None:
+        if self._heap is None or self._returned is None:
+            self._heap, self._returned = [], {}
+        heappush(self._heap, number)
+        self._returned[number] = _Returned(head, content)
+        self.ready += 1
+        self.ready_bytes += len(content) - head.overhead
+        if marked:
+            if self._attempts is None:
+                self._attempts = {}
+            self._attempts[number] = self._attempts.get(number, 0) + 1
+
+    def _settle(self, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+        assert self._outstanding is not None
+        count, size = 0, 0
+        if positions is None and batch.left == len(batch.contents):
+            count, size = batch.left, batch.size
+        else:
+            for position in batch.unsettled() if positions is None else positions:
+                content = batch.contents[position]
+                if content is not None:
+                    batch.contents[position] = None
+                    count += 1
+                    size += len(content)
+        batch.left -= count
+        if not batch.left:
+            batch.contents.clear()
+            del self._outstanding[batch.ids[0]]
+        self.unsettled -= count
+        return count, size
+
+    def attempts(self, number: int) -> int:
+        """Tell how often the message with this id was delivered and came back."""
+        return self._attempts.get(number, 0) if self._attempts else 0
+
+    def _forget_attempts(self, batch: Batch, positions: Sequence[int] | None) -> None:
+        if batch.redelivered and self._attempts:
+            for number in batch.ids if positions is None else [batch.ids[position] for position in positions]:
+                self._attempts.pop(number, None)
+
+    def drop_first(self) -> Message:
+        """Take the oldest ready message out for good.
+
+        Raises:
+            IndexError: Nothing is ready.
+        """
+        if self._heap:
+            assert self._returned is not None
+            number = heappop(self._heap)
+            entry = self._returned.pop(number)
+            if self._attempts:
+                self._attempts.pop(number, None)
+            self.ready -= 1
+            self.ready_bytes -= len(entry.content) - entry.head.overhead
+            return Message(entry.head, entry.content)
+        run = self._front()
+        message = Message(run.head, run.contents[0])
+        self._cut(run, 1)
+        return message
+
+    def purge(self) -> int:
+        """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
+        count = self.ready
+        for number in self._heap or ():
+            if self._attempts:
+                self._attempts.pop(number, None)
+        self._runs = self._heap = self._returned = None
+        self.ready = self.ready_bytes = 0
+        return count
+
+    def recover(self) -> None:
+        """Put all that is outstanding back in its place, marked; for the next incarnation of a queue that crashed."""
+        for batch in list((self._outstanding or {}).values()):
+            self.requeue(batch)
+
+    def __iter__(self) -> Iterator[tuple[int, Message]]:
+        """Go through the ready messages in order, with their ids; the index must not change meanwhile."""
+        for number in sorted(self._heap or ()):
+            assert self._returned is not None
+            entry = self._returned[number]
+            yield number, Message(entry.head, entry.content)
+        for run in self._runs or ():
+            for offset, content in enumerate(run.contents):
+                yield run.first + offset, Message(run.head, content)
+
+
+def _fitting(contents: Sequence[bytes], most: int, most_bytes: int) -> int:
+    """Count how many of the first contents fit into so many octets; the first always does."""
+    size = 0
+    for count in range(most):
+        size += len(contents[count])
+        if size > most_bytes:
+            return max(count, 1)
+    return most

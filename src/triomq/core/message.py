@@ -1,0 +1,72 @@
+"""A message as the core carries it: opaque octets, and a head that tells where properties and body stand in them.
+
+Messages that one publisher sends in a row to one place share one ``Head``; they travel as runs (a head and a list of
+contents), so that a run costs the core the same as a single message. A content is what an endpoint received, often with
+its wire framing still around it: the head's offsets find properties and body inside, so that a consumer behind the same
+kind of endpoint can be handed the very same octets.
+"""
+
+import msgspec
+
+__all__ = ["CORE_CODEC", "Head", "Message", "body_of", "properties_of"]
+
+CORE_CODEC = 0
+"""The codec tag of properties in the core's own form."""
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """What all messages of a run have in common; made by the endpoint that received them, shared and never changed.
+
+    Args:
+        codec: Small integer that names how properties are encoded; written to disk, so never reused.
+        exchange: The name that the publisher gave, which consumers are shown, whichever sink routed it in the end.
+        routing_key: The key that the publisher gave.
+        properties_start: Offset in octets of the encoded properties in each content.
+        properties_stop: Offset of the first octet behind the properties.
+        body_start: Offset of the body's first octet.
+        body_trailer: Number of octets that follow the body.
+        frame: An endpoint's own note about the framing around the content; 0 means none. The core never looks at it.
+        flags: An endpoint's own note about which properties are present. The core never looks at it.
+    """
+
+    codec: int = CORE_CODEC
+    exchange: str = ""
+    routing_key: str = ""
+    properties_start: int = 0
+    properties_stop: int = 0
+    body_start: int = 0
+    body_trailer: int = 0
+    frame: int = 0
+    flags: int = 0
+
+    @property
+    def overhead(self) -> int:
+        """Octets of a content that are not body."""
+        return self.body_start + self.body_trailer
+
+
+def properties_of(head: Head, content: bytes) -> bytes:
+    """Cut the encoded properties out of a content."""
+    return content[head.properties_start : head.properties_stop]
+
+
+def body_of(head: Head, content: bytes) -> bytes:
+    """Cut the body out of a content."""
+    return content[head.body_start : len(content) - head.body_trailer]
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message taken out of its run, for those who look at messages singly."""
+
+    head: Head
+    content: bytes
+
+    @property
+    def properties(self) -> bytes:
+        """The properties as encoded by ``head.codec``."""
+        return properties_of(self.head, self.content)
+
+    @property
+    def body(self) -> bytes:
+        """The body's octets."""
+        return body_of(self.head, self.content)

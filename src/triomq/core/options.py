@@ -1,0 +1,84 @@
+"""What sinks and queues are declared with, and the comparison that a second declare must pass."""
+
+from enum import Enum
+
+import msgspec
+
+from triomq.core.refusals import Inequivalent
+
+__all__ = ["Overflow", "QueueOptions", "SinkKind", "SinkOptions", "require_equivalent"]
+
+
+class Overflow(Enum):
+    """What a full queue does."""
+
+    DROP_HEAD = "drop-head"
+    """The oldest ready message gives way."""
+    REJECT_PUBLISH = "reject-publish"
+    """The new message is refused; publishers with confirms hear of it."""
+
+
+class SinkKind(Enum):
+    """How a sink routes."""
+
+    DIRECT = "direct"
+    FANOUT = "fanout"
+    TOPIC = "topic"
+    HEADERS = "headers"
+
+
+class SinkOptions(msgspec.Struct, frozen=True):
+    """How a sink behaves.
+
+    Args:
+        kind: How it routes.
+        durable: Whether it is there again after a restart.
+        auto_delete: Whether it goes when its last binding goes.
+        internal: Whether only other sinks may publish into it.
+        notes: Arguments that mean nothing to the core but must be equal at a second declare.
+    """
+
+    kind: SinkKind = SinkKind.DIRECT
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    notes: tuple[tuple[str, object], ...] = ()
+
+
+class QueueOptions(msgspec.Struct, frozen=True):
+    """How a queue behaves.
+
+    Args:
+        durable: Whether it is there again after a restart.
+        exclusive: Whether it belongs to the session that declares it, and ends with it.
+        auto_delete: Whether it goes when its last feed closes.
+        max_length: How many ready messages it keeps; None keeps all.
+        max_bytes: How many octets of ready bodies it keeps; None keeps all.
+        overflow: What it does when it is full.
+        notes: Arguments that mean nothing to the core but must be equal at a second declare.
+    """
+
+    durable: bool = True
+    exclusive: bool = False
+    auto_delete: bool = False
+    max_length: int | None = None
+    max_bytes: int | None = None
+    overflow: Overflow = Overflow.DROP_HEAD
+    notes: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the queue can be full."""
+        return self.max_length is not None or self.max_bytes is not None
+
+
+def require_equivalent(name: str, received: msgspec.Struct, current: msgspec.Struct) -> None:
+    """Compare two sets of options, field by field in the order of declaration; ``name`` is for the text.
+
+    Raises:
+        Inequivalent: The first field that differs.
+    """
+    for option in received.__struct_fields__:
+        ours, theirs = getattr(current, option), getattr(received, option)
+        if ours != theirs:
+            raise Inequivalent(name, option, theirs, ours)

@@ -1,0 +1,137 @@
+"""The core's refusals: each names what it is about, so that endpoints can word them as their people expect."""
+
+from triomq.actors import Ref
+from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused, ResourceLocked
+
+__all__ = [
+    "InExclusiveUse",
+    "Inequivalent",
+    "NoSuchQueue",
+    "NoSuchSink",
+    "QueueInUse",
+    "QueueLocked",
+    "QueueNotEmpty",
+    "QueueStopped",
+    "Restarting",
+    "SinkBroken",
+    "SinkInUse",
+]
+
+
+class NoSuchSink(NotFound):
+    """There is no sink of that name."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"no sink {name!r} here; declare it first")
+
+
+class NoSuchQueue(NotFound):
+    """There is no queue of that name."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"no queue {name!r} here; declare it first")
+
+
+class QueueStopped(NotFound):
+    """The queue crashed so often that its supervisor gave it up; its messages are kept."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(
+            f"queue {name!r} process is stopped by supervisor; the log says why; delete it or restart the broker"
+        )
+
+
+class QueueLocked(ResourceLocked):
+    """The queue belongs exclusively to another session, or its exclusiveness differs from what is asked for."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(
+            f"queue {name!r} belongs exclusively to another session; use another name or wait until it ends"
+        )
+
+
+class InExclusiveUse(AccessRefused):
+    """The queue has a feed that wants to be the only one, or the new one wants to be and is not."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+
+
+class SinkInUse(PreconditionFailed):
+    """The sink has bindings and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} has bindings; unbind them first, or delete it with if_unused=False")
+
+
+class QueueInUse(PreconditionFailed):
+    """The queue has feeds and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} has feeds; close them first, or delete it with if_unused=False")
+
+
+class QueueNotEmpty(PreconditionFailed):
+    """The queue has messages and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is not empty; purge it first, or delete it with if_empty=False")
+
+
+class Inequivalent(PreconditionFailed):
+    """What exists was declared with another value.
+
+    Args:
+        name: The sink's or queue's name.
+        option: The option's name in the core's words.
+        received: What this declare says.
+        current: What is in force.
+    """
+
+    def __init__(self, name: str, option: str, received: object, current: object) -> None:
+        """Word the refusal."""
+        self.name = name
+        self.option = option
+        self.received = received
+        self.current = current
+        super().__init__(
+            f"{option} of {name!r} is {current!r}, not {received!r}; declare it the same, or delete it first"
+        )
+
+
+class Restarting(Refused):
+    """An actor that must answer is being restarted; ask again when it runs.
+
+    Args:
+        ref: The actor.
+    """
+
+    def __init__(self, ref: Ref) -> None:
+        """Word the refusal."""
+        self.ref = ref
+        super().__init__(f"{ref.path} is being restarted; ask again when it runs")
+
+
+class SinkBroken(Refused):
+    """The sink crashed over this very request, or so often before that it was stopped."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} crashed; the log says why")

@@ -1,0 +1,109 @@
+"""What a domain can be asked and told; it answers in place, in the asker's turn."""
+
+from typing import TYPE_CHECKING
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Request
+from triomq.core.bindings import Binding
+from triomq.core.options import QueueOptions, SinkOptions
+from triomq.core.queue_store import QueueStatistics, QueueStore
+
+if TYPE_CHECKING:
+    from triomq.core.session import Session
+
+__all__ = [
+    "Bind",
+    "DeclareQueue",
+    "DeclareSink",
+    "DeleteQueue",
+    "DeleteSink",
+    "QueueUnused",
+    "SinkUnused",
+    "Unbind",
+]
+
+
+class DeclareSink(Request[bool], frozen=True):
+    """To a domain: let there be a sink. Answers whether it is new.
+
+    Raises (in the asker):
+        Inequivalent: It exists and differs.
+    """
+
+    name: str
+    options: SinkOptions
+
+
+class DeleteSink(Request[bool], frozen=True):
+    """To a domain: let there be a sink no longer. Answers whether it was there.
+
+    Raises (in the asker):
+        SinkInUse: ``if_unused`` is set and the sink has bindings.
+    """
+
+    name: str
+    if_unused: bool = False
+
+
+class DeclareQueue(Request[QueueStore], frozen=True):
+    """To a domain: let there be a queue.
+
+    Raises (in the asker):
+        Inequivalent: It exists and differs.
+        QueueLocked: It belongs exclusively to another session, or to this one and is now declared shared.
+    """
+
+    name: str
+    options: QueueOptions
+    session: "Session"
+
+
+class DeleteQueue(Request[QueueStatistics | None], frozen=True):
+    """To a domain: let there be a queue no longer. Answers what was in it, None if there was none.
+
+    Raises (in the asker):
+        QueueLocked: It belongs exclusively to another session.
+        QueueInUse: ``if_unused`` is set and it has feeds.
+        QueueNotEmpty: ``if_empty`` is set and it has ready messages.
+    """
+
+    name: str
+    session: "Session"
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class Bind(Request[bool], frozen=True):
+    """To a domain: add a binding. Answers whether it is new.
+
+    Raises (in the asker):
+        NoSuchSink, NoSuchQueue: The sink or the destination does not exist.
+        QueueLocked: The queue belongs exclusively to another session.
+        PreconditionFailed: The arguments mean nothing to this kind of sink.
+    """
+
+    binding: Binding
+    session: "Session"
+
+
+class Unbind(Request[bool], frozen=True):
+    """To a domain: remove a binding. Answers whether it was there.
+
+    Raises (in the asker):
+        QueueLocked: The queue belongs exclusively to another session.
+    """
+
+    binding: Binding
+    session: "Session"
+
+
+class QueueUnused(ActorMessage, frozen=True):
+    """To a domain: the last feed of an auto-delete queue has closed."""
+
+    name: str
+
+
+class SinkUnused(ActorMessage, frozen=True):
+    """To a domain: the last binding of an auto-delete sink is gone."""
+
+    name: str

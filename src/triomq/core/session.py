@@ -1,0 +1,73 @@
+"""A session: who is here.
+
+It owns exclusive queues and open feeds, carries the publisher's identity and origin, and lives until its last
+connection ends. A feed belongs to a session and not to a channel: consumer and channel are two things.
+"""
+
+from triomq.actors import Ref
+from triomq.core.delivery import CloseFeed, OpenFeed
+from triomq.core.feed import Feed
+from triomq.core.requests import DeleteQueue
+
+__all__ = ["Session"]
+
+
+class Session:
+    """The owner of what must not outlive a client; made by the endpoint with a client's first connection.
+
+    Args:
+        domain: The domain in which it lives.
+        user: The authenticated user's name.
+        origin: Where the client says it comes from; empty for a client of our own.
+    """
+
+    __slots__ = ("_connections", "_feeds", "domain", "ended", "origin", "queues", "user")
+
+    def __init__(self, domain: Ref, *, user: str = "", origin: str = "") -> None:
+        """Start without connections; the first ``attach`` is due now."""
+        self.domain = domain
+        self.user = user
+        self.origin = origin
+        self.queues: dict[str, None] = {}
+        self.ended = False
+        self._connections = 0
+        self._feeds: dict[Feed, None] = {}
+
+    def attach(self) -> None:
+        """Count one more connection."""
+        self._connections += 1
+
+    def detach(self) -> None:
+        """Count one connection less; with the last one the session ends."""
+        self._connections -= 1
+        if not self._connections:
+            self.end()
+
+    def open_feed(self, feed: Feed) -> None:
+        """Open a feed and own it.
+
+        Raises:
+            InExclusiveUse: Its queue is in exclusive use.
+            trio.WouldBlock: The queue is being restarted.
+        """
+        feed.queue.ask_nowait(OpenFeed(feed))
+        self._feeds[feed] = None
+
+    def close_feed(self, feed: Feed) -> None:
+        """Close a feed, if it is this session's; what it has not settled stays with its consumer."""
+        if self._feeds.pop(feed, self) is None:
+            feed.queue.tell_nowait(CloseFeed(feed))
+
+    def forget_feed(self, feed: Feed) -> None:
+        """Own a feed no longer: its queue has closed it."""
+        self._feeds.pop(feed, None)
+
+    def end(self) -> None:
+        """Close all feeds and delete the exclusive queues; a second call does nothing."""
+        if self.ended:
+            return
+        self.ended = True
+        for feed in list(self._feeds):
+            self.close_feed(feed)
+        for name in list(self.queues):
+            self.domain.tell_nowait(DeleteQueue(name, self))

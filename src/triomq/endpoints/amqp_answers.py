@@ -1,0 +1,129 @@
+"""From a refusal to the code and the text that AMQP clients know; the texts are those that RabbitMQ's clients match.
+
+AMQP 0-9-1 section 1.1.4 (reply codes).
+"""
+
+import msgspec
+
+from triomq.core import (
+    Inequivalent,
+    InExclusiveUse,
+    NoSuchQueue,
+    NoSuchSink,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    QueueStopped,
+    SinkInUse,
+)
+from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
+
+__all__ = ["HARD_CODES", "Answer", "AnswerError", "answer_to"]
+
+HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
+"""Codes that end the connection; the others end the channel (section 1.1.4)."""
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """A reply code, and what follows the code's name in the reply text."""
+
+    code: int
+    text: str
+
+
+class AnswerError(Exception):
+    """The endpoint itself says no; caught where methods are handled, never seen outside the endpoint."""
+
+    def __init__(self, code: int, text: str) -> None:
+        """Keep what the close will say."""
+        self.answer = Answer(code, text)
+        super().__init__(text)
+
+
+_OPTION_NAMES = {
+    "kind": "type",
+    "max_length": "x-max-length",
+    "max_bytes": "x-max-length-bytes",
+    "overflow": "x-overflow",
+}
+
+_LOCKED = (
+    "cannot obtain exclusive access to locked queue '{0}' in vhost '{1}'. It could be originally declared on another "
+    "connection or the exclusive property value does not match that of the original declaration."
+)
+
+_TEXTS: dict[type[Refused], str] = {
+    NoSuchSink: "no exchange '{0}' in vhost '{1}'",
+    NoSuchQueue: "no queue '{0}' in vhost '{1}'",
+    QueueStopped: "queue '{0}' in vhost '{1}' process is stopped by supervisor",
+    QueueLocked: _LOCKED,
+    InExclusiveUse: "queue '{0}' in vhost '{1}' in exclusive use",
+    SinkInUse: "exchange '{0}' in vhost '{1}' in use",
+    QueueInUse: "queue '{0}' in vhost '{1}' in use",
+    QueueNotEmpty: "queue '{0}' in vhost '{1}' not empty",
+}
+
+_CODES: tuple[tuple[type[Refused], int], ...] = (
+    (NotFound, 404),
+    (AccessRefused, 403),
+    (ResourceLocked, 405),
+    (PreconditionFailed, 406),
+    (LimitExceeded, 506),
+)
+
+
+def answer_to(refused: Refused, virtual_host: str, resource: str) -> Answer:
+    """Word a refusal.
+
+    Args:
+        refused: What the core says.
+        virtual_host: The name that the client knows the domain by.
+        resource: ``"queue"`` or ``"exchange"``: what the method was about.
+    """
+    code = next((code for kind, code in _CODES if isinstance(refused, kind)), 541)
+    if isinstance(refused, Inequivalent):
+        return Answer(code, _inequivalent(refused, virtual_host, resource))
+    template = _TEXTS.get(type(refused))
+    detail = str(refused) if template is None else template.format(getattr(refused, "name", ""), virtual_host)
+    return Answer(code, detail)
+
+
+def _inequivalent(refused: Inequivalent, virtual_host: str, resource: str) -> str:
+    name, received, current = _different(refused)
+    where = f"inequivalent arg '{name}' for {resource} '{refused.name}' in vhost '{virtual_host}'"
+    if received is None:
+        return f"{where}: received none but current is {_described(current)}"
+    if current is None:
+        return f"{where}: received {_described(received)} but current is none"
+    return f"{where}: received '{_shown(received)}' but current is '{_shown(current)}'"
+
+
+def _different(refused: Inequivalent) -> tuple[str, object, object]:
+    """Find the argument that differs, inside the notes if need be."""
+    if refused.option != "notes":
+        return _OPTION_NAMES.get(refused.option, refused.option), refused.received, refused.current
+    received, current = _notes(refused.received), _notes(refused.current)
+    for name in (*received, *current):
+        if received.get(name) != current.get(name):
+            return name, received.get(name), current.get(name)
+    return "arguments", refused.received, refused.current
+
+
+def _notes(notes: object) -> dict[str, object]:
+    return dict(notes) if isinstance(notes, tuple) else {}
+
+
+def _described(value: object) -> str:
+    return f"the value '{_shown(value)}' of type '{_type_name(value)}'"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(getattr(value, "value", value))
+
+
+def _type_name(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "signedint" if isinstance(value, int) else "longstr"

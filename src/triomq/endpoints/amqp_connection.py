@@ -1,0 +1,497 @@
+"""One AMQP connection: an actor in place, with a reader task, and a writer task while something is left to send.
+
+What the client sends is worked off in turns: one chunk of octets, all that follows from it, one write. Replies are
+encoded when they are made. Deliveries wait in ``_outgoing`` until the end of the turn and are encoded as far as one
+write goes; the rest waits for the writer, so that a long backlog never holds the loop.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import TypeVar
+
+import trio
+
+from triomq.actors import InPlaceActor, Ref, Request
+from triomq.actors import Message as ActorMessage
+from triomq.core import Batch, Deliver, Directory, Feed, FeedClosed, Message, Outcome, Restarting, Session, Window
+from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
+from triomq.endpoints.amqp_channel import Channel, Consumer, settle
+from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
+from triomq.endpoints.base import DomainAccess, House
+from triomq.errors import ActorStopped, HandlerFailed, Refused
+from triomq.protocols import decode_table
+from triomq.protocols.amqp import (
+    AMQP_METHODS,
+    AckRun,
+    AMQPEngine,
+    BasicCancel,
+    ChannelClosed,
+    ChannelCloseOk,
+    ChannelFailed,
+    ChannelOpened,
+    ChannelOpenOk,
+    Closed,
+    EndOfStream,
+    Event,
+    Failed,
+    HeartbeatLost,
+    LoginRequested,
+    Method,
+    OpenRequested,
+    PublishRun,
+    Received,
+)
+from triomq.security import Credentials, read_amqplain, read_plain
+from triomq.transports import Transport
+
+__all__ = ["AMQPConnection", "CloseConnection", "Tick"]
+
+R = TypeVar("R")
+
+_log = logging.getLogger("triomq.amqp")
+
+OUTLET_BYTES = 256 * 1024
+"""Octets of deliveries on the way to one connection: without it a prefetch of 0 on a backlog of a million would be
+encoded at once, 1.7 s of work."""
+
+WRITE_BYTES = 128 * 1024
+"""Octets encoded before they are written."""
+
+_GOODBYE = 1.0
+"""Seconds that a client gets to read our last words before the socket is shut."""
+
+UNREAD_BYTES = 1024 * 1024
+"""Octets of replies that a client may leave unread before its requests have to wait."""
+
+_MECHANISMS = {"PLAIN": read_plain, "AMQPLAIN": lambda response: read_amqplain(response, decode_table)}
+
+
+class CloseConnection(ActorMessage, frozen=True):
+    """To a connection: say goodbye with this code and text, and end when the client has answered."""
+
+    code: int
+    text: str
+
+
+class Tick(ActorMessage, frozen=True):
+    """To a connection: a timer of its engine may be due."""
+
+    now: float
+
+
+class AMQPConnection(InPlaceActor):
+    """The actor of one connection; a temporary child of the endpoint that accepted it.
+
+    Args:
+        transport: The octets; owned from now on.
+        engine: The protocol, in the server's role.
+        house: Domains and users.
+        virtual_hosts: Which domain each virtual host is.
+    """
+
+    def __init__(
+        self, transport: Transport, engine: AMQPEngine, house: House, virtual_hosts: Mapping[str, str]
+    ) -> None:
+        """Start in the handshake."""
+        self.engine = engine
+        self.virtual_host = ""
+        self.session: Session
+        self.directory: Directory
+        self.domain: DomainAccess
+        self.outlet = Window(bytes=OUTLET_BYTES)
+        self._transport = transport
+        self._house = house
+        self._virtual_hosts = virtual_hosts
+        self._user = ""
+        self._channels: dict[int, Channel] = {}
+        self._outgoing: deque[Batch] = deque()
+        self._encoded = (0, 0)  # messages and octets that the outlet counts and the transport has been given
+        self._confirming: dict[Channel, None] = {}
+        self._events: deque[Event] = deque()
+        self._nursery: trio.Nursery | None = None
+        self._writing = False  # there is a writer task
+        self._may_write = True  # the transport has taken everything so far
+        self._room = trio.Event()  # set when the transport has taken the replies that were too many
+        self._restarting: Ref | None = None  # the actor that an event waits for
+        self._capabilities: dict[str, object] = {}
+        self._ending = ""  # why the connection is ending, once it is
+
+    # Reading
+
+    async def run(self) -> None:
+        """Read until the client or we have had enough, then put back all that was out."""
+        reason = "crashed or cut off"
+        try:
+            async with trio.open_nursery() as self._nursery:
+                await self._read()
+                self._nursery.cancel_scope.deadline = trio.current_time() + _GOODBYE
+                await self._transport.send_goodbye()
+                self._nursery.cancel_scope.cancel()
+            reason = self._ending
+        finally:
+            self._nursery = None
+            self.turn(self._leave)
+            self._transport.close()
+            _log.info("connection from %s closed: %s", self._transport.peer, reason)
+
+    async def _read(self) -> None:
+        self.turn(self._work)
+        while not self.engine.finished:
+            data = await self._transport.receive()
+            self.turn(self._take, data)
+            while self._events:
+                await self._wait_for_next_turn()
+                self.turn(self._work)
+            if self.engine.unsent > UNREAD_BYTES:
+                await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        """Read nothing while too many replies are unread; the client's silence is not held against it meanwhile."""
+        self._room = trio.Event()
+        self.engine.reading_paused = True
+        await self._room.wait()
+        self.engine.reading_paused = False
+
+    async def _wait_for_next_turn(self) -> None:
+        """Let others have the loop: the budget is used up, or an actor that we asked is being restarted."""
+        await trio.lowlevel.checkpoint()
+        if self._restarting is not None:
+            restarting, self._restarting = self._restarting, None
+            try:
+                await restarting.wait_running()
+            except ActorStopped:
+                return  # the next try says so
+
+    def _take(self, data: bytes) -> None:
+        """Work off one chunk from the client."""
+        self.engine.receive_data(data)
+        self._work()
+
+    def _work(self) -> None:
+        """Work off events until the turn's budget is used up."""
+        turn, events = self.system.turn, self._events
+        events.extend(self.engine.events())
+        while events and not turn.exhausted:
+            event = events.popleft()
+            try:
+                _EVENTS[type(event)](self, event)
+            except Restarting as error:
+                self._restarting = error.ref
+                events.appendleft(event)
+                break
+            if not events:
+                events.extend(self.engine.events())  # our answer may have let the engine read on
+        self.ref.touch()
+
+    def ask(self, ref: Ref, request: Request[R]) -> R:
+        """Ask an actor of the core in place.
+
+        Raises:
+            Restarting: It cannot answer just now; the event that led here is tried again when it can.
+            Refused: It says no.
+        """
+        try:
+            return ref.ask_nowait(request)
+        except trio.WouldBlock:
+            raise Restarting(ref) from None
+        except (ActorStopped, HandlerFailed) as error:
+            raise AnswerError(541, str(error)) from error
+
+    def open_feed(self, feed: Feed) -> None:
+        """Open a feed of this connection's session; raises as ``ask`` does."""
+        try:
+            self.session.open_feed(feed)
+        except trio.WouldBlock:
+            raise Restarting(feed.queue) from None
+        except (ActorStopped, HandlerFailed) as error:
+            raise AnswerError(541, str(error)) from error
+
+    # What the engine reports
+
+    def _login_requested(self, event: LoginRequested) -> None:
+        capabilities = event.client_properties.get("capabilities")
+        self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
+        credentials = self._credentials(event)
+        if credentials is not None and self._house.users.check(credentials.name, credentials.password):
+            self._user = credentials.name
+            self.engine.accept_login()
+            return
+        name = credentials.name if credentials is not None else ""
+        _log.warning("login of %r from %s refused (%s)", name, self._transport.peer, event.mechanism)
+        mechanism = event.mechanism
+        self.engine.refuse_login(
+            f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+        )
+
+    def _credentials(self, event: LoginRequested) -> Credentials | None:
+        read = _MECHANISMS.get(event.mechanism)
+        return None if read is None else read(event.response)
+
+    def _open_requested(self, event: OpenRequested) -> None:
+        name = self._virtual_hosts.get(event.virtual_host)
+        domain = None if name is None else self._house.domains.get(name)
+        if domain is None:
+            self.engine.close(530, f"vhost {event.virtual_host} not found", 10, 40)
+            return
+        self.virtual_host = event.virtual_host
+        self.domain = domain
+        self.directory = domain.directory
+        self.session = Session(domain.ref, user=self._user, origin=self._transport.peer)
+        self.session.attach()
+        self.engine.open_connection()
+        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._user, self.virtual_host)
+
+    def _channel_opened(self, event: ChannelOpened) -> None:
+        self._channels[event.channel] = Channel(self, event.channel)
+        self.engine.send_method(event.channel, ChannelOpenOk())
+
+    def _channel_closed(self, event: ChannelClosed) -> None:
+        self._end_channel(event.channel)
+        if event.by_peer:
+            self.engine.send_method(event.channel, ChannelCloseOk())
+
+    def _channel_failed(self, event: ChannelFailed) -> None:
+        _log.info("channel %d of %s failed: %d %s", event.channel, self._transport.peer, event.code, event.text)
+        self._end_channel(event.channel)
+
+    def _publish_run(self, event: PublishRun) -> None:
+        channel = self._channels.get(event.channel)
+        if channel is None:
+            return
+        try:
+            channel.publish(event)
+        except Restarting:
+            raise
+        except AnswerError as error:
+            self._refuse(channel, error.answer, event.method)
+        except Refused as refused:
+            self._refuse(channel, answer_to(refused, self.virtual_host, "exchange"), event.method)
+
+    def _ack_run(self, event: AckRun) -> None:
+        channel = self._channels.get(event.channel)
+        if channel is None:
+            return
+        try:
+            channel.settle_each(event.tags, Outcome.ACCEPT)
+        except AnswerError as error:
+            self._refuse_numbered(channel, error.answer, (60, 80))
+
+    def _received(self, event: Received) -> None:
+        """Let the method's handler answer; a refusal closes the channel or the connection."""
+        channel = self._channels.get(event.channel)
+        if channel is None:
+            return
+        try:
+            HANDLERS[type(event.method)](channel, event.method)
+        except Restarting:
+            raise
+        except AnswerError as error:
+            self._refuse(channel, error.answer, event.method)
+        except Refused as refused:
+            self._refuse(channel, answer_to(refused, self.virtual_host, _resource(event.method)), event.method)
+
+    def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
+        row = AMQP_METHODS.by_type[type(method)].row
+        self._refuse_numbered(channel, answer, (row.class_id, row.method_id))
+
+    def _refuse_numbered(self, channel: Channel, answer: Answer, numbers: tuple[int, int]) -> None:
+        class_id, method_id = numbers
+        if answer.code in HARD_CODES:
+            self._fail(answer.code, answer.text)
+            self.engine.close(answer.code, answer.text, class_id, method_id)
+        else:
+            # What was done on the channel before is said before it is closed.
+            channel.confirm()
+            self._channel_failed(ChannelFailed(channel.number, answer.code, answer.text, class_id, method_id))
+            self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
+
+    def _failed(self, event: Failed) -> None:
+        self._fail(event.code, event.text)
+
+    def _fail(self, code: int, text: str) -> None:
+        _log.warning("connection closed by error", extra={"peer": self._transport.peer, "code": code, "reason": text})
+        self._end_channels()
+
+    def _closed(self, event: Closed) -> None:
+        self._ending = self._ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
+
+    def _heartbeat_lost(self, event: HeartbeatLost) -> None:
+        self._ending = self._ending or "no heartbeat came"
+
+    def _end_of_stream(self, event: EndOfStream) -> None:
+        self._ending = self._ending or "the client went away without closing"
+
+    # What others tell
+
+    def deliver(self, message: Deliver) -> None:
+        """Take a batch for one of our consumers; it is encoded at the end of the turn."""
+        consumer = message.feed.key
+        assert isinstance(consumer, Consumer)
+        if consumer.open:
+            self._outgoing.append(message.batch)
+        else:
+            self._return(message.batch)
+
+    def feed_closed(self, message: FeedClosed) -> None:
+        """Tell the client that its consumer is cancelled (RabbitMQ's consumer_cancel_notify)."""
+        consumer = message.feed.key
+        assert isinstance(consumer, Consumer)
+        self.session.forget_feed(message.feed)
+        if consumer.channel.consumers.pop(consumer.tag, None) is not None and self._wants_cancel():
+            consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
+
+    def _wants_cancel(self) -> bool:
+        return bool(self._capabilities.get("consumer_cancel_notify"))
+
+    def close_connection(self, message: CloseConnection) -> None:
+        """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
+        self._end_channels()
+        self.engine.close(message.code, message.text)
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether the engine has something to do by now."""
+        timer = self.engine.next_timer()
+        return timer is not None and timer <= now
+
+    def tick(self, message: Tick) -> None:
+        """Let the engine look at its timers."""
+        self.engine.handle_timer(message.now)
+        for event in self.engine.events():
+            _EVENTS[type(event)](self, event)
+        if self.engine.finished:
+            self._transport.close()  # so that the reader notices
+
+    # Writing
+
+    def spend(self, pushes: int) -> None:
+        """Count queue pushes against the turn's budget."""
+        self.system.turn.spend(pushes)
+
+    def confirming(self, channel: Channel) -> None:
+        """Note that a channel has publishers to tell something."""
+        self._confirming[channel] = None
+        self.ref.touch()
+
+    def to_wire(self, message: Message) -> tuple[bytes, bytes]:
+        """Give a message's properties, as AMQP writes them, and its body."""
+        if message.head.codec == AMQP_CODEC:
+            return message.properties, message.body
+        return to_amqp(self._house.codecs.decode(message)), message.body
+
+    def after_batch(self) -> None:
+        """Encode what is due, and write once."""
+        if self._confirming:
+            confirming, self._confirming = self._confirming, {}
+            for channel in confirming:
+                channel.confirm()
+        if self._may_write:
+            self._encode()
+            self._write()
+
+    def _encode(self) -> None:
+        """Encode deliveries, as many octets as one write takes."""
+        outgoing, engine = self._outgoing, self.engine
+        count, size = self._encoded
+        while outgoing and engine.unsent < WRITE_BYTES:
+            batch = outgoing.popleft()
+            count += batch.left
+            size += batch.size
+            assert batch.feed is not None
+            consumer = batch.feed.key
+            assert isinstance(consumer, Consumer)
+            consumer.channel.encode(consumer, batch)
+        self._encoded = count, size
+
+    def _write(self) -> None:
+        """Offer everything encoded to the transport; leave the rest, and feeds that wait for room, to the writer."""
+        buffers = self.engine.data_to_send()
+        taken = self._transport.send_nowait(buffers) if buffers else True
+        if taken and not self._outgoing and not self.outlet.waiting:
+            self._give_back()
+        else:
+            self._may_write = False
+            if not self._writing and self._nursery is not None:
+                self._writing = True
+                self._nursery.start_soon(self._run_writer)
+
+    def _give_back(self) -> None:
+        """Give the outlet back what the transport has taken."""
+        count, size = self._encoded
+        if size:
+            self._encoded = 0, 0
+            self.outlet.give(count, size)
+
+    async def _run_writer(self) -> None:
+        """Write until nothing is left and nobody waits, one write's worth to a turn."""
+        while not self._may_write:
+            await trio.lowlevel.checkpoint()
+            await self._transport.send_rest()
+            self.turn(self._write_more)
+        self._writing = False
+
+    def _write_more(self) -> None:
+        """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
+        self._may_write = True
+        self._give_back()
+        self._room.set()
+        self.ref.touch()
+
+    # Ending
+
+    def drop(self, feeds_of: Channel | Consumer) -> None:
+        """Return deliveries that are not encoded yet to their places, unmarked: nobody has seen them."""
+        kept: deque[Batch] = deque()
+        for batch in self._outgoing:
+            assert batch.feed is not None
+            consumer = batch.feed.key
+            assert isinstance(consumer, Consumer)
+            if feeds_of in (consumer, consumer.channel):
+                self._return(batch)
+            else:
+                kept.append(batch)
+        self._outgoing = kept
+
+    def _return(self, batch: Batch) -> None:
+        count, size = batch.left, batch.size
+        settle(batch, Outcome.RETURN)
+        self.outlet.give(count, size)
+
+    def _end_channel(self, number: int) -> None:
+        channel = self._channels.pop(number, None)
+        if channel is not None:
+            self._confirming.pop(channel, None)
+            self.drop(channel)
+            channel.end()
+
+    def _end_channels(self) -> None:
+        for number in list(self._channels):
+            self._end_channel(number)
+
+    def _leave(self) -> None:
+        """Put back what is out and let the session go."""
+        self._end_channels()
+        if self.virtual_host:
+            self.virtual_host = ""
+            self.session.detach()
+
+
+def _resource(method: Method) -> str:
+    return "exchange" if type(method).__name__.startswith("Exchange") else "queue"
+
+
+_EVENTS = {
+    AckRun: AMQPConnection._ack_run,
+    ChannelClosed: AMQPConnection._channel_closed,
+    ChannelFailed: AMQPConnection._channel_failed,
+    ChannelOpened: AMQPConnection._channel_opened,
+    Closed: AMQPConnection._closed,
+    EndOfStream: AMQPConnection._end_of_stream,
+    Failed: AMQPConnection._failed,
+    HeartbeatLost: AMQPConnection._heartbeat_lost,
+    LoginRequested: AMQPConnection._login_requested,
+    OpenRequested: AMQPConnection._open_requested,
+    PublishRun: AMQPConnection._publish_run,
+    Received: AMQPConnection._received,
+}

@@ -1,0 +1,102 @@
+"""From AMQP's properties to the core's and back, for consumers behind another endpoint and for headers sinks."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from triomq.core import HeaderValue, Properties
+from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
+
+__all__ = ["AMQP_CODEC", "from_amqp", "headers_of", "to_amqp"]
+
+AMQP_CODEC = 1
+"""The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
+
+_PERSISTENT, _TRANSIENT = 2, 1  # delivery-mode
+
+
+def from_amqp(encoded: bytes) -> Properties:
+    """Decode the properties of a content header, flags first, into the core's form."""
+    basic = decode_properties(encoded)
+    return Properties(
+        content_type=basic.content_type,
+        content_encoding=basic.content_encoding,
+        headers=None if basic.headers is None else {name: _to_core(value) for name, value in basic.headers.items()},
+        persistent=basic.delivery_mode == _PERSISTENT,
+        priority=basic.priority,
+        correlation_id=basic.correlation_id,
+        reply_to=basic.reply_to,
+        expiration=_seconds(basic.expiration),
+        message_id=basic.message_id,
+        timestamp=None if basic.timestamp is None else _moment(basic.timestamp),
+        type=basic.type,
+        user_id=basic.user_id,
+        app_id=basic.app_id,
+    )
+
+
+def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
+    """Decode the headers alone."""
+    headers = decode_properties(encoded).headers or {}
+    return {name: _to_core(value) for name, value in headers.items()}
+
+
+def to_amqp(properties: Properties) -> bytes:
+    """Encode the core's properties as a content header carries them, flags first."""
+    headers = properties.headers
+    return encode_properties(
+        BasicProperties(
+            content_type=properties.content_type,
+            content_encoding=properties.content_encoding,
+            headers=None if headers is None else {name: _to_field(value) for name, value in headers.items()},
+            delivery_mode=_PERSISTENT if properties.persistent else _TRANSIENT,
+            priority=properties.priority,
+            correlation_id=properties.correlation_id,
+            reply_to=properties.reply_to,
+            expiration=None if properties.expiration is None else str(round(properties.expiration * 1000)),
+            message_id=properties.message_id,
+            timestamp=None if properties.timestamp is None else int(properties.timestamp.timestamp()),
+            type=properties.type,
+            user_id=properties.user_id,
+            app_id=properties.app_id,
+        )
+    )
+
+
+def _seconds(expiration: str | None) -> float | None:
+    """Milliseconds as text, as RabbitMQ reads expiration; what is no number never expires."""
+    return int(expiration) / 1000 if expiration is not None and expiration.isdecimal() else None
+
+
+def _moment(seconds: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _to_core(value: FieldValue) -> HeaderValue:
+    match value:
+        case Timestamp(seconds):
+            return _moment(seconds)
+        case Typed(_, plain):
+            return _to_core(plain)
+        case list():
+            return [_to_core(item) for item in value]
+        case dict():
+            return {name: _to_core(item) for name, item in value.items()}
+        case _:
+            return value
+
+
+def _to_field(value: HeaderValue) -> FieldValue:
+    match value:
+        case datetime():
+            return Timestamp(int(value.timestamp()))
+        case list():
+            return [_to_field(item) for item in value]
+        case dict():
+            return {str(name): _to_field(item) for name, item in value.items()}
+        case None | bool() | int() | float() | str() | bytes() | Decimal():
+            return value
+        case _:
+            return str(value)

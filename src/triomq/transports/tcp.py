@@ -1,0 +1,71 @@
+"""TCP listeners on all addresses of a host name, and raw sockets from what they accept."""
+
+import errno
+import socket
+
+import trio
+
+from triomq.errors import ConfigError
+from triomq.transports.stream import RawSocket
+
+__all__ = ["accept_raw", "address_of", "bind_tcp"]
+
+
+async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.SocketListener]:
+    """Listen on every address that a host name has, ``localhost`` being IPv4 and IPv6 loopback.
+
+    Args:
+        host: A name or an address.
+        port: A port, or 0 for one that is free; all addresses get the same.
+        backlog: How many connections may wait to be accepted.
+
+    Raises:
+        ConfigError: The address cannot be had; the text says what to do.
+    """
+    try:
+        first, *others = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+    except OSError as error:
+        raise ConfigError(_advice(host, port, error)) from error
+    if port:
+        return [first, *others]
+    return [first, *await _same_port(others, first, backlog)]
+
+
+async def _same_port(
+    others: list[trio.SocketListener], first: trio.SocketListener, backlog: int
+) -> list[trio.SocketListener]:
+    """Open the other addresses again, on the port that the first one got; skip those where it is taken."""
+    listeners = []
+    port = first.socket.getsockname()[1]
+    for other in others:
+        host = other.socket.getsockname()[0]
+        await other.aclose()
+        try:
+            listeners += await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+        except OSError:
+            continue
+    return listeners
+
+
+def _advice(host: str, port: int, error: OSError) -> str:
+    place = f"{host} port {port}"
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{place} is in use by another program; stop that one, or choose another port (--port 0 takes a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return f"{place} is not allowed for this user; choose a port above 1023"
+    return f"cannot listen on {place}: {error.strerror or error}; check the host name and the port"
+
+
+def address_of(listener: trio.SocketListener) -> tuple[str, int]:
+    """Tell host and port of a listener."""
+    host, port = listener.socket.getsockname()[:2]
+    return str(host), int(port)
+
+
+def accept_raw(stream: trio.SocketStream) -> RawSocket:
+    """Take the plain socket out of an accepted stream."""
+    name = stream.socket.getpeername()
+    peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
+    return RawSocket(socket.socket(fileno=stream.socket.detach()), peer)
