@@ -7,7 +7,7 @@ from triomq.actors.deadletters import DeadLetter, DeadLetters
 from triomq.actors.events import DeadLettered, Event, Exited, MailboxFull, Restarted, Started, Subscription
 from triomq.actors.inplace import InPlaceActor
 from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
-from triomq.actors.messages import Down, Message, Request
+from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.ref import Ref, RefStatistics, State
 from triomq.actors.registry import Registry
 from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
@@ -21,6 +21,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Down",
     "InPlaceActor",
     "Message",
+    "Ping",
     "Request",
     # running them
     "Ref",

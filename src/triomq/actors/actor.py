@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import trio
 
 from triomq.actors.mailbox import LIMIT, Overflow
+from triomq.actors.messages import Ping
 
 if TYPE_CHECKING:
     from triomq.actors.system import System
@@ -52,6 +53,9 @@ class Actor:
 
     async def on_stop(self) -> None:
         """Tidy up, when stopped or ended, not when crashed; shielded, for at most ``shutdown`` seconds."""
+
+    def ping(self, message: Ping) -> None:
+        """Answer that this actor runs."""
 
     _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
 

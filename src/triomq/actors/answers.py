@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import trio
 
 from triomq.actors.messages import Message
-from triomq.errors import ActorStopped, HandlerFailed, Refused
+from triomq.errors import ActorStopped, HandlerFailed, MailboxFull, Refused
 
 __all__ = ["Answer", "Asked", "answer_error"]
 
@@ -81,7 +81,7 @@ class Asked(Answer[object]):
 
 def answer_error(path: str, message: object, error: BaseException) -> BaseException:
     """Turn what became of a request into what its asker sees."""
-    if isinstance(error, (Refused, ActorStopped)):
+    if isinstance(error, Refused | ActorStopped | HandlerFailed | MailboxFull):
         return error
     failed = HandlerFailed(f"{path} crashed while it handled {type(message).__qualname__}: {error!r}")
     failed.__cause__ = error

@@ -63,7 +63,7 @@ class Subscription(Generic[T]):
     def __init__(self, stream: EventStream[T], limit: int) -> None:
         self._stream = stream
         self._kept: deque[T] = deque(maxlen=limit)
-        self._news = trio.Event()
+        self._news: trio.Event | None = None  # made by a follower who waits
         self._closed = False
         self.dropped = 0
         """How many were lost because this follower was slow."""
@@ -78,7 +78,7 @@ class Subscription(Generic[T]):
         """Stop following; whoever waits here sees the end of the stream after what is kept."""
         self._closed = True
         self._stream._followers.pop(self, None)
-        self._news.set()
+        self._wake()
 
     def get_nowait(self) -> list[T]:
         """Take all that has come in so far, perhaps nothing."""
@@ -94,6 +94,7 @@ class Subscription(Generic[T]):
         while not self._kept:
             if self._closed:
                 raise StopAsyncIteration
+            self._news = trio.Event()
             await self._news.wait()
         return self._kept.popleft()
 
@@ -101,8 +102,12 @@ class Subscription(Generic[T]):
         if len(self._kept) == self._kept.maxlen:
             self.dropped += 1
         self._kept.append(item)
-        news, self._news = self._news, trio.Event()
-        news.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
 
 
 class EventStream(Generic[T]):

@@ -14,7 +14,7 @@ import trio
 
 from triomq.actors.answers import Asked
 from triomq.actors.handlers import HandlerTable, handler_table
-from triomq.actors.messages import Message, Request
+from triomq.actors.messages import Message, Ping, Request
 from triomq.actors.ref import (
     BACKING_OFF,
     BUSY,
@@ -58,6 +58,9 @@ class InPlaceActor:
 
     def on_stop(self) -> None:
         """Tidy up after the last message, when stopped or ended, not when crashed."""
+
+    def ping(self, message: Ping) -> None:
+        """Answer that this actor runs."""
 
     _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
 
@@ -218,9 +221,7 @@ class InPlaceRef(Ref):
 
     def _finish_stop(self) -> None:
         while self._waiting and self._failure is None:
-            batch, self._waiting = self._waiting, None
-            for item in batch:
-                self._handle(item)
+            self._handle(self._waiting.pop(0))
         if self._wind_up():
             self._report(self._failure)
 

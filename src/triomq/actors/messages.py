@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from triomq.actors.ref import Ref
 
-__all__ = ["Down", "Message", "Request"]
+__all__ = ["Down", "Message", "Ping", "Request"]
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -43,6 +43,10 @@ class Request(Message, Generic[R_co], frozen=True):
 
     ``class Declare(Request[QueueInfo], frozen=True)`` makes ``await ref.ask(Declare("a"))`` a ``QueueInfo``.
     """
+
+
+class Ping(Request[None], frozen=True):
+    """Asks any actor whether it runs; every actor has a handler for it. ``Ref.wait_running`` asks it."""
 
 
 class Down(Message, frozen=True):

@@ -16,7 +16,7 @@ import trio
 
 from triomq.actors.answers import Asked, answer_error
 from triomq.actors.events import Exited
-from triomq.actors.messages import Down, Message, Request
+from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.turn import BODY, HANDLER
 from triomq.errors import ActorStopped, Refused
 
@@ -78,8 +78,9 @@ class RefStatistics(msgspec.Struct, frozen=True):
 class Ref:
     """The one door to an actor.
 
-    Made by its supervisor, it stays the same through all restarts. ``ref.actor`` is the present incarnation or
-    ``None``: reads are function calls, writes are messages.
+    Made by its supervisor, it stays the same through all restarts. ``ref.actor`` is the present incarnation, or
+    ``None`` from when its supervisor has taken note of a crash until the next one starts: reads are function calls,
+    writes are messages.
     """
 
     __slots__ = (
@@ -263,6 +264,14 @@ class Ref:
             raise failure
         return answer  # type: ignore[return-value]  # the handler table has compared the annotations
 
+    async def wait_running(self) -> None:
+        """Wait until a message would be handled: at once when it runs, else when it has been restarted.
+
+        Raises:
+            ActorStopped: it has stopped for good, or does so first.
+        """
+        await self.ask(Ping())
+
     def touch(self) -> None:
         """See to it that ``after_batch`` runs at the end of this turn, or of a new one."""
         if not self._touched:
@@ -328,9 +337,9 @@ class Ref:
         self._status = BUSY
         for position, item in enumerate(batch):
             self._handle(item)
-            if self._status == BACKING_OFF:
+            if self._failure is not None:
                 self._put_back(batch[position + 1 :])
-                return
+                break
         self._left_stack()
 
     def _put_back(self, rest: list[Item]) -> None:
@@ -357,7 +366,7 @@ class Ref:
 
     def _run_singly(self) -> None:
         """Try again, one by one, what crashed the last incarnation; what crashes alone is given up."""
-        while self._retry and self._status != BACKING_OFF:
+        while self._retry and self._failure is None:
             item = self._retry.pop(0)
             try:
                 if isinstance(item, Asked):
@@ -475,7 +484,6 @@ class Ref:
             return
         self._status = STOPPED
         self._failure = reason
-        self.actor = None
         for item in self._take_left():
             self._abandon(item, "stopped", self._stopped_error())
         watchers, self._watchers = self._watchers, None

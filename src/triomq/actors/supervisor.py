@@ -110,8 +110,7 @@ class Supervisor(Parent, Actor):
         try:
             self._launch(ref, nursery)
         except BaseException as error:
-            self.ref._kids.pop(ref.name, None)
-            ref._bury(error)
+            self.ref._turn.call(self._drop, ref, error)
             raise
         return ref
 
@@ -153,9 +152,10 @@ class Supervisor(Parent, Actor):
         Returns:
             A scope to cancel it with.
         """
+        nursery = self._open_nursery()
         scope = trio.CancelScope()
-        self._scopes[scope] = None
-        self._open_nursery().start_soon(self._guard_task, scope, async_function, args)
+        self._tasks[scope] = trio.Event()
+        nursery.start_soon(self._guard_task, scope, async_function, args)
         return scope
 
     # one incarnation
@@ -165,7 +165,8 @@ class Supervisor(Parent, Actor):
         self._intensity = Restarts(self.max_restarts, self.period)
         self._histories: dict[Ref, History] = {}
         self._pending: dict[Restart, None] = {}
-        self._scopes: dict[trio.CancelScope, None] = {}
+        self._tasks: dict[trio.CancelScope, trio.Event] = {}
+        self._names: frozenset[str | None] = frozenset()
         self._closing = False
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
@@ -175,6 +176,9 @@ class Supervisor(Parent, Actor):
             except Exception as error:
                 failure = error
                 await self._stop_children()
+            except BaseException:
+                await self._stop_children()
+                raise
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -182,8 +186,8 @@ class Supervisor(Parent, Actor):
     async def _open(self) -> None:
         await super()._open()
         specs = self.child_specs()
-        names = {spec.name for spec in specs}
-        for ref in [ref for name, ref in self.ref._kids.items() if name not in names]:
+        self._names = frozenset(spec.name for spec in specs)
+        for ref in [ref for name, ref in self.ref._kids.items() if name not in self._names]:
             self._remove(ref, ref._failure)
         for spec in specs:
             kept = self.ref._kids.pop(spec.name, None) if spec.name is not None else None
@@ -207,13 +211,13 @@ class Supervisor(Parent, Actor):
         with trio.CancelScope(shield=True):
             for pending in self._pending:
                 pending.scope.cancel()
-            for scope in self._scopes:
+            for scope in self._tasks:
                 scope.cancel()
+            for ended in list(self._tasks.values()):
+                await ended.wait()
             for ref in reversed(list(self.ref._kids.values())):
-                await self._end_child(ref, for_good=self._stops_with_me(ref))
-
-    def _stops_with_me(self, ref: Ref) -> bool:
-        return self.ref._status == DRAINING or all(spec.name != ref.name for spec in self.child_specs())
+                comes_back = self.ref._status != DRAINING and ref.name in self._names
+                await self._end_child(ref, for_good=not comes_back)
 
     def _open_nursery(self) -> trio.Nursery:
         if self._nursery is None or self._closing:
@@ -229,7 +233,9 @@ class Supervisor(Parent, Actor):
         except Exception as error:
             self.ref._crashed(None, error)
         finally:
-            self._scopes.pop(scope, None)
+            ended = self._tasks.pop(scope, None)
+            if ended is not None:
+                ended.set()
 
     # starting
 
@@ -278,7 +284,8 @@ class Supervisor(Parent, Actor):
             self.stop_child_nowait(ref)
             raise
         except BaseException as error:
-            self._drop(ref, error)
+            if self.ref._kids.get(ref.name) is ref:
+                self.ref._turn.call(self._drop, ref, error)
             raise
         finally:
             ref._awaited = False
@@ -320,6 +327,7 @@ class Supervisor(Parent, Actor):
         delay = self.backoff.delay(history.failures)
         self._log(ref, error, f"restart in {delay:.2f} s")
         self.child_exited(ref, error)
+        ref.actor = None
         members = self._restarted_with(ref)
         if members == [ref] and delay == 0:
             self._revive(ref)
@@ -348,17 +356,18 @@ class Supervisor(Parent, Actor):
 
     async def _restart(self, restart: Restart) -> None:
         """Stop who still runs, right to left; wait; start all, left to right."""
-        for ref in reversed(list(restart.members)):
-            if ref._status != BACKING_OFF:
-                for_good = ref.spec.restart == "temporary"
-                await self._end_child(ref, for_good=for_good)
-        await trio.sleep(restart.delay)
-        while restart.members:
-            ref = restart.members[0]
-            if self.ref._kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
-                return  # its own crash is on its way, and takes the rest of us along
-            del restart.members[0]
-        self._pending.pop(restart, None)
+        try:
+            for ref in reversed(list(restart.members)):
+                if ref._status != BACKING_OFF:
+                    await self._end_child(ref, for_good=ref._status == DRAINING or ref.spec.restart == "temporary")
+            await trio.sleep(restart.delay)
+            while restart.members:
+                ref = restart.members[0]
+                if self.ref._kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
+                    return  # its own crash is on its way, and takes the rest along
+                del restart.members[0]
+        finally:
+            self._pending.pop(restart, None)
 
     async def _revive_and_wait(self, ref: Ref) -> bool:
         if not self._revive(ref):
@@ -380,6 +389,7 @@ class Supervisor(Parent, Actor):
                 ref.epoch += 1  # the factory crashed: an incarnation all the same
             ref._failure = error
             ref._status = BACKING_OFF
+            ref._is_over(error)
             self.ref._child_ended(ref, ref.epoch, error)
             return False
         return True
@@ -405,17 +415,22 @@ class Supervisor(Parent, Actor):
             self._remove(ref, ref._failure)
         elif ref._status == HALTING:
             ref._status = BACKING_OFF
+            ref.actor = None
 
     def _remove(self, ref: Ref, error: BaseException | None) -> None:
         """Forget a child that is gone for good."""
         if self.ref._kids.get(ref.name) is ref:
-            self._drop(ref, error)
-            self.ref._turn.call(self.child_exited, ref, error)
+            self.ref._turn.call(self._drop, ref, error, self.child_exited)
 
-    def _drop(self, ref: Ref, error: BaseException | None) -> None:
-        self.ref._kids.pop(ref.name, None)
+    def _drop(
+        self, ref: Ref, error: BaseException | None, hook: Callable[[Ref, BaseException | None], None] | None = None
+    ) -> None:
+        del self.ref._kids[ref.name]
         self._histories.pop(ref, None)
-        self.ref._turn.call(ref._bury, error)
+        ref._bury(error)
+        if hook is not None:
+            hook(ref, error)
+        ref.actor = None
 
     def _seconds(self, ref: Ref) -> float:
         """Give the seconds that a child may take to drain."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
 from triomq.actors.answers import Answer, Asked
-from triomq.actors.children import ChildEnded, Parent
+from triomq.actors.children import SHUTDOWN, ChildEnded, Parent
 from triomq.actors.events import MailboxFull
 from triomq.actors.handlers import Handler, handler_table
 from triomq.actors.mailbox import Mailbox
 from triomq.actors.messages import Message, Request
 from triomq.actors.ref import (
     BACKING_OFF,
+    BUSY,
+    BUSY_WAITING,
     DRAINING,
     HALTING,
     IDLE,
@@ -26,7 +28,7 @@ from triomq.actors.ref import (
     Ref,
 )
 from triomq.actors.turn import BODY, HANDLER
-from triomq.errors import ActorStopped, Refused
+from triomq.errors import ActorError, ActorStopped, HandlerFailed, Refused
 from triomq.errors import MailboxFull as MailboxFullError
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class TaskRef(Ref):
     async def tell(self, message: Message) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         waits = self._turn.system.waits
+        waits.check_declared(self)
         try:
             self.tell_nowait(message)
         except trio.WouldBlock:
@@ -89,7 +92,6 @@ class TaskRef(Ref):
             finally:
                 waits.end(asker)
         else:
-            waits.end(waits.begin(self) if waits.check else None)
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def _send(self, item: Item) -> None:
@@ -157,9 +159,17 @@ class TaskRef(Ref):
             self.mailbox.force(message)
 
     def _leave_idle(self) -> None:
-        """Stop answering in place: something has gone to the mailbox, and order is order."""
+        """Stop answering in place: something goes to the mailbox, and order is order."""
         if self._status == IDLE:
             self._status = OWN_TIME
+        elif self._status == BUSY:
+            self._status = BUSY_WAITING
+
+    def _collect(self) -> None:
+        """Move what waited for a turn to the head of the mailbox."""
+        if self._waiting is not None:
+            self.mailbox.put_back(self._waiting)
+            self._waiting = None
 
     def _dropped(self, item: Item) -> None:
         self._abandon(item, "mailbox full", MailboxFullError(f"the mailbox of {self.path} is full"))
@@ -227,13 +237,11 @@ class TaskRef(Ref):
 
     async def _serve(self, actor: Actor) -> None:
         """Handle batches until the mailbox ends; the loop of every actor with a task."""
-        if self._waiting is not None:
-            self.mailbox.put_back(self._waiting)
-            self._waiting = None
         if self._retry:
             self._turn.run(self._retry_singly)
-        await self._go_on(actor)
         while True:
+            self._collect()
+            self._go_on(actor)
             if self._status <= OWN_TIME:
                 self._status = OWN_TIME if len(self.mailbox) else self._rests
             try:
@@ -242,11 +250,12 @@ class TaskRef(Ref):
                 return
             if self._status < OWN_TIME:
                 self._status = OWN_TIME
-            await self._go_on(actor)
-            if batch:
+            if self._waiting is not None or self._failure is not None or self._control:  # these go first
+                self.mailbox.put_back(batch)
+            elif batch:
                 await self._handle_batch(actor, batch)
 
-    async def _go_on(self, actor: Actor) -> None:
+    def _go_on(self, actor: Actor) -> None:
         """Look up between batches: a crash in someone's turn ends the loop, and control messages go first."""
         if self._failure is not None:
             raise self._failure
@@ -308,15 +317,17 @@ class TaskRef(Ref):
             self._refuse(item, no)
         except BaseException as error:
             self.mailbox.put_back(batch[position + 1 :])
-            if isinstance(error, Exception):
-                self._abandon(item, "interrupted", error)
-            else:
-                self._abandon(item, "interrupted", ActorStopped(f"{self.path} was cancelled while it handled this"))
+            self._abandon(item, "interrupted", error if isinstance(error, Exception) else self._cancelled_error())
             raise
         else:
             if isinstance(item, Asked):
                 item.give(answer)
         self.handled += 1
+
+    def _cancelled_error(self) -> ActorError:
+        if self._status >= DRAINING:
+            return ActorStopped(f"{self.path} was stopped, and its time was up while it handled this")
+        return HandlerFailed(f"{self.path} was cancelled while it handled this")
 
     def _retry_singly(self) -> None:
         turn = self._turn
@@ -338,23 +349,18 @@ class TaskRef(Ref):
             self._keep_parts(item)
         self.mailbox.interrupt()
 
-    def _fail(self, error: BaseException) -> None:
-        self._crashed(None, error)
-
     # stopping
 
     def _grace(self) -> float:
         """Give the seconds that a hook may take to tidy up."""
         seconds = self.spec.shutdown
-        return 5.0 if seconds is None or math.isinf(seconds) else seconds
+        return SHUTDOWN if seconds is None or math.isinf(seconds) else seconds
 
     def _end(self, *, for_good: bool, seconds: float) -> bool:
         """End the incarnation, for good or for a restart with its siblings; say whether it is over already."""
         before = self._status
         self._status = DRAINING if for_good else HALTING
-        if self._waiting is not None:
-            self.mailbox.put_back(self._waiting)
-            self._waiting = None
+        self._collect()
         if for_good:
             self.mailbox.close()
         else:
@@ -405,4 +411,4 @@ async def _unprotected_run(actor: Actor) -> None:
 
 @trio.lowlevel.disable_ki_protection
 async def _unprotected_call(handler: Handler, actor: Actor, message: Message) -> object:
-    return await cast("trio.lowlevel.Task", handler(actor, message))  # type: ignore[misc]
+    return await cast("Awaitable[object]", handler(actor, message))

@@ -23,7 +23,7 @@ class Waits:
     """Who waits for whom just now, in one system."""
 
     def __init__(self, *, check: bool) -> None:
-        self.check = check
+        self._check = check
         self._actors: dict[trio.lowlevel.Task, TaskRef] = {}
 
     def enter(self, task: trio.lowlevel.Task, ref: TaskRef) -> None:
@@ -47,13 +47,23 @@ class Waits:
         if asker is None:
             return None
         self._refuse_circle(asker, target)
-        if self.check and target is not asker and not issubclass(target.actor_class, asker._table.waits_for):
-            raise RuntimeError(
-                f"{asker.path} waits for {target.path}, but {asker.actor_class.__qualname__}.waits_for does not name "
-                f"{target.actor_class.__qualname__}; add it, or use tell_nowait, which never waits"
-            )
+        self.check_declared(target)
         asker._waits_on = target
         return asker
+
+    def check_declared(self, target: Ref) -> None:
+        """Under test, check that the class of the actor whose task this is declares that it may wait for another.
+
+        Raises:
+            RuntimeError: it does not.
+        """
+        asker = self._actors.get(trio.lowlevel.current_task()) if self._check else None
+        if asker is None or asker is target or issubclass(target.actor_class, asker._table.waits_for):
+            return
+        raise RuntimeError(
+            f"{asker.path} waits for {target.path}, but {asker.actor_class.__qualname__}.waits_for does not name "
+            f"{target.actor_class.__qualname__}; add it, or use tell_nowait, which never waits"
+        )
 
     @staticmethod
     def end(asker: TaskRef | None) -> None:
