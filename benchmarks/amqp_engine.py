@@ -11,11 +11,9 @@ from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
     AMQPEngine,
     BasicAck,
-    BasicDeliver,
     BasicPublish,
     ChannelOpen,
     ChannelOpenOk,
-    DeliverRun,
     LoginRequested,
     OpenRequested,
     PublishRun,

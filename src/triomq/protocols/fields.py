@@ -183,7 +183,7 @@ def _read_table(data: bytes, position: int, typed: bool, deepest: int | None) ->
             inner: dict[str, FieldValue] | list[FieldValue] = {} if code == _TABLE else []
             _put(container, key, inner)
             outer.append((container, stop))
-            if deepest is not None and len(outer) >= deepest:
+            if deepest is not None and len(outer) > deepest:
                 raise RemoteProtocolError(f"a table nests deeper than {deepest} levels")
             container = inner
             position, stop = _enter(data, position + 1, stop)
@@ -257,8 +257,15 @@ _NATURAL: dict[type, int] = {
 }
 
 
+def _octets(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"{text[:40]!r} cannot be written in UTF-8: {error.reason}") from None
+
+
 def _write_string(value: FieldValue) -> bytes:
-    octets = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    octets = _octets(value) if isinstance(value, str) else value
     if not isinstance(octets, bytes):
         raise LocalProtocolError(f"a string field needs str or bytes, not {value!r}")
     return _LONG.pack(len(octets)) + octets
@@ -307,7 +314,7 @@ def _write_value(code: int, value: FieldValue) -> bytes:
 
 def encode_short_string(text: str) -> bytes:
     """Write a length octet and the text in UTF-8; octets that were no UTF-8 when read come out as they were."""
-    octets = text.encode("utf-8", "surrogateescape")
+    octets = _octets(text)
     if len(octets) > 255:
         raise LocalProtocolError(f"a short string holds 255 octets, {len(octets)} were given: {text[:40]!r}…")
     return bytes((len(octets),)) + octets

@@ -40,8 +40,8 @@ __all__ = ["AMQPEngine"]
 # What a client may send ahead while the endpoint judges its login or its virtual host.
 HELD_MAX = 256 * 1024
 
-# The states of a server that wait for something other than a frame.
-_HELD = ("waiting", "authenticating", "admitting")
+# The states of a server in which the next word is its own.
+_HELD = ("authenticating", "admitting")
 
 _CLOSE = b"\x00\x0a\x00\x32"
 _CLOSE_OK = b"\x00\x0a\x00\x33"
@@ -93,12 +93,13 @@ class AMQPEngine:
         if not data:
             core.events.append(EndOfStream())
             core.end()
+            self._pending.clear()
             return
         core.timers.heard = True
         pending = self._pending
         if pending:
-            if len(pending) + len(data) < self._needed:
-                pending += data
+            if len(pending) + len(data) < self._needed or self._held:
+                self._keep(data)
                 return
             data = b"".join((pending, data))
             pending.clear()
@@ -177,13 +178,36 @@ class AMQPEngine:
     # Reading
 
     def _read(self, data: bytes) -> None:
+        """Read what is there, the protocol header first."""
+        self._needed = 0
+        if self._core.state != "waiting":
+            self._read_frames(data, 0)
+        elif self._core.role == "server":
+            self._greet_client(data)
+        elif data.startswith(b"AMQP"):
+            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
+            self._fail(PeerError(501, f"the server wants protocol {data[:8]!r}, not {PROTOCOL_HEADER!r}"))
+        else:
+            self._read_frames(data, 0)
+
+    def _greet_client(self, data: bytes) -> None:
+        """Look for the protocol header; what is wrong with it is seen at its first wrong octet."""
+        head = data[: len(PROTOCOL_HEADER)]
+        if head == PROTOCOL_HEADER:
+            self._server.header_seen()
+            self._read_frames(data, len(PROTOCOL_HEADER))
+        elif PROTOCOL_HEADER.startswith(head):
+            self._keep(data)
+        else:
+            # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
+            self._core.outbox.put(PROTOCOL_HEADER)
+            self._fail(PeerError(501, f"protocol header {head!r} is not {PROTOCOL_HEADER!r}"))
+
+    def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
         core, readers, channels = self._core, self._runs.readers, self._channels.open
-        position, end, view = 0, len(data), memoryview(data)
-        self._needed = 0
-        if core.state == "waiting":
-            position = self._greet(data)
-        while not self._held:
+        end, view = len(data), memoryview(data)
+        while core.state == "running" or not self._held:
             if end - position < FRAME_HEADER.size:
                 self._needed = FRAME_HEADER.size
                 break
@@ -210,18 +234,16 @@ class AMQPEngine:
             except PeerError as error:
                 self._fail(error)
             position = stop
-        if core.state != "closed":
+        if position < end and core.state != "closed":
             self._keep(view[position:])
 
     @property
     def _held(self) -> bool:
         """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
         core = self._core
-        if core.state == "running":
-            return False
         return core.state == "closed" or (core.role == "server" and core.state in _HELD)
 
-    def _keep(self, rest: memoryview) -> None:
+    def _keep(self, rest: bytes | memoryview) -> None:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
         self._pending += rest
         if self._held and len(self._pending) > HELD_MAX:
@@ -233,23 +255,6 @@ class AMQPEngine:
             data = bytes(self._pending)
             self._pending.clear()
             self._read(data)
-
-    def _greet(self, data: bytes) -> int:
-        """Look for the protocol header; say where frames begin."""
-        core, head = self._core, data[: len(PROTOCOL_HEADER)]
-        if core.role == "client":
-            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
-            if head.startswith(b"AMQP"):
-                self._fail(PeerError(501, f"the server wants protocol {head!r}, not {PROTOCOL_HEADER!r}"))
-            return 0
-        if head == PROTOCOL_HEADER:
-            self._server.header_seen()
-            return len(PROTOCOL_HEADER)
-        if not PROTOCOL_HEADER.startswith(head):
-            # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
-            core.outbox.put(PROTOCOL_HEADER)
-            self._fail(PeerError(501, f"protocol header {head!r} is not {PROTOCOL_HEADER!r}"))
-        return 0
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
         """Take one whole frame."""

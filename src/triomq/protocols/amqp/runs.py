@@ -66,7 +66,7 @@ class MethodCache:
 class RunReader:
     """The readers of one connection, their caches and the list that they add events to."""
 
-    __slots__ = ("_events", "_framings", "_methods", "_table", "body_max", "payload_max", "readers")
+    __slots__ = ("_events", "_framings", "_methods", "_properties", "_table", "body_max", "payload_max", "readers")
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         """Read nothing until the engine says what frames may hold; add runs to ``events``."""
@@ -75,6 +75,8 @@ class RunReader:
         self._events = events
         # The header table that was found in order last: publishers repeat it while other properties change.
         self._table = b""
+        # The same for all properties, where only sizes of bodies change.
+        self._properties = b""
         self.payload_max = self.body_max = 0
         self.readers: dict[bytes, Reader] = {}
 
@@ -126,17 +128,28 @@ class RunReader:
                 self._publish_run(number, method, framing, contents)
                 framing, contents = shape, []
                 add = contents.append
-            head = data[position:body]
-            length = stop - position
-            add(data[position + skip : stop])
-            position = stop
-            # The hot loop: same method, same header, same size of body, so only the body is new.
-            while begins(head, position):
-                stop = position + length
-                if data[stop - 1 : stop] != b"\xce":
-                    break
+            length, head_size = stop - position, body - position
+            flags_stop, fields_stop = skip + 21, skip + shape.properties_stop
+            while True:
+                head = data[position : position + head_size]
                 add(data[position + skip : stop])
                 position = stop
+                # The hot loop: same method, same header, same size of body, so only the body is new.
+                while begins(head, position):
+                    stop = position + length
+                    if data[stop - 1 : stop] != b"\xce":
+                        break
+                    add(data[position + skip : stop])
+                    position = stop
+                # Next best: only the values of properties are new, such as a message-id, none of the sizes.
+                stop = position + length
+                if (
+                    not begins(head[:flags_stop], position)
+                    or not begins(head[fields_stop:], position + fields_stop)
+                    or data[stop - 1 : stop] != b"\xce"
+                    or not self._filled(shape.flags, data, position + flags_stop, position + fields_stop)
+                ):
+                    break
         self._publish_run(number, method, framing, contents)
         return position
 
@@ -216,17 +229,26 @@ class RunReader:
                 stop = body + body_size + 1
             if data[stop - 1] != FRAME_END or data[start + 7 + size] != FRAME_END:
                 return None
-            at = start + 21
+        except (struct.error, IndexError):
+            return None
+        properties = data[start + 19 : start + 7 + size]
+        if properties != self._properties:
+            if not self._filled(flags, data, start + 21, start + 7 + size):
+                return None
+            self._properties = properties
+        return stop, body, self._framings.framed(number, flags, size, body_size > 0)
+
+    def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
+        """Say whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
+        try:
             for width in plan_of(flags):
                 if width >= 0:
-                    at += width or 1 + data[at]
+                    position += width or 1 + data[position]
                 else:
-                    at = self._table_end(data, at)
-            if at != start + 7 + size:
-                return None
-        except (struct.error, IndexError, RemoteProtocolError):
-            return None
-        return stop, body, self._framings.framed(number, flags, size, body_size > 0)
+                    position = self._table_end(data, position)
+        except (IndexError, RemoteProtocolError):
+            return False
+        return position == stop
 
     def _table_end(self, data: bytes, position: int) -> int:
         """Find the end of a header table, checking its fields unless they are those of the last one."""

@@ -3,12 +3,15 @@
 import msgspec
 
 from triomq.errors import LocalProtocolError
-from triomq.protocols.fields import FieldValue
+from triomq.protocols.fields import FieldValue, encode_short_string, encode_table
 
 __all__ = ["FRAME_MIN_SIZE", "Login", "Settings", "plain"]
 
 # No side may refuse frames of up to so many octets (section 1.2, frame-min-size); until tune is done none is larger.
 FRAME_MIN_SIZE = 4096
+
+# What we may say of ourselves; what is left of the smallest frame is for mechanisms and locales.
+INTRODUCTION_MAX = 3072
 
 # What a client dares to use; each of these is answered by an endpoint that keeps to the engine's contract.
 SERVER_CAPABILITIES: dict[str, FieldValue] = {
@@ -98,3 +101,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalProtocolError(f"channel_max is {self.channel_max}; allowed are 1 to 65535")
         if not 0 <= self.heartbeat <= 65535:
             raise LocalProtocolError(f"heartbeat is {self.heartbeat}; allowed are 0 to 65535 seconds")
+        # What is said before tune must fit into the smallest frame, with room for the words beside the properties.
+        response = b"" if self.login is None else self.login.response
+        for name, properties in (("server", self.server_properties), ("client", self.client_properties)):
+            size = len(encode_table(properties)) + len(response)
+            if size > INTRODUCTION_MAX:
+                raise LocalProtocolError(f"{name}_properties and login take {size} octets of {INTRODUCTION_MAX}")
+        encode_short_string(self.virtual_host)
+        encode_short_string(self.locale)
