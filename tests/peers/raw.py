@@ -83,6 +83,7 @@ class RawPeer:
         parts = urlsplit(url)
         self.user, self.password = parts.username or "guest", parts.password or "guest"
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout=DEADLINE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._unread = b""
         if handshake:
             self.start(capabilities)
@@ -122,16 +123,16 @@ class RawPeer:
 
     def read_any(self) -> RawFrame | None:
         """The next frame of any kind."""
-        head = self._take(7)
+        head = self.take(7)
         if head is None:
             return None
         kind, channel, size = struct.unpack(">BHI", head)
-        rest = self._take(size + 1)
+        rest = self.take(size + 1)
         assert rest is not None, "the stream ended within a frame"
         assert rest.endswith(b"\xce"), f"a frame ends with {rest[-1:]!r}"
         return RawFrame(kind, channel, rest[:-1])
 
-    def _take(self, count: int) -> bytes | None:
+    def take(self, count: int) -> bytes | None:
         """Exactly `count` octets; None at the end of the stream or after a reset."""
         while len(self._unread) < count:
             try:
@@ -173,12 +174,14 @@ class RawPeer:
     def read_content(self) -> tuple[bytes, bytes]:
         """Properties and body of the content that comes next."""
         header = self.read()
-        assert header is not None and header.kind == HEADER, f"expected a content header, found {header}"
+        assert header is not None
+        assert header.kind == HEADER, f"expected a content header, found {header}"
         size = struct.unpack_from(">Q", header.payload, 4)[0]
         parts, received = [], 0
         while received < size:
             part = self.read()
-            assert part is not None and part.kind == BODY, f"expected a body frame, found {part}"
+            assert part is not None
+            assert part.kind == BODY, f"expected a body frame, found {part}"
             assert len(part.payload) <= self.frame_max - 8, "a body frame is larger than the negotiated size"
             parts.append(part.payload)
             received += len(part.payload)
