@@ -5,21 +5,11 @@ from collections.abc import Sequence
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.channels import ChannelTable
 from triomq.protocols.amqp.codec import AMQP_METHODS, MethodTable
-from triomq.protocols.amqp.codes import PeerError, show_octets
+from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.core import Core
-from triomq.protocols.amqp.events import EndOfStream, Event, HeartbeatLost, Received
-from triomq.protocols.amqp.frames import (
-    BODY,
-    FRAME_END,
-    FRAME_HEADER,
-    HEADER,
-    HEARTBEAT,
-    HEARTBEAT_FRAME,
-    METHOD,
-    OVERHEAD,
-    PROTOCOL_HEADER,
-)
+from triomq.protocols.amqp.events import EndOfStream, Event, HeartbeatLost
+from triomq.protocols.amqp.frames import HEARTBEAT_FRAME
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
 from triomq.protocols.amqp.methods import (
     BasicDeliver,
@@ -27,24 +17,15 @@ from triomq.protocols.amqp.methods import (
     BasicPublish,
     BasicReturn,
     ConnectionClose,
-    ConnectionCloseOk,
     Method,
     Row,
 )
+from triomq.protocols.amqp.reader import FrameReader
 from triomq.protocols.amqp.runs import MethodCache, RunReader
 from triomq.protocols.amqp.settings import Login, Settings
 from triomq.protocols.amqp.states import ConnectionState, Role
 
 __all__ = ["AMQPEngine"]
-
-# What a client may send ahead while the endpoint judges its login or its virtual host.
-HELD_MAX = 256 * 1024
-
-# The states of a server in which the next word is its own.
-_HELD = ("authenticating", "admitting")
-
-_CLOSE = b"\x00\x0a\x00\x32"
-_CLOSE_OK = b"\x00\x0a\x00\x33"
 
 
 class AMQPEngine:
@@ -59,7 +40,7 @@ class AMQPEngine:
     until there are none, for a command of the handshake reads on in what the peer sent ahead.
     """
 
-    __slots__ = ("_channels", "_client", "_core", "_needed", "_pending", "_runs", "_server")
+    __slots__ = ("_channels", "_core", "_handshake", "_reader")
 
     def __init__(
         self, role: Role, *, now: float, settings: Settings | None = None, methods: MethodTable = AMQP_METHODS
@@ -74,14 +55,10 @@ class AMQPEngine:
         """
         self._core = Core(role, now, settings or Settings(), methods)
         cache, framings = MethodCache(methods), FramingTable()
-        self._runs = RunReader(cache, framings, self._core.events)
         self._channels = ChannelTable(self._core, cache, framings)
-        self._server = ServerHandshake(self._core)
-        self._client = ClientHandshake(self._core)
-        self._pending = bytearray()
-        self._needed = 0
-        if role == "client":
-            self._core.outbox.put(PROTOCOL_HEADER)
+        self._handshake = ServerHandshake(self._core) if role == "server" else ClientHandshake(self._core)
+        runs = RunReader(cache, framings, self._core.events)
+        self._reader = FrameReader(self._core, self._channels, runs, self._handshake)
 
     # What an engine is
 
@@ -90,20 +67,12 @@ class AMQPEngine:
         core = self._core
         if core.state == "closed":
             return
-        if not data:
+        if data:
+            core.timers.heard = True
+            self._reader.feed(data)
+        else:
             core.events.append(EndOfStream())
             core.end()
-            self._pending.clear()
-            return
-        core.timers.heard = True
-        pending = self._pending
-        if pending:
-            if len(pending) + len(data) < self._needed or self._held:
-                self._keep(data)
-                return
-            data = b"".join((pending, data))
-            pending.clear()
-        self._read(data)
 
     def events(self) -> list[Event]:
         """Give what happened since the last call, in the order of the wire."""
@@ -134,7 +103,7 @@ class AMQPEngine:
             elif core.state == "closing":
                 core.end_closed()
             else:
-                self._fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
+                self._reader.fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
 
     @property
     def unsent(self) -> int:
@@ -175,142 +144,6 @@ class AMQPEngine:
     def reading_paused(self, paused: bool) -> None:
         self._core.timers.paused = paused
 
-    # Reading
-
-    def _read(self, data: bytes) -> None:
-        """Read what is there, the protocol header first."""
-        self._needed = 0
-        if self._core.state != "waiting":
-            self._read_frames(data, 0)
-        elif self._core.role == "server":
-            self._greet_client(data)
-        elif data.startswith(b"AMQP"):
-            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
-            self._fail(PeerError(501, f"the server wants protocol {data[:8]!r}, not {PROTOCOL_HEADER!r}"))
-        else:
-            self._read_frames(data, 0)
-
-    def _greet_client(self, data: bytes) -> None:
-        """Look for the protocol header; what is wrong with it is seen at its first wrong octet."""
-        head = data[: len(PROTOCOL_HEADER)]
-        if head == PROTOCOL_HEADER:
-            self._server.header_seen()
-            self._read_frames(data, len(PROTOCOL_HEADER))
-        elif PROTOCOL_HEADER.startswith(head):
-            self._keep(data)
-        else:
-            # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
-            self._core.outbox.put(PROTOCOL_HEADER)
-            self._fail(PeerError(501, f"protocol header {head!r} is not {PROTOCOL_HEADER!r}"))
-
-    def _read_frames(self, data: bytes, position: int) -> None:
-        """Read as many frames as are whole; keep the rest."""
-        core, readers, channels = self._core, self._runs.readers, self._channels.open
-        end, view = len(data), memoryview(data)
-        while core.state == "running" or not self._held:
-            if end - position < FRAME_HEADER.size:
-                self._needed = FRAME_HEADER.size
-                break
-            kind, number, size = FRAME_HEADER.unpack_from(data, position)
-            if size + OVERHEAD > core.frame_max:
-                self._lose(kind, b"", f"{{frame_too_large,{size},{core.frame_max - OVERHEAD}}}")
-                break
-            stop = position + OVERHEAD + size
-            if stop > end:
-                self._needed = stop - position
-                break
-            channel = channels.get(number)
-            if kind == METHOD and channel is not None and channel.plain:
-                reader = readers.get(data[position + 7 : position + 11])
-                if reader is not None and (reached := reader(data, position, stop, channel)) > position:
-                    position = reached
-                    continue
-            if data[stop - 1] != FRAME_END:
-                octets = data[position + 7 : stop - 1]
-                self._lose(kind, octets, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
-                break
-            try:
-                self._receive_frame(kind, number, view[position:stop])
-            except PeerError as error:
-                self._fail(error)
-            position = stop
-        if position < end and core.state != "closed":
-            self._keep(view[position:])
-
-    @property
-    def _held(self) -> bool:
-        """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
-        core = self._core
-        return core.state == "closed" or (core.role == "server" and core.state in _HELD)
-
-    def _keep(self, rest: bytes | memoryview) -> None:
-        """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
-        self._pending += rest
-        if self._held and len(self._pending) > HELD_MAX:
-            self._fail(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
-
-    def _read_on(self) -> None:
-        """Read what was held back."""
-        if self._pending:
-            data = bytes(self._pending)
-            self._pending.clear()
-            self._read(data)
-
-    def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
-        """Take one whole frame."""
-        core = self._core
-        if core.state == "closing":
-            if number == 0 and kind == METHOD:
-                self._receive_last(bytes(frame[7:-1]))
-        elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
-            pass  # that it came was noted
-        elif kind not in (METHOD, HEADER, BODY, HEARTBEAT) or (kind == HEARTBEAT and number == 0):
-            raise PeerError(501, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}: unknown_frame")
-        elif kind == HEARTBEAT or (number == 0 and kind != METHOD) or (number and core.state != "running"):
-            raise PeerError(505, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}")
-        elif number:
-            self._channels.receive(kind, number, frame)
-        else:
-            self._receive_control(bytes(frame[7:-1]))
-
-    def _receive_control(self, payload: bytes) -> None:
-        """Take a method of channel 0."""
-        core = self._core
-        row = core.methods.find(payload).row
-        method = core.methods.decode(payload)
-        if row.sender == core.role or not core.move(f"received {row.name}"):
-            text = f"unexpected method in connection state {core.state}"
-            raise PeerError(504, text, row.class_id, row.method_id)
-        if type(method) is ConnectionClose:
-            core.closed_by_peer(method)
-        elif type(method) in HANDSHAKE:
-            (self._server if core.role == "server" else self._client).receive(method)
-            self._start_running()
-        else:
-            core.events.append(Received(0, method))
-
-    def _receive_last(self, payload: bytes) -> None:
-        """Look for the answer to our connection.close; everything else is passed over (section 1.4.2.9)."""
-        if payload[:4] == _CLOSE_OK:
-            self._core.end_closed()
-        elif payload[:4] == _CLOSE:
-            self._core.send(ConnectionCloseOk())
-
-    def _start_running(self) -> None:
-        if self._core.state == "running":
-            self._runs.begin(self._core.role, self._core.frame_max - OVERHEAD, self._core.settings.max_message_size)
-
-    # The end
-
-    def _fail(self, error: PeerError) -> None:
-        self._core.fail(error)
-        self._channels.drop()
-
-    def _lose(self, kind: int, octets: bytes, reason: str) -> None:
-        """Fail where frames cannot be told apart any more: nothing that follows can be read."""
-        self._fail(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
-        self._core.end()
-
     def close(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
         """Close the connection; ``Closed`` comes when the peer has answered, or has not in time.
 
@@ -328,44 +161,43 @@ class AMQPEngine:
 
     def accept_login(self) -> None:
         """Answer ``LoginRequested``: let the client in, and offer limits."""
-        if self._may("accept_login", "server"):
-            self._server.accept_login()
-            self._read_on()
+        self._server("accept_login").accept_login()
+        self._reader.read_on()
 
     def refuse_login(self, text: str) -> None:
         """Answer ``LoginRequested``: close with 403 and ``text``."""
-        if self._may("refuse_login", "server"):
-            self._server.refuse_login(text)
+        self._server("refuse_login").refuse_login(text)
 
     def challenge(self, challenge: bytes) -> None:
         """Answer ``LoginRequested``: the mechanism needs one more step, ``ChallengeAnswered`` will come."""
-        if self._may("challenge", "server"):
-            self._server.challenge(challenge)
-            self._read_on()
+        self._server("challenge").challenge(challenge)
+        self._reader.read_on()
 
     def open_connection(self) -> None:
         """Answer ``OpenRequested``: the virtual host is there and the user may use it."""
-        if self._may("open_connection", "server"):
-            self._server.open_connection()
-            self._start_running()
-            self._read_on()
+        self._server("open_connection").open_connection()
+        self._reader.start_running()
+        self._reader.read_on()
+
+    def _server(self, command: str) -> ServerHandshake:
+        if isinstance(self._handshake, ServerHandshake):
+            return self._handshake
+        raise LocalProtocolError(f"{command}() is a server's command, this engine is a client")
 
     # The handshake: a client's commands
 
     def log_in(self, login: Login) -> None:
         """Answer ``ServerStarted``, where the settings hold no login."""
-        if self._may("log_in", "client"):
-            self._client.log_in(login)
+        self._client("log_in").log_in(login)
 
     def answer_challenge(self, response: bytes) -> None:
         """Answer ``ChallengeReceived``."""
-        if self._may("answer_challenge", "client"):
-            self._client.answer_challenge(response)
+        self._client("answer_challenge").answer_challenge(response)
 
-    def _may(self, command: str, role: Role) -> bool:
-        if self._core.role != role:
-            raise LocalProtocolError(f"{command}() is for the {role}, this engine is the {self._core.role}")
-        return not self._core.over
+    def _client(self, command: str) -> ClientHandshake:
+        if isinstance(self._handshake, ClientHandshake):
+            return self._handshake
+        raise LocalProtocolError(f"{command}() is a client's command, this engine is a server")
 
     # Methods and contents
 
@@ -383,8 +215,7 @@ class AMQPEngine:
         elif type(method) in HANDSHAKE or type(method) is ConnectionClose:
             raise LocalProtocolError(f"{row.name} is sent by a command of its own")
         else:
-            self._core.sent(row.name)
-            self._core.send(method)
+            self._core.say(row.name, method)
 
     def close_channel(self, channel: int, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
         """Close a channel; what comes on it is dropped until ``ChannelClosed``. Arguments as for ``close``."""

@@ -58,14 +58,17 @@ class Core:
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
         return True
 
-    def sent(self, name: str) -> None:
-        """Move by what we are about to say.
+    def say(self, name: str, method: Method) -> None:
+        """Queue a method of the connection class that moves the state; too late, drop it.
 
         Raises:
             LocalProtocolError: the state does not allow it.
         """
+        if self.over:
+            return
         if not self.move(f"sent {name}"):
             raise LocalProtocolError(f"{name} cannot be sent by a {self.role} in state {self.state}")
+        self.send(method)
 
     def send(self, method: Method, channel: int = 0) -> None:
         """Queue a method frame."""

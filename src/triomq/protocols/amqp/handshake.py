@@ -11,6 +11,7 @@ from triomq.protocols.amqp.events import (
     OpenRequested,
     ServerStarted,
 )
+from triomq.protocols.amqp.frames import PROTOCOL_HEADER
 from triomq.protocols.amqp.methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -101,26 +102,27 @@ class ServerHandshake:
 
     def challenge(self, challenge: bytes) -> None:
         """Ask for one more step of the mechanism."""
-        self._core.sent("connection.secure")
-        self._core.send(ConnectionSecure(challenge))
+        self._core.say("connection.secure", ConnectionSecure(challenge))
 
     def accept_login(self) -> None:
         """Offer our limits."""
         settings = self._core.settings
-        self._core.sent("connection.tune")
-        self._core.send(ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
+        tune = ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat)
+        self._core.say("connection.tune", tune)
 
     def refuse_login(self, text: str) -> None:
         """Close with 403."""
+        if self._core.over:
+            return
         if self._core.state != "authenticating":
             raise LocalProtocolError(f"there is no login to refuse in state {self._core.state}")
         self._core.say_close(403, text, 0, 0)
 
     def open_connection(self) -> None:
         """Let the client in."""
-        self._core.sent("connection.open-ok")
-        self._core.send(ConnectionOpenOk())
-        self._core.timers.expect_nothing()
+        self._core.say("connection.open-ok", ConnectionOpenOk())
+        if self._core.state == "running":
+            self._core.timers.expect_nothing()
 
 
 class ClientHandshake:
@@ -129,8 +131,9 @@ class ClientHandshake:
     __slots__ = ("_core", "_heartbeat", "_server_properties")
 
     def __init__(self, core: Core) -> None:
-        """Wait for connection.start."""
+        """Send the protocol header, wait for connection.start."""
         self._core = core
+        core.outbox.put(PROTOCOL_HEADER)
         self._server_properties: dict[str, FieldValue] = {}
         self._heartbeat = 0
 
@@ -169,21 +172,18 @@ class ClientHandshake:
                 501, f"the server offers frames of {frame_max} octets, at least {FRAME_MIN_SIZE} are needed"
             )
         self._heartbeat = min(method.heartbeat or settings.heartbeat, settings.heartbeat)
-        core.sent("connection.tune-ok")
-        core.send(ConnectionTuneOk(channel_max, frame_max, self._heartbeat))
+        core.say("connection.tune-ok", ConnectionTuneOk(channel_max, frame_max, self._heartbeat))
         core.agree(channel_max, frame_max, self._heartbeat)
-        core.sent("connection.open")
-        core.send(ConnectionOpen(settings.virtual_host))
+        core.say("connection.open", ConnectionOpen(settings.virtual_host))
 
     # Commands
 
     def log_in(self, login: Login) -> None:
         """Answer connection.start."""
         settings = self._core.settings
-        self._core.sent("connection.start-ok")
-        self._core.send(ConnectionStartOk(settings.client_properties, login.mechanism, login.response, settings.locale))
+        answer = ConnectionStartOk(settings.client_properties, login.mechanism, login.response, settings.locale)
+        self._core.say("connection.start-ok", answer)
 
     def answer_challenge(self, response: bytes) -> None:
         """Answer connection.secure."""
-        self._core.sent("connection.secure-ok")
-        self._core.send(ConnectionSecureOk(response))
+        self._core.say("connection.secure-ok", ConnectionSecureOk(response))

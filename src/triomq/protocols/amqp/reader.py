@@ -1,0 +1,192 @@
+"""Reads what the peer sends, frame by frame: the general way, which knows every rule of AMQP 0-9-1 section 4.2."""
+
+from triomq.protocols.amqp.channels import ChannelTable
+from triomq.protocols.amqp.codes import PeerError, show_octets
+from triomq.protocols.amqp.core import Core
+from triomq.protocols.amqp.events import Received
+from triomq.protocols.amqp.frames import (
+    BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    OVERHEAD,
+    PROTOCOL_HEADER,
+)
+from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
+from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
+from triomq.protocols.amqp.runs import RunReader
+
+__all__ = ["FrameReader"]
+
+# What a client may send ahead while the endpoint judges its login or its virtual host.
+HELD_MAX = 256 * 1024
+
+# The states of a server in which the next word is its own.
+_HELD = ("authenticating", "admitting")
+
+_CLOSE = b"\x00\x0a\x00\x32"
+_CLOSE_OK = b"\x00\x0a\x00\x33"
+
+
+class FrameReader:
+    """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
+
+    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_pending", "_runs")
+
+    def __init__(
+        self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
+    ) -> None:
+        """Wait for the first octets."""
+        self._core = core
+        self._channels = channels
+        self._runs = runs
+        self._handshake = handshake
+        self._pending = bytearray()
+        self._needed = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take octets; they are looked at when they complete something."""
+        pending = self._pending
+        if pending:
+            if len(pending) + len(data) < self._needed or self._held:
+                self._keep(data)
+                return
+            data = b"".join((pending, data))
+            pending.clear()
+        self._read(data)
+
+    def read_on(self) -> None:
+        """Read what was held back."""
+        if self._pending:
+            data = bytes(self._pending)
+            self._pending.clear()
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Read what is there, the protocol header first."""
+        self._needed = 0
+        if self._core.state != "waiting":
+            self._read_frames(data, 0)
+        elif isinstance(self._handshake, ServerHandshake):
+            self._greet_client(data, self._handshake)
+        elif data.startswith(b"AMQP"):
+            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
+            self.fail(PeerError(501, f"the server wants protocol {data[:8]!r}, not {PROTOCOL_HEADER!r}"))
+        else:
+            self._read_frames(data, 0)
+
+    def _greet_client(self, data: bytes, handshake: ServerHandshake) -> None:
+        """Look for the protocol header; what is wrong with it is seen at its first wrong octet."""
+        head = data[: len(PROTOCOL_HEADER)]
+        if head == PROTOCOL_HEADER:
+            handshake.header_seen()
+            self._read_frames(data, len(PROTOCOL_HEADER))
+        elif PROTOCOL_HEADER.startswith(head):
+            self._keep(data)
+        else:
+            # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
+            self._core.outbox.put(PROTOCOL_HEADER)
+            self.fail(PeerError(501, f"protocol header {head!r} is not {PROTOCOL_HEADER!r}"))
+
+    def _read_frames(self, data: bytes, position: int) -> None:
+        """Read as many frames as are whole; keep the rest."""
+        core, readers, channels = self._core, self._runs.readers, self._channels.open
+        end, view = len(data), memoryview(data)
+        while core.state == "running" or not self._held:
+            if end - position < FRAME_HEADER.size:
+                self._needed = FRAME_HEADER.size
+                break
+            kind, number, size = FRAME_HEADER.unpack_from(data, position)
+            if size + OVERHEAD > core.frame_max:
+                self._lose(kind, b"", f"{{frame_too_large,{size},{core.frame_max - OVERHEAD}}}")
+                break
+            stop = position + OVERHEAD + size
+            if stop > end:
+                self._needed = stop - position
+                break
+            channel = channels.get(number)
+            if kind == METHOD and channel is not None and channel.plain:
+                reader = readers.get(data[position + 7 : position + 11])
+                if reader is not None and (reached := reader(data, position, stop, channel)) > position:
+                    position = reached
+                    continue
+            if data[stop - 1] != FRAME_END:
+                octets = data[position + 7 : stop - 1]
+                self._lose(kind, octets, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
+                break
+            try:
+                self._receive_frame(kind, number, view[position:stop])
+            except PeerError as error:
+                self.fail(error)
+            position = stop
+        if position < end and core.state != "closed":
+            self._keep(view[position:])
+
+    @property
+    def _held(self) -> bool:
+        """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
+        core = self._core
+        return core.state == "closed" or (core.role == "server" and core.state in _HELD)
+
+    def _keep(self, rest: bytes | memoryview) -> None:
+        """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
+        self._pending += rest
+        if self._held and len(self._pending) > HELD_MAX:
+            self.fail(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
+
+    def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
+        """Take one whole frame."""
+        core = self._core
+        if core.state == "closing":
+            if number == 0 and kind == METHOD:
+                self._receive_last(bytes(frame[7:-1]))
+        elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
+            pass  # that it came was noted
+        elif kind not in (METHOD, HEADER, BODY, HEARTBEAT) or (kind == HEARTBEAT and number == 0):
+            raise PeerError(501, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}: unknown_frame")
+        elif kind == HEARTBEAT or (number == 0 and kind != METHOD) or (number and core.state != "running"):
+            raise PeerError(505, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}")
+        elif number:
+            self._channels.receive(kind, number, frame)
+        else:
+            self._receive_control(bytes(frame[7:-1]))
+
+    def _receive_control(self, payload: bytes) -> None:
+        """Take a method of channel 0."""
+        core = self._core
+        row = core.methods.find(payload).row
+        method = core.methods.decode(payload)
+        if row.sender == core.role or not core.move(f"received {row.name}"):
+            text = f"unexpected method in connection state {core.state}"
+            raise PeerError(504, text, row.class_id, row.method_id)
+        if type(method) is ConnectionClose:
+            core.closed_by_peer(method)
+        elif type(method) in HANDSHAKE:
+            self._handshake.receive(method)
+            self.start_running()
+        else:
+            core.events.append(Received(0, method))
+
+    def _receive_last(self, payload: bytes) -> None:
+        """Look for the answer to our connection.close; everything else is passed over (section 1.4.2.9)."""
+        if payload[:4] == _CLOSE_OK:
+            self._core.end_closed()
+        elif payload[:4] == _CLOSE:
+            self._core.send(ConnectionCloseOk())
+
+    def start_running(self) -> None:
+        """Read runs too, once the connection is open."""
+        if self._core.state == "running":
+            self._runs.begin(self._core.role, self._core.frame_max - OVERHEAD, self._core.settings.max_message_size)
+
+    def fail(self, error: PeerError) -> None:
+        """End the connection because of what the peer did."""
+        self._core.fail(error)
+        self._channels.drop()
+
+    def _lose(self, kind: int, octets: bytes, reason: str) -> None:
+        """Fail where frames cannot be told apart any more: nothing that follows can be read."""
+        self.fail(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
+        self._core.end()
