@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
+from triomq.actors.answers import is_cancellation
 from triomq.actors.mailbox import LIMIT, Overflow
 from triomq.actors.messages import Ping
 
@@ -75,10 +76,9 @@ class Actor:
         self.ref._started()
         try:
             await self.ref._serve(self)
-        except Exception:  # a crash: the state is not to be trusted
-            raise
-        except BaseException:  # cancelled
-            await self._close()
+        except BaseException as error:
+            if is_cancellation(error):  # else it is a crash, and the state is not to be trusted
+                await self._close()
             raise
         await self._close()
 

@@ -9,7 +9,7 @@ import trio
 from triomq.actors.messages import Message
 from triomq.errors import ActorStopped, HandlerFailed, MailboxFull, Refused
 
-__all__ = ["Answer", "Asked", "answer_error"]
+__all__ = ["Answer", "Asked", "answer_error", "is_cancellation"]
 
 T = TypeVar("T")
 
@@ -77,6 +77,13 @@ class Asked(Answer[object]):
     def __init__(self, message: Message) -> None:
         super().__init__()
         self.message = message
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Say whether an exception is Trio's ``Cancelled``, alone or among others, which must always be let through."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[0] is not None
+    return isinstance(error, trio.Cancelled)
 
 
 def answer_error(path: str, message: object, error: BaseException) -> BaseException:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, TypeVarTuple, cas
 
 import trio
 
-from triomq.actors.answers import Asked
+from triomq.actors.answers import Asked, is_cancellation
 from triomq.actors.handlers import HandlerTable, handler_table
 from triomq.actors.messages import Message, Ping, Request
 from triomq.actors.ref import (
@@ -92,6 +92,19 @@ class InPlaceRef(Ref):
         super().__init__(spec, name, parent, turn, _checked_table(type(actor)))
         self._run_scope: trio.CancelScope | None = None
 
+    def act(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Do something on this actor's behalf as the body of a turn, with no handler on the stack.
+
+        For what comes from outside and is no message, such as octets that have arrived. What the function raises crashes
+        this actor, not the caller; an actor that is not running does nothing.
+        """
+        if self._status >= STARTING:
+            return
+        try:
+            self._turn.run(function, *args)
+        except Exception as error:
+            self._crashed(None, error)
+
     async def ask(self, request: Request[R]) -> R:  # the base says it
         if type(request) not in self._plain:
             raise self._table.no_handler(request)
@@ -156,8 +169,11 @@ class InPlaceRef(Ref):
         try:
             with scope:
                 await _unprotected_run(actor)
-        except Exception as failure:
+        except BaseException as failure:
             error = failure
+            if is_cancellation(failure):
+                error = None
+                raise
         finally:
             self._run_scope = None
             self._turn.run(self._run_ended, error)
@@ -203,6 +219,9 @@ class InPlaceRef(Ref):
         if for_good:
             self._status = DRAINING  # a handler is on the stack; it ends when that has returned
         return False
+
+    def _is_alive(self) -> bool:
+        return self._status < STARTING or self._run_scope is not None
 
     def _end_run(self) -> bool:
         """Cancel the task if there is one; say whether there is none."""

@@ -461,6 +461,10 @@ class Ref:
         """
         raise NotImplementedError
 
+    def _is_alive(self) -> bool:
+        """Say whether there is an incarnation that has yet to end."""
+        raise NotImplementedError
+
     def _finish_stop(self) -> None:
         raise NotImplementedError
 
@@ -472,7 +476,9 @@ class Ref:
             over.set()
 
     def _report(self, error: BaseException | None) -> None:
-        """Tell the supervisor that an incarnation has ended by itself."""
+        """Tell the supervisor that an incarnation has ended; one that it halts itself it is waiting for already."""
+        if self._status == HALTING:
+            return
         if self.parent is None:
             self._turn.system._root_ended(error)
         else:

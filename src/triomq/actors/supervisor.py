@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, TypeVarTuple
 import trio
 
 from triomq.actors.actor import Actor
+from triomq.actors.answers import is_cancellation
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restarts
 from triomq.actors.events import Restarted, Started
@@ -168,17 +169,16 @@ class Supervisor(Parent, Actor):
         self._tasks: dict[trio.CancelScope, trio.Event] = {}
         self._names: frozenset[str | None] = frozenset()
         self._closing = False
-        failure: Exception | None = None
+        failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 await super().run()
-            except Exception as error:
+            except BaseException as error:
                 failure = error
                 await self._stop_children()
-            except BaseException:
-                await self._stop_children()
-                raise
+                if is_cancellation(error):
+                    raise
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -230,7 +230,9 @@ class Supervisor(Parent, Actor):
         try:
             with scope:
                 await async_function(*args)
-        except Exception as error:
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
             self.ref._crashed(None, error)
         finally:
             ended = self._tasks.pop(scope, None)
@@ -270,7 +272,7 @@ class Supervisor(Parent, Actor):
 
     def _launch_in_place(self, ref: InPlaceRef, actor: InPlaceActor, nursery: trio.Nursery) -> None:
         ref._launch(actor, nursery)
-        self._on_child_started(ref)
+        self.ref._child_started(ref)
         ref._resume()
 
     async def _wait_started(self, ref: Ref) -> None:
@@ -358,7 +360,7 @@ class Supervisor(Parent, Actor):
         """Stop who still runs, right to left; wait; start all, left to right."""
         try:
             for ref in reversed(list(restart.members)):
-                if ref._status != BACKING_OFF:
+                if ref._is_alive():
                     await self._end_child(ref, for_good=ref._status == DRAINING or ref.spec.restart == "temporary")
             await trio.sleep(restart.delay)
             while restart.members:

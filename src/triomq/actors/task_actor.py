@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
-from triomq.actors.answers import Answer, Asked
+from triomq.actors.answers import Answer, Asked, is_cancellation
 from triomq.actors.children import SHUTDOWN, ChildEnded, Parent
 from triomq.actors.events import MailboxFull
 from triomq.actors.handlers import Handler, handler_table
@@ -215,8 +215,11 @@ class TaskRef(Ref):
         try:
             with scope:
                 await _unprotected_run(actor)
-        except Exception as failure:
+        except BaseException as failure:
             error = failure
+            if is_cancellation(failure):
+                error = None
+                raise
         finally:
             self._turn.system.waits.leave(task)
             self._scope = None
@@ -373,6 +376,9 @@ class TaskRef(Ref):
         else:
             scope.deadline = min(scope.deadline, trio.current_time() + seconds)
         return False
+
+    def _is_alive(self) -> bool:
+        return self._scope is not None
 
     def _finish_stop(self) -> None:
         """Nothing to do: the loop drains what is left and ends."""
