@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Message, Ref, System, open_system
+from triomq.actors import ChildSpec, DynamicSupervisor, Exited, InPlaceActor, Message, Ref, System, open_system
 from triomq.errors import ActorStopped, HandlerFailed, NotFound
 
 from .cast import Add, AskBoom, Boom, Counter, Find, Log, Note, Several
@@ -353,6 +353,56 @@ async def test_leaving_the_system_ends_run_too(autojump_clock: trio.testing.Mock
     async with open_system() as system:
         await reader(system, log)
     assert log == ["cleaned up", "stop"]
+
+
+async def test_acting_for_an_actor_is_the_body_of_a_turn() -> None:
+    log = Log()
+    async with open_system() as system:
+        ref = await system.start(lambda: Counter(log))
+        assert isinstance(ref.actor, Counter)
+        actor = ref.actor
+
+        def body(text: str) -> None:
+            actor.ref.tell_nowait(Note(text))
+            assert log[-1] == text
+
+        actor.ref.act(body, "a")
+        assert log == ["start 1", "a"]
+
+
+async def test_an_error_in_acting_crashes_the_actor_and_not_the_caller(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    def fail() -> None:
+        raise LookupError("bad octets")
+
+    log = Log()
+    async with open_system() as system:
+        events = system.events()
+        ref = await system.start(lambda: Counter(log))
+        assert isinstance(ref.actor, Counter)
+        cell = ref.actor.ref
+        cell.act(fail)
+        assert ref.state == "backing_off"
+        cell.act(fail)  # nobody is there to act for
+        await settled()
+        assert log == ["start 1", "start 2"]
+        (exited,) = [event for event in events.get_nowait() if isinstance(event, Exited)]
+        assert isinstance(exited.error, LookupError)
+
+
+async def test_an_error_after_the_stop_does_not_bring_the_dead_back() -> None:
+    async with open_system() as system:
+        parent = await dynamic(system)
+        ref = parent.start_child_nowait(ChildSpec(Counter, name="a"))
+        assert isinstance(ref.actor, Counter)
+
+        def stop_and_fail() -> None:
+            parent.stop_child_nowait(ref)
+            raise LookupError("late")
+
+        ref.actor.ref.act(stop_and_fail)
+        assert ref.state == "stopped"
 
 
 async def test_wait_running_waits_through_a_restart(autojump_clock: trio.testing.MockClock) -> None:

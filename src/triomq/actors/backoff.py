@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Final
 
 import msgspec
 
 __all__ = ["Backoff"]
-
-_LARGEST_EXPONENT: Final = 64
-"""Beyond this any sensible factor has long passed the maximum; a power of it could overflow a float."""
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -35,6 +31,8 @@ class Backoff(msgspec.Struct, frozen=True):
         """Give the seconds to wait after so many failures in a row, the present one included."""
         if failures <= 1:
             return 0.0
-        exponent = min(failures - 2, _LARGEST_EXPONENT)
-        full = min(self.maximum, self.initial * self.factor**exponent)
+        try:
+            full = min(self.maximum, self.initial * self.factor ** (failures - 2))
+        except OverflowError:
+            full = self.maximum
         return full * (1 - self.jitter * random.random())

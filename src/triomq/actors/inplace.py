@@ -95,8 +95,8 @@ class InPlaceRef(Ref):
     def act(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Do something on this actor's behalf as the body of a turn, with no handler on the stack.
 
-        For what comes from outside and is no message, such as octets that have arrived. What the function raises crashes
-        this actor, not the caller; an actor that is not running does nothing.
+        For what comes from outside and is no message, such as octets that have arrived. What the function raises
+        crashes this actor, not the caller; an actor that is not running does nothing.
         """
         if self._status >= STARTING:
             return
@@ -190,7 +190,7 @@ class InPlaceRef(Ref):
 
     def _crashed(self, item: Message | Asked | None, error: BaseException) -> None:
         self._failure = error
-        if self._status == DRAINING:
+        if self._status >= DRAINING:
             if item is not None:
                 self._abandon(item, "crashed", error)
             return

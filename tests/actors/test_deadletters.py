@@ -1,0 +1,99 @@
+import pytest
+import trio
+import trio.testing
+
+from triomq.actors import Message, Ref, open_system
+from triomq.actors.deadletters import KEPT
+from triomq.errors import ActorStopped
+
+from .cast import Boom, Counter, Log, Note
+
+
+class Returnable(Message, frozen=True):
+    """Goes back to its sender when nobody handles it."""
+
+    sender: Ref
+
+    def abandoned(self, error: BaseException) -> None:
+        self.sender.tell_nowait(Note(f"back: {type(error).__name__}"))
+
+
+class Clumsy(Message, frozen=True):
+    def abandoned(self, error: BaseException) -> None:
+        raise LookupError("clumsy")
+
+
+class Receiver(Counter):
+    def returnable(self, message: Returnable) -> None:
+        raise ValueError("not mine")
+
+    def clumsy(self, message: Clumsy) -> None:
+        pass
+
+
+async def test_a_dead_letter_says_for_whom_why_and_when(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_system() as system:
+        ref = await system.start(Counter)
+        await system.stop(ref)
+        ref.tell_nowait(Note("x"))
+        (letter,) = system.dead_letters.recent()
+        assert (letter.message, letter.ref, letter.reason) == (Note("x"), ref, "stopped")
+        assert isinstance(letter.error, ActorStopped)
+        assert letter.time == trio.current_time()
+
+
+async def test_a_message_hears_of_its_end_once(autojump_clock: trio.testing.MockClock) -> None:
+    log = Log()
+    async with open_system() as system:
+        sender = await system.start(lambda: Counter(log))
+        ref = await system.start(Receiver)
+        ref.tell_nowait(Returnable(sender))
+        await trio.sleep(60)
+        await system.stop(ref)
+        ref.tell_nowait(Returnable(sender))
+        assert log == ["start 1", "back: ValueError", "back: ActorStopped"]
+
+
+async def test_an_error_in_abandoned_is_logged_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_system() as system:
+        ref = await system.start(Receiver)
+        await system.stop(ref)
+        ref.tell_nowait(Clumsy())
+        assert system.dead_letters.count == 1
+    assert "Clumsy.abandoned crashed" in caplog.text
+
+
+async def test_only_the_last_are_kept_but_all_are_counted() -> None:
+    async with open_system() as system:
+        ref = await system.start(Counter)
+        await system.stop(ref)
+        for number in range(KEPT + 5):
+            ref.tell_nowait(Note(str(number)))
+        assert system.dead_letters.count == KEPT + 5
+        assert len(system.dead_letters.recent()) == KEPT
+        assert system.dead_letters.recent()[0].message == Note("5")
+
+
+async def test_dead_letters_can_be_followed() -> None:
+    async with open_system() as system:
+        ref = await system.start(Counter)
+        await system.stop(ref)
+        with system.dead_letters.feed() as feed:
+            ref.tell_nowait(Note("a"))
+            ref.tell_nowait(Boom())
+            assert [letter.message for letter in feed.get_nowait()] == [Note("a"), Boom()]
+
+
+async def test_what_is_kept_for_a_restart_that_never_comes_is_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_system() as system:
+        ref = await system.start(Counter, restart="temporary")
+        ref.tell_nowait(Boom())
+        ref.tell_nowait(Note("kept"))
+        await trio.sleep(1)
+        assert [(letter.message, letter.reason) for letter in system.dead_letters.recent()] == [
+            (Boom(), "stopped"),
+            (Note("kept"), "stopped"),
+        ]
+        assert isinstance(system.dead_letters.recent()[0].error.__cause__, ValueError)
