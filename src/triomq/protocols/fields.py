@@ -61,9 +61,9 @@ class Typed(msgspec.Struct, frozen=True):
 
 
 FieldValue: TypeAlias = (
-    "bool | int | float | str | bytes | Decimal | Timestamp | list[FieldValue] | dict[str, FieldValue] | Typed | None"
+    bool | int | float | str | bytes | Decimal | Timestamp | Typed | list["FieldValue"] | dict[str, "FieldValue"] | None
 )
-Table: TypeAlias = "dict[str, FieldValue]"
+Table: TypeAlias = dict[str, FieldValue]
 
 _TABLE, _ARRAY = ord("F"), ord("A")
 _LONG = struct.Struct(">I")

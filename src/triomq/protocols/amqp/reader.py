@@ -73,7 +73,7 @@ class FrameReader:
             self._greet_client(data, self._handshake)
         elif data.startswith(b"AMQP"):
             # A server that wants another version says so with a protocol header of its own (section 2.2.4).
-            self.fail(PeerError(501, f"the server wants protocol {data[:8]!r}, not {PROTOCOL_HEADER!r}"))
+            self.fail(PeerError(501, f"the server does not speak {PROTOCOL_HEADER!r}"))
         else:
             self._read_frames(data, 0)
 
@@ -88,7 +88,9 @@ class FrameReader:
         else:
             # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
             self._core.outbox.put(PROTOCOL_HEADER)
-            self.fail(PeerError(501, f"protocol header {head!r} is not {PROTOCOL_HEADER!r}"))
+            wrong = next(index for index, octet in enumerate(head) if octet != PROTOCOL_HEADER[index])
+            begins = head[: wrong + 1]
+            self.fail(PeerError(501, f"a protocol header that begins with {begins!r} is not {PROTOCOL_HEADER!r}"))
 
     def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
@@ -107,7 +109,7 @@ class FrameReader:
                 self._needed = stop - position
                 break
             channel = channels.get(number)
-            if kind == METHOD and channel is not None and channel.plain:
+            if kind == METHOD and size >= 4 and channel is not None and channel.plain:
                 reader = readers.get(data[position + 7 : position + 11])
                 if reader is not None and (reached := reader(data, position, stop, channel)) > position:
                     position = reached
@@ -134,7 +136,7 @@ class FrameReader:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
         self._pending += rest
         if self._held and len(self._pending) > HELD_MAX:
-            self.fail(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
+            self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
         """Take one whole frame."""
@@ -187,6 +189,14 @@ class FrameReader:
         self._channels.drop()
 
     def _lose(self, kind: int, octets: bytes, reason: str) -> None:
-        """Fail where frames cannot be told apart any more: nothing that follows can be read."""
-        self.fail(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
-        self._core.end()
+        """Fail where frames cannot be told apart any more."""
+        self._end_lost(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
+
+    def _end_lost(self, error: PeerError) -> None:
+        """Say why and take nothing more, not even an answer: what follows cannot be read."""
+        if self._core.state == "closing":
+            self._core.end_closed()
+        else:
+            self.fail(error)
+            self._core.end()
+        self._pending.clear()

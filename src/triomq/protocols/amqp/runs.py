@@ -130,6 +130,7 @@ class RunReader:
                 add = contents.append
             length, head_size = stop - position, body - position
             flags_stop, fields_stop = skip + 21, skip + shape.properties_stop
+            front, back = data[position : position + flags_stop], data[position + fields_stop : body]
             while True:
                 head = data[position : position + head_size]
                 add(data[position + skip : stop])
@@ -144,8 +145,8 @@ class RunReader:
                 # Next best: only the values of properties are new, such as a message-id, none of the sizes.
                 stop = position + length
                 if (
-                    not begins(head[:flags_stop], position)
-                    or not begins(head[fields_stop:], position + fields_stop)
+                    not begins(front, position)
+                    or not begins(back, position + fields_stop)
                     or data[stop - 1 : stop] != b"\xce"
                     or not self._filled(shape.flags, data, position + flags_stop, position + fields_stop)
                 ):

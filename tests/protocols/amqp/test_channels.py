@@ -1,0 +1,300 @@
+"""Channels: opening, closing from both sides at once, what is dropped, and how many there may be."""
+
+import pytest
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp import (
+    AckRun,
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicDeliver,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicReturn,
+    ChannelClose,
+    ChannelClosed,
+    ChannelCloseOk,
+    ChannelFailed,
+    ChannelFlow,
+    ChannelOpen,
+    ChannelOpened,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionOpenOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Failed,
+    GetOk,
+    Method,
+    PublishRun,
+    QueueDeclare,
+    Received,
+    Returned,
+    Settings,
+)
+
+from .wire import body, content, exchange, header, last, method, pair, running, said, sent
+
+
+def test_a_channel_opens() -> None:
+    server = running(channels=())
+    server.receive_data(method(5, ChannelOpen()))
+    assert server.events() == [ChannelOpened(5, 1)]
+    assert sent(server) == b""
+    server.send_method(5, ChannelOpenOk())
+    assert said(server) == [(5, ChannelOpenOk())]
+
+
+def test_methods_may_follow_open_before_it_is_answered() -> None:
+    server = running(channels=())
+    server.receive_data(
+        method(5, ChannelOpen()) + method(5, QueueDeclare("q")) + content(5, BasicPublish("", "q"), b"x")
+    )
+    assert [type(event) for event in server.events()] == [ChannelOpened, Received, PublishRun]
+
+
+def test_a_number_used_again_is_another_incarnation() -> None:
+    server = running(channels=())
+    for incarnation in range(1, 5):
+        server.receive_data(method(1, ChannelOpen()))
+        assert server.events() == [ChannelOpened(1, incarnation)]
+        server.send_method(1, ChannelOpenOk())
+        server.receive_data(method(1, ChannelClose(200, "")))
+        assert server.events() == [ChannelClosed(1, 200, "", by_peer=True)]
+        server.send_method(1, ChannelCloseOk())
+
+
+def test_the_peer_closes_a_channel_and_is_answered_by_the_endpoint() -> None:
+    server = running()
+    server.receive_data(method(1, QueueDeclare("q")) + method(1, ChannelClose(200, "bye", 0, 0)))
+    assert server.events() == [Received(1, QueueDeclare("q")), ChannelClosed(1, 200, "bye", by_peer=True)]
+    server.send_method(1, BasicGetEmpty())  # what was asked before is still answered
+    server.send_method(1, ChannelCloseOk())
+    assert said(server) == [(1, BasicGetEmpty()), (1, ChannelCloseOk())]
+    with pytest.raises(LocalProtocolError, match="channel 1 is not open"):
+        server.send_method(1, BasicGetEmpty())
+
+
+def test_nothing_may_follow_the_peer_s_close() -> None:
+    server = running()
+    server.receive_data(method(1, ChannelClose(200, "")) + method(1, BasicQos()))
+    assert last(server, Failed) == Failed(504, "CHANNEL_ERROR - expected 'channel.open'", 60, 10)
+
+
+def test_after_our_close_everything_is_dropped_until_close_ok() -> None:
+    server = running(channels=(1, 2))
+    server.close_channel(1, 404, "no exchange 'e' in vhost '/'", 60, 40)
+    text = "NOT_FOUND - no exchange 'e' in vhost '/'"
+    assert said(server) == [(1, ChannelClose(404, text, 60, 40))]
+    server.receive_data(
+        content(1, BasicPublish("e"), b"xyz") * 100
+        + body(1, b"even this")
+        + method(1, QueueDeclare("q"))
+        + method(2, QueueDeclare("other"))
+    )
+    assert server.events() == [Received(2, QueueDeclare("other"))]
+    server.receive_data(method(1, ChannelCloseOk()))
+    assert server.events() == [ChannelClosed(1, 404, text, by_peer=False)]
+    server.receive_data(method(1, ChannelOpen()))
+    assert last(server, ChannelOpened).channel == 1
+
+
+def test_closes_of_a_channel_that_cross_are_both_answered() -> None:
+    server = running()
+    server.close_channel(1, 406, "no")
+    server.receive_data(method(1, ChannelClose(200, "bye")))
+    assert said(server) == [(1, ChannelClose(406, "PRECONDITION_FAILED - no")), (1, ChannelCloseOk())]
+    assert server.events() == []
+    server.receive_data(method(1, ChannelCloseOk()))
+    assert server.events() == [ChannelClosed(1, 406, "PRECONDITION_FAILED - no", by_peer=False)]
+
+
+def test_a_close_after_the_peer_s_close_says_nothing() -> None:
+    server = running()
+    server.receive_data(method(1, ChannelClose(200, "")))
+    server.close_channel(1, 404, "late")
+    assert sent(server) == b""
+    server.send_method(1, ChannelCloseOk())
+    assert said(server) == [(1, ChannelCloseOk())]
+
+
+def test_what_is_sent_on_a_closing_channel_is_dropped() -> None:
+    server = running()
+    server.receive_data(content(1, BasicPublish(), b"x"))
+    (run,) = server.events()
+    assert isinstance(run, PublishRun)
+    server.close_channel(1, 404, "gone")
+    server.data_to_send()
+    server.send_method(1, BasicAck(1))
+    server.send_content(1, BasicGetOk(1, False, "", ""), b"\0\0", b"x")
+    server.send_deliveries(1, "c", 1, False, "", "q", run.framing, run.contents)
+    server.close_channel(1, 404, "again")
+    assert sent(server) == b""
+
+
+def test_a_content_cut_off_by_the_peer_s_close_is_forgotten() -> None:
+    client, server = pair()
+    server.receive_data(method(1, BasicPublish()) + header(1, 10) + body(1, b"12345"))
+    server.close_channel(1, 404, "gone")
+    client.receive_data(sent(server))
+    client.send_method(1, ChannelCloseOk())
+    _, seen = exchange(client, server)
+    assert [type(event) for event in seen] == [ChannelClosed]
+    client.send_method(1, ChannelOpen())
+    exchange(client, server)
+    client.send_content(1, BasicPublish(), b"\0\0", b"whole")
+    _, (run,) = exchange(client, server)
+    assert isinstance(run, PublishRun)
+    assert run.framing.body(run.contents[0]) == b"whole"
+
+
+def test_a_body_above_the_limit_closes_its_channel_before_any_of_it_is_kept() -> None:
+    server = running(Settings(max_message_size=100), channels=(1, 2))
+    server.receive_data(method(1, BasicPublish()) + header(1, 101))
+    text = "CONTENT_TOO_LARGE - message size 101 is larger than configured max size 100"
+    assert server.events() == [ChannelFailed(1, 311, text, 60, 40)]
+    assert said(server) == [(1, ChannelClose(311, text, 60, 40))]
+    server.receive_data(body(1, bytes(101)) + content(2, BasicPublish(), bytes(100)))
+    (run,) = server.events()
+    assert isinstance(run, PublishRun)
+    assert run.channel == 2
+    server.receive_data(method(1, ChannelCloseOk()))
+    assert server.events() == [ChannelClosed(1, 311, text, by_peer=False)]
+
+
+def test_unfinished_contents_are_bounded_over_all_channels() -> None:
+    server = running(Settings(max_message_size=1024 * 1024), channels=range(1, 11))
+    for number in range(1, 11):
+        server.receive_data(method(number, BasicPublish()) + header(number, 1024 * 1024))
+    for number in range(1, 11):
+        server.receive_data(body(number, bytes(120_000)) * 8)
+    failed = last(server, Failed)
+    assert failed.code == 506
+    assert failed.text == "RESOURCE_ERROR - more than 5242880 octets of unfinished contents"
+
+
+def test_the_bound_is_given_back_when_contents_are_whole_or_dropped() -> None:
+    server = running(Settings(max_message_size=1024 * 1024))
+    for round_ in range(20):
+        server.receive_data(content(1, BasicPublish(), bytes(1024 * 1024), step=100_000))
+        assert len(server.events()) == 1, round_
+    for round_ in range(20):
+        server.receive_data(method(1, BasicPublish()) + header(1, 1024 * 1024) + body(1, bytes(120_000)) * 8)
+        server.close_channel(1, 404, "gone")
+        server.receive_data(method(1, ChannelCloseOk()) + method(1, ChannelOpen()))
+        assert [type(event) for event in server.events()] == [ChannelClosed, ChannelOpened], round_
+
+
+def test_channels_are_counted_not_numbered() -> None:
+    server = running(Settings(channel_max=2047), channels=())
+    assert server.channel_max == 2047
+    client, server = pair(Settings(channel_max=3), channels=0)
+    for number in (7, 65535, 300):
+        client.send_method(number, ChannelOpen())
+    assert [type(event) for event in exchange(client, server)[1]] == [ChannelOpened] * 3
+    server.receive_data(method(1, ChannelOpen()))
+    text = "NOT_ALLOWED - number of channels opened (3) has reached the negotiated channel_max (3)"
+    assert last(server, Failed) == Failed(530, text, 0, 0)
+
+
+def test_a_client_does_not_open_more_than_agreed() -> None:
+    client, _ = pair(Settings(channel_max=2), channels=2)
+    with pytest.raises(LocalProtocolError, match="2 channels are open"):
+        client.send_method(3, ChannelOpen())
+    with pytest.raises(LocalProtocolError, match="channel 1 cannot be opened"):
+        client.send_method(1, ChannelOpen())
+
+
+def test_many_channels_in_turn_leave_nothing_behind() -> None:
+    server = running(channels=())
+    opening, closing = method(1, ChannelOpen()), method(1, ChannelClose(200, ""))
+    for _ in range(2000):
+        server.receive_data(opening)
+        server.send_method(1, ChannelOpenOk())
+        server.receive_data(closing)
+        server.send_method(1, ChannelCloseOk())
+    assert len(server.events()) == 4000
+    assert server._channels.open == {}
+
+
+def test_acks_are_runs_and_everything_else_comes_as_it_is() -> None:
+    server = running()
+    server.receive_data(
+        b"".join(method(1, BasicAck(tag)) for tag in (1, 2, 5))
+        + method(1, BasicAck(9, multiple=True))
+        + method(1, BasicAck(10))
+        + method(1, BasicNack(11))
+        + method(1, ChannelFlow(True))
+    )
+    assert server.events() == [
+        AckRun(1, [1, 2, 5]),
+        Received(1, BasicAck(9, multiple=True)),
+        AckRun(1, [10]),
+        Received(1, BasicNack(11)),
+        Received(1, ChannelFlow(True)),
+    ]
+
+
+def test_methods_of_the_connection_come_as_channel_0() -> None:
+    client, server = pair()
+    client.send_method(0, ConnectionUpdateSecret(b"new", "expired"))
+    assert exchange(client, server)[1] == [Received(0, ConnectionUpdateSecret(b"new", "expired"))]
+    server.send_method(0, ConnectionUpdateSecretOk())
+    server.send_method(0, ConnectionBlocked("memory"))
+    assert exchange(client, server)[0] == [
+        Received(0, ConnectionUpdateSecretOk()),
+        Received(0, ConnectionBlocked("memory")),
+    ]
+
+
+def test_a_client_gets_returns_and_answers_with_their_contents() -> None:
+    client, server = pair()
+    server.send_content(1, BasicReturn(312, "NO_ROUTE", "e", "k"), b"\x10\x00\x02", b"back")
+    server.send_content(1, BasicGetOk(1, True, "e", "k", 7), b"\0\0", b"")
+    server.send_content(1, BasicDeliver("c", 2, False, "e", "k"), b"\0\0", b"d")
+    returned, got, run = exchange(client, server)[0]
+    assert isinstance(returned, Returned)
+    assert returned.method == BasicReturn(312, "NO_ROUTE", "e", "k")
+    assert returned.framing.body(returned.content) == b"back"
+    assert returned.framing.properties(returned.content) == b"\x10\x00\x02"
+    assert isinstance(got, GetOk)
+    assert got.method.message_count == 7
+    assert got.framing.body(got.content) == b""
+    assert type(run).__name__ == "DeliverRun"
+
+
+@pytest.mark.parametrize(
+    ("channel", "what", "complaint"),
+    [
+        (1, QueueDeclare("q"), "queue.declare is not sent by a server"),
+        (1, BasicDeliver("c", 1, False, "", ""), "sent with send_content"),
+        (1, ChannelClose(200, ""), "close_channel"),
+        (0, ConnectionOpenOk(), "a command of its own"),
+        (9, BasicCancel("c"), "channel 9 is not open"),
+        (1, ChannelOpenOk(), "cannot be sent on channel 1, which is open"),
+        (1, ChannelCloseOk(), "cannot be sent on channel 1, which is open"),
+        (0, BasicGetEmpty(), "cannot be sent by a server in state running"),
+        (1, Method(), "no row"),
+    ],
+)
+def test_our_own_mistakes_are_told(channel: int, what: Method, complaint: str) -> None:
+    with pytest.raises(LocalProtocolError, match=complaint):
+        running().send_method(channel, what)
+
+
+def test_a_method_without_content_is_not_sent_with_one() -> None:
+    with pytest.raises(LocalProtocolError, match="is sent with send_method"):
+        running().send_content(1, BasicGetEmpty(), b"\0\0", b"")  # type: ignore[arg-type]  # that is the test
+
+
+def test_a_method_on_a_channel_that_is_only_known_to_the_server_is_the_server_s_failure() -> None:
+    client, _ = pair()
+    client.receive_data(method(4, BasicCancel("c")))
+    assert last(client, Failed).code == 504
+    client, _ = pair()
+    client.receive_data(method(1, BasicConsume("q")))
+    assert last(client, Failed).code == 503

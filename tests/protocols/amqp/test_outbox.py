@@ -1,0 +1,177 @@
+"""What is sent: contents cut to the peer's frames, deliveries as they came or framed anew."""
+
+import pamqp.frame
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols.amqp import (
+    AMQPEngine,
+    BasicDeliver,
+    BasicGetOk,
+    BasicPublish,
+    DeliverRun,
+    Framing,
+    PublishRun,
+    QueueDeclare,
+    QueueDeclareOk,
+    Settings,
+    joined,
+)
+from triomq.protocols.amqp.outbox import LARGE, REMEMBERED
+
+from .wire import content, exchange, flatten, pair, running, sent
+
+PROPERTIES = encode_properties(BasicProperties(content_type="text/plain", headers={"a": 1}))
+
+
+def published(octets: list[bytes], channel: int = 1, properties: bytes = PROPERTIES) -> PublishRun:
+    """Have these bodies published, and give the run."""
+    server = running(channels=(channel,))
+    server.receive_data(b"".join(content(channel, BasicPublish("e", "k"), one, properties) for one in octets))
+    (run,) = server.events()
+    assert isinstance(run, PublishRun)
+    return run
+
+
+def delivered(run: PublishRun, server: AMQPEngine, client: AMQPEngine, channel: int = 1) -> list[object]:
+    server.send_deliveries(channel, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    return flatten(exchange(client, server)[0])
+
+
+def check(seen: list[object], bodies: list[bytes], properties: bytes = PROPERTIES, channel: int = 1) -> None:
+    assert len(seen) == len(bodies)
+    for number, (one, octets) in enumerate(zip(seen, bodies, strict=True)):
+        assert isinstance(one, tuple)
+        where, method, framing, received = one
+        assert (where, method) == (channel, BasicDeliver("ctag", 7 + number, True, "e", "k"))
+        assert framing.body(received) == octets
+        assert framing.properties(received) == properties
+
+
+def test_contents_go_out_as_they_came() -> None:
+    client, server = pair()
+    bodies = [b"one", b"two", b"six"]
+    run = published(bodies)
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    octets = sent(server)
+    for one in run.contents:
+        assert one in octets
+    client.receive_data(octets)
+    check(flatten(client.events()), bodies)
+
+
+@pytest.mark.parametrize("bodies", [[b"one", b"two"], [b""], [b"", b""], [b"x" * LARGE, b"y" * LARGE]])
+def test_contents_of_another_channel_are_renumbered(bodies: list[bytes]) -> None:
+    client, server = pair(channels=3)
+    check(delivered(published(bodies, channel=9), server, client, channel=3), bodies, channel=3)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4088, 4089, 20_000])
+def test_contents_are_framed_anew_for_a_peer_with_small_frames(size: int) -> None:
+    client, server = pair(Settings(frame_max=4096))
+    bodies = [bytes(size), b"x" * size]
+    check(delivered(published(bodies), server, client), bodies)
+
+
+@pytest.mark.parametrize("size", [0, 5, 200_000])
+def test_joined_contents_are_framed(size: int) -> None:
+    client, server = pair()
+    bodies = [b"z" * size]
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", joined(PROPERTIES), [PROPERTIES + bodies[0]])
+    check(flatten(exchange(client, server)[0]), bodies)
+
+
+def test_a_large_content_is_handed_out_without_a_copy() -> None:
+    _, server = pair()
+    run = published([b"x" * LARGE])
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    assert any(piece is run.contents[0] for piece in server.data_to_send())
+
+
+def test_no_contents_are_no_octets() -> None:
+    _, server = pair()
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", Framing(1, 0, 0, 0, 0, 0), [])
+    assert sent(server) == b""
+
+
+def test_unsent_counts_what_waits() -> None:
+    _, server = pair(Settings(frame_max=4096))
+    assert server.unsent == 0
+    run = published([bytes(10_000), bytes(10)])
+    server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    server.send_content(1, BasicGetOk(1, False, "e", "k"), PROPERTIES, bytes(50_000))
+    waiting = server.unsent
+    assert waiting == sum(map(len, server.data_to_send()))
+    assert server.unsent == 0
+
+
+def test_every_frame_fits_the_peer() -> None:
+    client, server = pair(Settings(frame_max=4096))
+    server.send_content(1, BasicGetOk(1, False, "e", "k"), PROPERTIES, bytes(50_000))
+    octets = sent(server)
+    while octets:
+        size, _, _ = pamqp.frame.unmarshal(octets)
+        assert size <= 4096
+        octets = octets[size:]
+    assert client.frame_max == 4096
+
+
+def test_properties_that_fit_no_frame_are_refused_before_anything_is_queued() -> None:
+    _, server = pair(Settings(frame_max=4096))
+    large = encode_properties(BasicProperties(headers={"h": "x" * 5000}))
+    with pytest.raises(LocalProtocolError, match="properties of 50"):
+        server.send_content(1, BasicGetOk(1, False, "e", "k"), large, b"")
+    run = published([b"x"], properties=large)
+    with pytest.raises(LocalProtocolError, match="properties of 50"):
+        server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
+    assert server.unsent == 0
+
+
+def test_a_method_that_fits_no_frame_is_refused() -> None:
+    client, server = pair(Settings(frame_max=4096))
+    with pytest.raises(LocalProtocolError, match="does not fit into the agreed frames"):
+        client.send_method(1, QueueDeclare("q", arguments={"a": "x" * 5000}))
+    server.send_method(1, QueueDeclareOk("q"))
+    assert server.unsent > 0
+
+
+def test_deliver_frames_are_remembered_within_a_bound() -> None:
+    _, server = pair()
+    run = published([b"x"])
+    for number in range(REMEMBERED * 2):
+        server.send_deliveries(1, f"c{number}", 1, False, "e", "k", run.framing, run.contents)
+    assert len(server._core.outbox._deliver_frames) <= REMEMBERED
+
+
+def test_names_that_are_not_utf_8_go_out_as_they_came_in() -> None:
+    client, server = pair()
+    run = published([b"x"])
+    server.send_deliveries(1, "c", 1, False, "\udcff", "k", run.framing, run.contents)
+    octets = sent(server)
+    assert b"\x01\xff\x01k" in octets
+    client.receive_data(octets)
+    (event,) = client.events()
+    assert isinstance(event, DeliverRun)
+    assert event.method.exchange == "\udcff"
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=300) | st.integers(0, 9000).map(bytes), min_size=1, max_size=5),
+    frame_max=st.sampled_from([4096, 8192, 131072]),
+    source=st.sampled_from([1, 2]),
+)
+def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int, source: int) -> None:
+    publisher = running(channels=(source,))
+    publisher.receive_data(b"".join(content(source, BasicPublish("e", "k"), one, PROPERTIES) for one in bodies))
+    client, server = pair(Settings(frame_max=frame_max))
+    seen: list[object] = []
+    tag = 7
+    for run in publisher.events():
+        assert isinstance(run, PublishRun)
+        server.send_deliveries(1, "ctag", tag, True, "e", "k", run.framing, run.contents)
+        tag += len(run.contents)
+        seen += flatten(exchange(client, server)[0])
+    check(seen, bodies)
