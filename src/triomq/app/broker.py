@@ -342,8 +342,8 @@ def _nothing() -> None:
 def _check(receipt: Receipt, sink: str, key: str) -> None:
     if receipt.refusals:
         raise LimitExceeded(
-            f"a queue behind sink {sink!r} and key {key!r} refused the message: it is full (overflow reject-publish) or "
-            "was stopped; consume from it, or raise its max_length"
+            f"a queue behind sink {sink!r} and key {key!r} refused the message: it is full (overflow reject-publish) "
+            "or was stopped; consume from it, or raise its max_length"
         )
 
 

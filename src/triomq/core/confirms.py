@@ -108,8 +108,11 @@ class Confirms:
             if receipt.first in self._confirmed:
                 self._confirmed.discard(receipt.first)
                 continue
+            last = receipt.first + receipt.count - 1
             refused += sorted(receipt.refusals or ())
-            up_to = receipt.first + receipt.count - 1
+            while receipt.refusals and last in receipt.refusals:
+                last -= 1  # a number that was refused is not confirmed as well
+            up_to = max(up_to, last if last >= receipt.first else 0)
         return up_to
 
     def _take_rest(self, refused: list[int]) -> list[int]:

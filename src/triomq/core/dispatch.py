@@ -79,7 +79,7 @@ class RoundRobin:
                 players.append(feed)
             else:
                 feed.seated = False
-                window.wait(feed)
+                window.wait(feed, size)
         return players
 
     def _deal(self, index: Index, players: list[Feed], batches: list[Batch]) -> None:

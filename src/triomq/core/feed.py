@@ -25,11 +25,12 @@ class Feed:
         window: The feed's own window; counts messages that are not settled.
         shared: Windows that it shares with other feeds, such as a channel's; they count messages that are not settled.
         outlet: The window of the connection, in octets; given back as the socket takes them.
+        gate: A window that is only ever held and released, by its consumer; it holds unsettled deliveries or not.
         settles: Whether the consumer settles deliveries. If not, only the outlet holds it back.
         exclusive: Whether it wants to be the queue's only feed.
     """
 
-    __slots__ = ("consumer", "exclusive", "key", "outlet", "queue", "seated", "settles", "shared", "window")
+    __slots__ = ("consumer", "exclusive", "gate", "key", "outlet", "queue", "seated", "settles", "shared", "window")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Feed:
         window: Window | None = None,
         shared: tuple[Window, ...] = (),
         outlet: Window | None = None,
+        gate: Window | None = None,
         settles: bool = True,
         exclusive: bool = False,
     ) -> None:
@@ -50,12 +52,15 @@ class Feed:
         self.window = window or Window()
         self.shared = shared
         self.outlet = outlet or Window()
+        self.gate = gate
         self.settles = settles
         self.exclusive = exclusive
         self.seated = False  # the strategy's own note
 
     def blocked_by(self, size: int) -> Window | None:
         """Find the first window without room for a message of so many octets; None when it may go."""
+        if self.gate is not None and self.gate.held:
+            return self.gate
         if self.settles:
             if not self.window.admits(size):
                 return self.window
@@ -77,7 +82,7 @@ class Feed:
         """Tell how many octets may go."""
         room = self.outlet.byte_room()
         if self.settles:
-            for window in self.shared:
+            for window in (self.window, *self.shared):
                 room = min(room, window.byte_room())
         return room
 
@@ -101,6 +106,8 @@ class Feed:
         """Leave the line of every window."""
         self.window.forget(self)
         self.outlet.forget(self)
+        if self.gate is not None:
+            self.gate.forget(self)
         for window in self.shared:
             window.forget(self)
 

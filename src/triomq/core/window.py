@@ -28,15 +28,16 @@ class Window:
             outstanding, however large it is (AMQP 0-9-1, basic.qos prefetch-size).
     """
 
-    __slots__ = ("_line", "byte_limit", "limit", "used", "used_bytes")
+    __slots__ = ("_line", "byte_limit", "held", "limit", "used", "used_bytes")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
         """Start with nothing outstanding."""
         self.limit = messages
         self.byte_limit = bytes
+        self.held = False
         self.used = 0
         self.used_bytes = 0
-        self._line: dict[Feed, None] | None = None
+        self._line: dict[Feed, int] | None = None
 
     def room(self) -> int:
         """Tell how many more messages may go, looking at the number of messages alone."""
@@ -52,7 +53,7 @@ class Window:
 
     def admits(self, size: int) -> bool:
         """Tell whether a message of so many octets may go now."""
-        if self.limit and self.used >= self.limit:
+        if self.held or (self.limit and self.used >= self.limit):
             return False
         return not self.byte_limit or not self.used_bytes or self.used_bytes + size <= self.byte_limit
 
@@ -74,11 +75,20 @@ class Window:
         self.byte_limit = bytes
         self.wake()
 
-    def wait(self, feed: "Feed") -> None:
-        """Put a feed into the line, once."""
+    def hold(self) -> None:
+        """Let nothing go until ``release``, whatever room there is."""
+        self.held = True
+
+    def release(self) -> None:
+        """End a hold."""
+        self.held = False
+        self.wake()
+
+    def wait(self, feed: "Feed", size: int) -> None:
+        """Put a feed into the line, once; it needs room for a message of so many octets."""
         if self._line is None:
             self._line = {}
-        self._line[feed] = None
+        self._line[feed] = size
 
     def forget(self, feed: "Feed") -> None:
         """Take a feed out of the line, if it is there."""
@@ -87,10 +97,11 @@ class Window:
 
     def wake(self) -> None:
         """Wake the first feed in line, if there is room and a line."""
-        if self._line and self.admits(1):
-            feed = next(iter(self._line))
-            del self._line[feed]
-            feed.wake(self)
+        if self._line:
+            feed, size = next(iter(self._line.items()))
+            if self.admits(size):
+                del self._line[feed]
+                feed.wake(self)
 
     @property
     def waiting(self) -> int:

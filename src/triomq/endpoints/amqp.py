@@ -13,7 +13,7 @@ from triomq.endpoints.amqp_connection import AMQPConnection, CloseConnection, Ti
 from triomq.endpoints.base import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import AMQPEngine, Settings
-from triomq.transports import Transport, accept_raw, address_of, bind_tcp
+from triomq.transports import Poller, StreamTransport, Transport, accept_raw, address_of, bind_tcp
 
 __all__ = ["AMQP", "AMQPEndpoint", "StopListening"]
 
@@ -103,6 +103,8 @@ class AMQPEndpoint(DynamicSupervisor):
         self._accepted = 0
         self._accepting: trio.CancelScope | None = None
         self._empty = trio.Event()
+        self._poller = Poller()
+        self._connections: dict[Ref, AMQPConnection] = {}
 
     async def on_start(self) -> None:
         """Listen on all addresses of the host."""
@@ -110,6 +112,7 @@ class AMQPEndpoint(DynamicSupervisor):
         self._listeners = await bind_tcp(self._config.host, self._config.port)
         self.addresses = [address_of(listener) for listener in self._listeners]
         self._accepting = self.start_task(self._accept_all)
+        self.start_task(self._poller.run)
         self.start_task(self._tick)
 
     async def on_stop(self) -> None:
@@ -135,23 +138,28 @@ class AMQPEndpoint(DynamicSupervisor):
 
     def _accept_one(self, stream: trio.SocketStream) -> None:
         try:
-            transport = accept_raw(stream)
+            transport = accept_raw(stream, self._poller)
         except OSError:
             return  # gone again already
         self.connect(transport)
 
     def connect(self, transport: Transport) -> Ref:
-        """Serve a connection that stands already, such as one end of a memory stream."""
+        """Serve a connection over a transport."""
         engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings)
         hosts = self._config.virtual_hosts
         self._accepted += 1
-        return self.start_child_nowait(
-            ChildSpec(
-                lambda: AMQPConnection(transport, engine, self._house, hosts),
-                name=f"connection-{self._accepted}",
-                restart="temporary",
-            )
-        )
+        connection = AMQPConnection(transport, engine, self._house, hosts)
+        spec = ChildSpec(lambda: connection, name=f"connection-{self._accepted}", restart="temporary")
+        ref = self.start_child_nowait(spec)
+        self._connections[ref] = connection
+        return ref
+
+    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
+        """Serve a connection over any Trio stream, such as one end of a memory stream."""
+        transport = StreamTransport(stream, peer)
+        ref = self.connect(transport)
+        self.start_task(transport.run)
+        return ref
 
     async def _tick(self) -> None:
         """Let each connection look at its timers when one is due."""
@@ -176,9 +184,11 @@ class AMQPEndpoint(DynamicSupervisor):
         await self._empty.wait()
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """Log connections that crashed."""
-        if error is not None:
+        """Put back what a connection that crashed had out."""
+        connection = self._connections.pop(ref, None)
+        if error is not None and connection is not None:
             _log.error("%s crashed", ref.path, exc_info=error)
+            connection.on_stop()
         self._note_empty()
 
     def _note_empty(self) -> None:

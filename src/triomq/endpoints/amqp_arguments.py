@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from triomq.core import Overflow, QueueOptions, SinkOptions
+from triomq.endpoints.amqp_answers import AnswerError
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue, Typed
 
-__all__ = ["check_consume", "plain_arguments", "queue_options", "sink_options"]
+__all__ = ["check_consume", "check_expiration", "plain_arguments", "queue_options", "sink_options"]
 
 Arguments = Mapping[str, object]
 
@@ -149,3 +150,16 @@ def check_consume(name: str, virtual_host: str, arguments: Arguments) -> None:
         where = f"for queue '{name}' in vhost '{virtual_host}'"
         found = type_name(priority)
         raise PreconditionFailed(f"invalid arg 'x-priority' {where}: \"expected integer, got {found}\"")
+
+
+def check_expiration(expiration: str | None) -> None:
+    """Check the expiration property, milliseconds as text.
+
+    Raises:
+        AnswerError: It is no number, or negative.
+    """
+    if expiration is None or expiration.isdecimal():
+        return
+    if expiration.removeprefix("-").isdecimal():
+        raise AnswerError(406, f"invalid expiration '{expiration}': {{value_negative,{expiration}}}")
+    raise AnswerError(406, f"invalid expiration '{expiration}': no_integer")

@@ -22,7 +22,9 @@ from triomq.core import (
     Window,
 )
 from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_arguments import check_expiration
 from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
+from triomq.protocols import decode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicGetOk,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "Consumer"]
 
 _NOWHERE = Route(())
+_CHECKED = 0x0100 | 0x0010  # property flags of expiration and user-id (section 4.2.6.1)
+
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
 
@@ -77,11 +81,13 @@ class Channel:
         "confirms",
         "connection",
         "consumers",
+        "gate",
         "last_queue",
         "next_tag",
         "number",
         "open",
         "prefetch",
+        "prefetch_size",
         "unsettled",
         "window",
     )
@@ -95,7 +101,9 @@ class Channel:
         self.consumers: dict[str, Consumer] = {}
         self.last_queue = ""
         self.prefetch = 0
+        self.prefetch_size = 0
         self.window = Window()
+        self.gate = Window()  # held by channel.flow
         self.next_tag = 1
         self.unsettled: dict[int, Batch] = {}
         self._oldest = 1  # no tag below this one is unsettled
@@ -119,6 +127,10 @@ class Channel:
             NoSuchSink: The exchange does not exist.
             AnswerError: The exchange is internal.
         """
+        if run.framing.flags & _CHECKED:
+            self._check(run)
+        if run.method.immediate:
+            raise AnswerError(540, "immediate=true is not supported by this version of triomq")
         directory = self.connection.directory
         if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
             self._resolve(run.method, run.framing, run.contents[0])
@@ -127,6 +139,20 @@ class Channel:
                 self._place(run.method, [content], len(content), self._find(run.method, content).queues)
         else:
             self._place(run.method, run.contents, run.size, self._route.queues)
+
+    def _check(self, run: PublishRun) -> None:
+        """Check properties that the broker itself answers for.
+
+        Raises:
+            AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
+        """
+        user = self.connection.session.user
+        for content in run.contents:
+            properties = decode_properties(run.framing.properties(content))
+            if properties.user_id is not None and properties.user_id != user:
+                text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
+                raise AnswerError(406, text)
+            check_expiration(properties.expiration)
 
     def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
         """Find head and route, and keep them as long as the next runs are alike and no binding changes."""

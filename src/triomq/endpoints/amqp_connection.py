@@ -1,4 +1,4 @@
-"""One AMQP connection: an actor in place, with a reader task, and a writer task while something is left to send.
+"""One AMQP connection: an actor in place, driven by its transport.
 
 What the client sends is worked off in turns: one chunk of octets, all that follows from it, one write. Replies are
 encoded when they are made. Deliveries wait in ``_outgoing`` until the end of the turn and are encoded as far as one
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import trio
 
-from triomq.actors import InPlaceActor, Ref, Request
+from triomq.actors import InPlaceActor, Ref, Request, Supervisor
 from triomq.actors import Message as ActorMessage
 from triomq.core import Batch, Deliver, Directory, Feed, FeedClosed, Message, Outcome, Restarting, Session, Window
 from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
@@ -33,6 +33,8 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     EndOfStream,
     Event,
     Failed,
@@ -65,7 +67,12 @@ _GOODBYE = 1.0
 UNREAD_BYTES = 1024 * 1024
 """Octets of replies that a client may leave unread before its requests have to wait."""
 
-_MECHANISMS = {"PLAIN": read_plain, "AMQPLAIN": lambda response: read_amqplain(response, decode_table)}
+
+def _amqplain(response: bytes) -> Credentials | None:
+    return read_amqplain(response, lambda table: decode_table(len(table).to_bytes(4, "big") + table))
+
+
+_MECHANISMS = {"PLAIN": read_plain, "AMQPLAIN": _amqplain}
 
 
 class CloseConnection(ActorMessage, frozen=True):
@@ -110,62 +117,32 @@ class AMQPConnection(InPlaceActor):
         self._encoded = (0, 0)  # messages and octets that the outlet counts and the transport has been given
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
-        self._nursery: trio.Nursery | None = None
-        self._writing = False  # there is a writer task
         self._may_write = True  # the transport has taken everything so far
-        self._room = trio.Event()  # set when the transport has taken the replies that were too many
-        self._restarting: Ref | None = None  # the actor that an event waits for
+        self._gates: set[str] = set()  # why nothing is read, if so
+        self._left = False  # everything is put back; only the transport's end is awaited
+        self._linger_until = 0.0
         self._capabilities: dict[str, object] = {}
         self._ending = ""  # why the connection is ending, once it is
 
-    # Reading
+    # Reading: what the transport calls
 
-    async def run(self) -> None:
-        """Read until the client or we have had enough, then put back all that was out."""
-        reason = "crashed or cut off"
-        try:
-            async with trio.open_nursery() as self._nursery:
-                await self._read()
-                self._nursery.cancel_scope.deadline = trio.current_time() + _GOODBYE
-                await self._transport.send_goodbye()
-                self._nursery.cancel_scope.cancel()
-            reason = self._ending
-        finally:
-            self._nursery = None
-            self.turn(self._leave)
-            self._transport.close()
-            _log.info("connection from %s closed: %s", self._transport.peer, reason)
+    def on_start(self) -> None:
+        """Read from now on."""
+        self._transport.start(self)
 
-    async def _read(self) -> None:
-        self.turn(self._work)
-        while not self.engine.finished:
-            data = await self._transport.receive()
-            self.turn(self._take, data)
-            while self._events:
-                await self._wait_for_next_turn()
-                self.turn(self._work)
-            if self.engine.unsent > UNREAD_BYTES:
-                await self._wait_for_room()
+    def received(self, data: bytes) -> None:
+        """Work off one chunk from the client, in a turn."""
+        self.ref.act(self._take, data)
 
-    async def _wait_for_room(self) -> None:
-        """Read nothing while too many replies are unread; the client's silence is not held against it meanwhile."""
-        self._room = trio.Event()
-        self.engine.reading_paused = True
-        await self._room.wait()
-        self.engine.reading_paused = False
-
-    async def _wait_for_next_turn(self) -> None:
-        """Let others have the loop: the budget is used up, or an actor that we asked is being restarted."""
-        await trio.lowlevel.checkpoint()
-        if self._restarting is not None:
-            restarting, self._restarting = self._restarting, None
-            try:
-                await restarting.wait_running()
-            except ActorStopped:
-                return  # the next try says so
+    def drained(self) -> None:
+        """Go on writing, in a turn."""
+        self.ref.act(self._write_more)
 
     def _take(self, data: bytes) -> None:
-        """Work off one chunk from the client."""
+        if self._left:
+            if not data:
+                self._stop()
+            return
         self.engine.receive_data(data)
         self._work()
 
@@ -178,12 +155,54 @@ class AMQPConnection(InPlaceActor):
             try:
                 _EVENTS[type(event)](self, event)
             except Restarting as error:
-                self._restarting = error.ref
                 events.appendleft(event)
+                self._wait_for(error.ref)
                 break
             if not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
+        else:
+            if events:
+                self._go_on_later()
         self.ref.touch()
+
+    def _go_on_later(self) -> None:
+        """Let others have the loop, then go on with the events that are left; read nothing until then."""
+        self._pause("budget")
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on)
+
+    def _wait_for(self, ref: Ref) -> None:
+        """Wait until an actor that we asked has been restarted; read nothing until then."""
+        self._pause("restart")
+        assert self.ref.parent is not None
+        assert isinstance(self.ref.parent.actor, Supervisor)
+        self.ref.parent.actor.start_task(self._ask_again, ref)
+
+    async def _ask_again(self, ref: Ref) -> None:
+        try:
+            await ref.wait_running()
+        except ActorStopped:
+            pass  # the next try says so
+        self.ref.act(self._go_on)
+
+    def _go_on(self) -> None:
+        self._resume("budget")
+        self._resume("restart")
+        if not self._left:
+            self._work()
+
+    def _pause(self, gate: str) -> None:
+        """Read nothing while a gate is closed; the client's silence is not held against it meanwhile."""
+        if not self._gates:
+            self._transport.pause_reading()
+            self.engine.reading_paused = True
+        self._gates.add(gate)
+
+    def _resume(self, gate: str) -> None:
+        if gate in self._gates:
+            self._gates.discard(gate)
+            if not self._gates:
+                self._transport.resume_reading()
+                self.engine.reading_paused = False
 
     def ask(self, ref: Ref, request: Request[R]) -> R:
         """Ask an actor of the core in place.
@@ -220,10 +239,16 @@ class AMQPConnection(InPlaceActor):
             return
         name = credentials.name if credentials is not None else ""
         _log.warning("login of %r from %s refused (%s)", name, self._transport.peer, event.mechanism)
-        mechanism = event.mechanism
-        self.engine.refuse_login(
-            f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-        )
+        self._ending = "login refused"
+        if self._capabilities.get("authentication_failure_close"):
+            mechanism = event.mechanism
+            self.engine.refuse_login(
+                f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+            )
+        else:
+            # "it MUST close the connection without sending any further data" (section 1.4.2.2), unless the client
+            # says that it can bear a word.
+            self._leave()
 
     def _credentials(self, event: LoginRequested) -> Credentials | None:
         read = _MECHANISMS.get(event.mechanism)
@@ -282,6 +307,7 @@ class AMQPConnection(InPlaceActor):
         """Let the method's handler answer; a refusal closes the channel or the connection."""
         channel = self._channels.get(event.channel)
         if channel is None:
+            self._received_control(event)
             return
         try:
             HANDLERS[type(event.method)](channel, event.method)
@@ -291,6 +317,12 @@ class AMQPConnection(InPlaceActor):
             self._refuse(channel, error.answer, event.method)
         except Refused as refused:
             self._refuse(channel, answer_to(refused, self.virtual_host, _resource(event.method)), event.method)
+
+    def _received_control(self, event: Received) -> None:
+        """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
+        if isinstance(event.method, ConnectionUpdateSecret):
+            # Passwords do not run out, so there is nothing to renew: RabbitMQ says ok too.
+            self.engine.send_method(0, ConnectionUpdateSecretOk())
 
     def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
         row = AMQP_METHODS.by_type[type(method)].row
@@ -352,16 +384,17 @@ class AMQPConnection(InPlaceActor):
 
     def is_due(self, now: float) -> bool:
         """Tell whether the engine has something to do by now."""
-        timer = self.engine.next_timer()
+        timer = self._linger_until if self._left else self.engine.next_timer()
         return timer is not None and timer <= now
 
     def tick(self, message: Tick) -> None:
-        """Let the engine look at its timers."""
+        """Let the engine look at its timers; stop lingering when the client had its while."""
+        if self._left:
+            self._stop()
+            return
         self.engine.handle_timer(message.now)
         for event in self.engine.events():
             _EVENTS[type(event)](self, event)
-        if self.engine.finished:
-            self._transport.close()  # so that the reader notices
 
     # Writing
 
@@ -381,7 +414,7 @@ class AMQPConnection(InPlaceActor):
         return to_amqp(self._house.codecs.decode(message)), message.body
 
     def after_batch(self) -> None:
-        """Encode what is due, and write once."""
+        """Encode what is due, and write once; leave when nothing more will be heard."""
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
@@ -389,6 +422,10 @@ class AMQPConnection(InPlaceActor):
         if self._may_write:
             self._encode()
             self._write()
+        elif self.engine.unsent > UNREAD_BYTES:
+            self._pause("unread replies")
+        if self.engine.finished and not self._left:
+            self._leave()
 
     def _encode(self) -> None:
         """Encode deliveries, as many octets as one write takes."""
@@ -405,16 +442,15 @@ class AMQPConnection(InPlaceActor):
         self._encoded = count, size
 
     def _write(self) -> None:
-        """Offer everything encoded to the transport; leave the rest, and feeds that wait for room, to the writer."""
+        """Offer everything encoded to the transport; if anything is left, or feeds wait for room, go on later."""
         buffers = self.engine.data_to_send()
         taken = self._transport.send_nowait(buffers) if buffers else True
         if taken and not self._outgoing and not self.outlet.waiting:
             self._give_back()
         else:
             self._may_write = False
-            if not self._writing and self._nursery is not None:
-                self._writing = True
-                self._nursery.start_soon(self._run_writer)
+            if taken:
+                self._transport.notify_drained()
 
     def _give_back(self) -> None:
         """Give the outlet back what the transport has taken."""
@@ -423,19 +459,11 @@ class AMQPConnection(InPlaceActor):
             self._encoded = 0, 0
             self.outlet.give(count, size)
 
-    async def _run_writer(self) -> None:
-        """Write until nothing is left and nobody waits, one write's worth to a turn."""
-        while not self._may_write:
-            await trio.lowlevel.checkpoint()
-            await self._transport.send_rest()
-            self.turn(self._write_more)
-        self._writing = False
-
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
         self._may_write = True
         self._give_back()
-        self._room.set()
+        self._resume("unread replies")
         self.ref.touch()
 
     # Ending
@@ -470,11 +498,36 @@ class AMQPConnection(InPlaceActor):
             self._end_channel(number)
 
     def _leave(self) -> None:
-        """Put back what is out and let the session go."""
+        """Put back what is out, let the session go, and say that nothing more will come.
+
+        The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
+        client might never see our last words.
+        """
+        self._left = True
+        self.abandon()
+        self._transport.resume_reading()
+        self._transport.end_sending()
+        self._linger_until = trio.current_time() + _GOODBYE
+        _log.info("connection from %s closed: %s", self._transport.peer, self._ending)
+
+    def abandon(self) -> None:
+        """Put back what is out and let the session go; also for the supervisor, after a crash."""
+        self._left = True
         self._end_channels()
         if self.virtual_host:
             self.virtual_host = ""
             self.session.detach()
+
+    def _stop(self) -> None:
+        """End this actor; ``on_stop`` follows."""
+        assert self.ref.parent is not None
+        assert isinstance(self.ref.parent.actor, Supervisor)
+        self.ref.parent.actor.stop_child_nowait(self.ref)
+
+    def on_stop(self) -> None:
+        """Close the transport, when the client has gone or the broker ends."""
+        self.abandon()
+        self._transport.close()
 
 
 def _resource(method: Method) -> str:

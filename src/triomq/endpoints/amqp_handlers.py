@@ -235,13 +235,12 @@ def _queue_delete(channel: Channel, method: QueueDelete) -> None:
 
 
 def _qos(channel: Channel, method: BasicQos) -> None:
-    if method.prefetch_size:
-        raise AnswerError(540, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
-        channel.window.resize(method.prefetch_count)
+        channel.window.resize(method.prefetch_count, bytes=method.prefetch_size)
     else:
         # As RabbitMQ has it: for each consumer that starts after this.
         channel.prefetch = method.prefetch_count
+        channel.prefetch_size = method.prefetch_size
     channel.reply(BasicQosOk())
 
 
@@ -257,9 +256,10 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         store.ref,
         connection.ref,
         key=consumer,
-        window=Window(channel.prefetch),
+        window=Window(channel.prefetch, bytes=channel.prefetch_size),
         shared=(channel.window,),
         outlet=connection.outlet,
+        gate=channel.gate,
         settles=not method.no_ack,
         exclusive=method.exclusive,
     )
@@ -315,7 +315,7 @@ def _recover(channel: Channel, method: BasicRecover) -> None:
 
 def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> None:
     if not method.requeue:
-        raise AnswerError(540, "requeue=false")
+        raise AnswerError(540, "requeue=false is not supported by this version of triomq")
     channel.settle_all(Outcome.REQUEUE)
 
 
@@ -323,9 +323,11 @@ def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -
 
 
 def _flow(channel: Channel, method: ChannelFlow) -> None:
-    if not method.active:
-        raise AnswerError(540, "active=false")
-    channel.reply(ChannelFlowOk(active=True))
+    channel.reply(ChannelFlowOk(method.active))
+    if method.active:
+        channel.gate.release()
+    else:
+        channel.gate.hold()
 
 
 def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from triomq.errors import ProtocolError
+
 __all__ = ["Credentials", "read_amqplain", "read_plain"]
 
 
@@ -29,11 +31,11 @@ def read_amqplain(response: bytes, decode_table: Callable[[bytes], Mapping[str, 
 
     Args:
         response: The octets that the client sent.
-        decode_table: Decodes a field table's octets, raises ValueError if it cannot.
+        decode_table: Decodes a field table's octets, raises ProtocolError if it cannot.
     """
     try:
         table = decode_table(response)
-    except ValueError:
+    except ProtocolError:
         return None
     name, password = table.get("LOGIN"), table.get("PASSWORD")
     if isinstance(password, str):

@@ -1,9 +1,10 @@
-"""Octets in and out of one connection, in the way that turns need them: sending never waits.
+"""Octets in and out of one connection, in the way that turns need them: nothing here makes a turn wait.
 
-A turn hands over what it has to say and goes on. What the socket does not take at once stays here, and a writer task,
-which exists only as long as something is left, waits until it is taken.
+A transport calls its driver when octets have come, and when what it could not send at once has left. Raw sockets are
+watched by a ``Poller``, one task for all of them; any other Trio stream has tasks of its own.
 """
 
+import select
 import socket
 from collections import deque
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from typing import Protocol
 
 import trio
 
-__all__ = ["RECEIVE_SIZE", "RawSocket", "StreamTransport", "Transport"]
+from triomq.transports.poller import Poller
+
+__all__ = ["RECEIVE_SIZE", "Driver", "RawSocket", "StreamTransport", "Transport"]
 
 RECEIVE_SIZE = 64 * 1024
 """Octets read at once: with 128 KiB quiet connections wait longer behind busy ones, 16 KiB cost a quarter more CPU."""
@@ -22,191 +25,267 @@ WRITE_SIZE = 128 * 1024
 Buffer = bytes | memoryview
 
 
+class Driver(Protocol):
+    """Who a transport works for."""
+
+    def received(self, data: bytes) -> None:
+        """Take octets that have come; ``b""`` is the end of the stream, also after an error."""
+
+    def drained(self) -> None:
+        """Hear that all octets so far have left; only after ``send_nowait`` said no or ``notify_drained`` asked."""
+
+
 class Transport(Protocol):
-    """What an endpoint asks of a connection, whatever it runs over."""
+    """What a connection asks of its transport, whatever it runs over."""
 
     peer: str
     """Who is on the other side, for texts."""
 
-    async def receive(self) -> bytes:
-        """Wait for some octets; ``b""`` is the end of the stream, also after an error."""
+    def start(self, driver: Driver) -> None:
+        """Read from now on."""
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Take buffers to be sent, in order, and tell whether all octets so far have left."""
 
-    async def send_rest(self) -> None:
-        """Wait until all octets taken so far have left; returns silently when the other side is gone."""
+    def notify_drained(self) -> None:
+        """Ask for ``drained`` soon, in a turn of its own, although nothing may be left to send."""
 
-    async def send_goodbye(self) -> None:
-        """Send what is left, say that nothing more will come, and wait for the other side to say so too.
+    def pause_reading(self) -> None:
+        """Take nothing from the other side until further notice."""
 
-        Closing a socket with unread octets would reset the connection, and the peer might never see our last words.
-        """
+    def resume_reading(self) -> None:
+        """Take octets again."""
+
+    def end_sending(self) -> None:
+        """Say, after all octets so far, that nothing more will come."""
 
     def close(self) -> None:
-        """Close both directions at once; whoever waits in ``receive`` or ``send_rest`` returns."""
+        """Close both directions at once; the driver hears nothing more."""
 
 
 class RawSocket:
     """A non-blocking stream socket, used without any layer in between.
 
-    Trio's own stream calls cost 5 to 10 µs more per round trip. This one tries the socket first and asks Trio only to
-    wait until it is ready. One task may receive and one other may send the rest.
+    It tries to send at once, and keeps what the kernel does not take. Trio's own stream calls would cost 5 to 10 µs
+    more per round trip, a task for each socket another 15.
 
     Args:
         connection: A connected stream socket; this object owns it from now on.
         peer: Who is on the other side, for texts.
+        poller: Who watches it.
     """
 
-    __slots__ = ("_drained", "_rest", "_socket", "broken", "peer")
+    __slots__ = ("_driver", "_ending", "_events", "_poller", "_rest", "_socket", "peer")
 
-    def __init__(self, connection: socket.socket, peer: str) -> None:
+    _driver: Driver
+
+    def __init__(self, connection: socket.socket, peer: str, poller: Poller) -> None:
         """Take the socket over."""
         connection.setblocking(False)
         self._socket = connection
-        self._rest: deque[memoryview] = deque()
-        self._drained = True
-        self.broken = False
+        self._poller = poller
+        self._rest: deque[memoryview] | None = None
+        self._events = 0
+        self._ending = False
         self.peer = peer
 
-    async def receive(self) -> bytes:
-        """Wait for some octets."""
-        while True:
-            try:
-                if self._drained:
-                    await trio.lowlevel.wait_readable(self._socket)
-                else:
-                    await trio.lowlevel.checkpoint()
-                data = self._socket.recv(RECEIVE_SIZE)
-            except BlockingIOError:
-                self._drained = True
-                continue
-            except (OSError, ValueError, trio.ClosedResourceError):
-                return b""
-            # A full buffer means that more is probably there: worth a try before waiting.
-            self._drained = len(data) < RECEIVE_SIZE
-            return data
+    def start(self, driver: Driver) -> None:
+        """Read from now on."""
+        self._driver = driver
+        self._events = select.EPOLLIN
+        self._poller.add(self._socket.fileno(), self._events, self._ready)
+
+    def _watch(self, events: int) -> None:
+        if events != self._events and self._socket.fileno() >= 0:
+            self._events = events
+            self._poller.change(self._socket.fileno(), events)
+
+    def _ready(self, events: int) -> None:
+        """Do what the socket is ready for; errors show when one reads or writes."""
+        if events & select.EPOLLOUT:
+            self._push()
+        if events & ~select.EPOLLOUT and self._socket.fileno() >= 0:
+            self._receive()
+
+    def _receive(self) -> None:
+        if not self._events & select.EPOLLIN:
+            # An error or a hang-up while we do not read: it cannot be waited out.
+            self._end_of_stream()
+            return
+        try:
+            data = self._socket.recv(RECEIVE_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._driver.received(data)
+        else:
+            self._end_of_stream()
+
+    def _end_of_stream(self) -> None:
+        self._poller.remove(self._socket.fileno())
+        self._events = 0
+        self._driver.received(b"")
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Offer buffers to the socket, keep what it does not take."""
-        if self.broken:
-            return True
-        if not self._rest:
-            data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
-            return self._offer(data)
-        self._rest.extend(memoryview(buffer) for buffer in buffers)
-        return False
-
-    def _offer(self, data: Buffer) -> bool:
+        if self._rest:
+            self._rest.extend(memoryview(buffer) for buffer in buffers)
+            return False
+        data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         try:
             sent = self._socket.send(data)
         except BlockingIOError:
             sent = 0
-        except (OSError, ValueError):
-            self._break()
-            return True
+        except OSError:
+            return True  # nobody will ever read it; the reader is about to hear why
         if sent == len(data):
             return True
+        if self._rest is None:
+            self._rest = deque()
         self._rest.append(memoryview(data)[sent:])
+        self._watch(self._events | select.EPOLLOUT)
         return False
-
-    async def send_rest(self) -> None:
-        """Wait until the socket has taken everything."""
-        while self._rest:
-            try:
-                await trio.lowlevel.wait_writable(self._socket)
-                self._push()
-            except BlockingIOError:
-                continue
-            except (OSError, ValueError, trio.ClosedResourceError):
-                self._break()
-                return
 
     def _push(self) -> None:
         """Offer one write's worth of what is left."""
-        first = self._rest[0]
-        sent = self._socket.send(first[:WRITE_SIZE])
-        if sent == len(first):
-            self._rest.popleft()
-        else:
-            self._rest[0] = first[sent:]
+        if self._rest:
+            first = self._rest[0]
+            try:
+                sent = self._socket.send(first[:WRITE_SIZE])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._rest.clear()
+            else:
+                self._rest.popleft()
+                if sent < len(first):
+                    self._rest.appendleft(first[sent:])
+        if not self._rest:
+            self._watch(self._events & ~select.EPOLLOUT)
+            if self._ending:
+                self._shut_down()
+            self._driver.drained()
 
-    async def send_goodbye(self) -> None:
-        """Send what is left, then read to the end."""
-        await self.send_rest()
+    def notify_drained(self) -> None:
+        """Be called back as soon as the socket would take more."""
+        self._watch(self._events | select.EPOLLOUT)
+
+    def pause_reading(self) -> None:
+        """Let the kernel keep what comes, and the other side wait when its buffers are full."""
+        self._watch(self._events & ~select.EPOLLIN)
+
+    def resume_reading(self) -> None:
+        """Take octets again."""
+        self._watch(self._events | select.EPOLLIN)
+
+    def end_sending(self) -> None:
+        """Half-close once everything has left."""
+        self._ending = True
+        if not self._rest:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            return
-        while await self.receive():
-            pass
-
-    def _break(self) -> None:
-        self.broken = True
-        self._rest.clear()
+            return  # the other side is gone already
 
     def close(self) -> None:
         """Close the socket."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
+            if self._events:
+                self._poller.remove(self._socket.fileno())
+                self._events = 0
             self._socket.close()
-        self._break()
+        self._rest = None
 
 
 class StreamTransport:
-    """Any Trio stream: TLS, WebSocket, or a memory stream in a test. Every send needs the writer task.
+    """Any Trio stream: TLS, WebSocket, or a memory stream in a test.
 
     Args:
         stream: A connected stream; this object owns it from now on.
         peer: Who is on the other side, for texts.
     """
 
-    __slots__ = ("_closed", "_rest", "_stream", "peer")
-
     def __init__(self, stream: trio.abc.Stream, peer: str) -> None:
-        """Take the stream over."""
+        """Take the stream over; ``run`` does the work."""
         self._stream = stream
         self._rest: deque[Buffer] = deque()
-        self._closed = trio.CancelScope()
+        self._scope = trio.CancelScope()
+        self._may_read = trio.Event()
+        self._to_do = trio.Event()  # something to send, to end, or to call back
+        self._ending = False
+        self._driver: Driver | None = None
         self.peer = peer
 
-    async def receive(self) -> bytes:
-        """Wait for some octets."""
-        with self._closed:
+    def start(self, driver: Driver) -> None:
+        """Read from now on."""
+        self._driver = driver
+        self._may_read.set()
+
+    async def run(self) -> None:
+        """Read and write until the stream is closed."""
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._write)
+        await trio.aclose_forcefully(self._stream)
+
+    async def _read(self) -> None:
+        data = b"?"
+        while data:
+            await self._may_read.wait()
             try:
-                return bytes(await self._stream.receive_some(RECEIVE_SIZE))
+                data = bytes(await self._stream.receive_some(RECEIVE_SIZE))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return b""
-        return b""
+                data = b""
+            if self._driver is not None:
+                self._driver.received(data)
+
+    async def _write(self) -> None:
+        while True:
+            await self._to_do.wait()
+            self._to_do = trio.Event()
+            try:
+                while self._rest:
+                    data = b"".join(self._rest)
+                    self._rest.clear()
+                    await self._stream.send_all(data)
+                if self._ending and isinstance(self._stream, trio.abc.HalfCloseableStream):
+                    await self._stream.send_eof()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._rest.clear()
+            if self._driver is not None:
+                self._driver.drained()
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Keep buffers for the writer task."""
         self._rest.extend(buffers)
-        return not self._rest
+        self._to_do.set()
+        return False
 
-    async def send_rest(self) -> None:
-        """Send everything through the stream."""
-        while self._rest:
-            data = b"".join(self._rest)
-            self._rest.clear()
-            try:
-                await self._stream.send_all(data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._rest.clear()
+    def notify_drained(self) -> None:
+        """Be called back by the writer task."""
+        self._to_do.set()
 
-    async def send_goodbye(self) -> None:
-        """Send what is left and end the stream where that is possible, then read to the end."""
-        await self.send_rest()
-        if isinstance(self._stream, trio.abc.HalfCloseableStream):
-            await self._stream.send_eof()
-        while await self.receive():
-            pass
+    def pause_reading(self) -> None:
+        """Read nothing after what is being read."""
+        self._may_read = trio.Event()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._may_read.set()
+
+    def end_sending(self) -> None:
+        """End the stream where that is possible, once everything has left."""
+        self._ending = True
+        self._to_do.set()
 
     def close(self) -> None:
-        """Let the receiver return; the stream itself is closed by ``aclose``."""
+        """End the tasks, which close the stream."""
+        self._driver = None
         self._rest.clear()
-        self._closed.cancel()
-
-    async def aclose(self) -> None:
-        """Close the stream without a goodbye."""
-        await trio.aclose_forcefully(self._stream)
+        self._scope.cancel()

@@ -6,6 +6,7 @@ import socket
 import trio
 
 from triomq.errors import ConfigError
+from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
 __all__ = ["accept_raw", "address_of", "bind_tcp"]
@@ -35,7 +36,7 @@ async def _same_port(
     others: list[trio.SocketListener], first: trio.SocketListener, backlog: int
 ) -> list[trio.SocketListener]:
     """Open the other addresses again, on the port that the first one got; skip those where it is taken."""
-    listeners = []
+    listeners: list[trio.SocketListener] = []
     port = first.socket.getsockname()[1]
     for other in others:
         host = other.socket.getsockname()[0]
@@ -64,8 +65,8 @@ def address_of(listener: trio.SocketListener) -> tuple[str, int]:
     return str(host), int(port)
 
 
-def accept_raw(stream: trio.SocketStream) -> RawSocket:
-    """Take the plain socket out of an accepted stream."""
+def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
+    """Take the plain socket out of an accepted stream; ``poller`` will watch it."""
     name = stream.socket.getpeername()
     peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
-    return RawSocket(socket.socket(fileno=stream.socket.detach()), peer)
+    return RawSocket(socket.socket(fileno=stream.socket.detach()), peer, poller)
