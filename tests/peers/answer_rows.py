@@ -314,7 +314,7 @@ def consumers(q: str) -> list[Row]:
             ours="ok",
         ),
         Row(
-            "flow of",
+            "flow off",
             [],
             [Channel.Flow(active=False)],
             failed(540, "NOT_IMPLEMENTED - active=false", 20, 20),

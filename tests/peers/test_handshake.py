@@ -73,6 +73,18 @@ def test_amqplain_is_a_way_in(raw: Callable[..., RawPeer]) -> None:
     peer.call(0, Connection.Open(), Connection.OpenOk)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [("PLAIN", "garbage"), ("AMQPLAIN", "garbage"), ("AMQPLAIN", "\x05LOGINS\x00\x00\x00\x7fguest")],
+)
+def test_a_login_that_cannot_be_read_is_refused(raw: Callable[..., RawPeer], mechanism: str, response: str) -> None:
+    peer = raw(handshake=False)
+    peer.start({"authentication_failure_close": True}, mechanism=mechanism, response=response)
+    found = peer.read()
+    assert found is None or isinstance(found.decode(), Connection.Close)
+    raw().open_channel(1)  # nobody else is harmed
+
+
 def test_an_unknown_virtual_host_is_not_found(raw: Callable[..., RawPeer]) -> None:
     peer = raw(handshake=False)
     peer.start()
