@@ -167,7 +167,7 @@ class MethodTable:
         """Find the layout of a method frame's payload.
 
         Raises:
-            PeerError: no such class or method.
+            RemoteProtocolError: no such class or method.
         """
         layout = self.by_index.get(payload[:4])
         if layout is None:
@@ -187,7 +187,7 @@ class MethodTable:
         """Read the payload of a method frame.
 
         Raises:
-            PeerError: it is none.
+            RemoteProtocolError: it is none.
         """
         layout = self.find(payload)
         row = layout.row

@@ -117,7 +117,7 @@ class AMQPEngine:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be heard: write what is left to send, then shut the transport."""
+        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
         return self._core.state == "closed"
 
     @property
@@ -137,7 +137,7 @@ class AMQPEngine:
 
     @property
     def reading_paused(self) -> bool:
-        """Whether the driver does not read at present: then the peer's silence is not held against it."""
+        """Whether the driver does not read at present; the peer's silence is not held against it then."""
         return self._core.timers.paused
 
     @reading_paused.setter
