@@ -35,8 +35,9 @@ class Dispatch(Protocol):
 class RoundRobin:
     """Each feed with room gets one message in turn.
 
-    Feeds without room wait in the line of the window that blocks them, and are added again when it wakes them. A
-    dispatch looks at no more feeds than there are messages ready, so that a thousand idle feeds cost nothing.
+    A feed whose own window is full loses its seat until the queue hears that something is settled; one that a shared
+    window blocks waits in that window's line, and is added again when it is woken. A dispatch looks at no more feeds
+    than there are messages ready, so that a thousand idle feeds cost nothing.
     """
 
     __slots__ = ("_seated",)
@@ -64,7 +65,7 @@ class RoundRobin:
             players = self._players(min(index.ready, _DEAL), index.longest(1))
             if len(players) == 1 and not self._seated:
                 batches.append(_serve(index, players[0]))
-                self._seated.append(players[0])
+                self._seat_again(players[0])
             elif players:
                 self._deal(index, players, batches)
         return batches
@@ -79,8 +80,16 @@ class RoundRobin:
                 players.append(feed)
             else:
                 feed.seated = False
-                window.wait(feed, size)
+                if window is not feed.window:
+                    window.wait(feed, size)
         return players
+
+    def _seat_again(self, feed: Feed) -> None:
+        """Give a feed that was served a seat at the end of the round, unless it can take no more."""
+        if feed.is_full():
+            feed.seated = False
+        else:
+            self._seated.append(feed)
 
     def _deal(self, index: Index, players: list[Feed], batches: list[Batch]) -> None:
         """Deal as many full rounds as every player has room for, or the part of a round that is there."""
@@ -91,7 +100,8 @@ class RoundRobin:
             batch.feed = feed
             feed.take(batch)
         self._seated.extendleft(reversed(players[len(dealt) :]))
-        self._seated.extend(players[: len(dealt)])
+        for feed in players[: len(dealt)]:
+            self._seat_again(feed)
         batches += dealt
 
 

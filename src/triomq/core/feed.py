@@ -30,7 +30,19 @@ class Feed:
         exclusive: Whether it wants to be the queue's only feed.
     """
 
-    __slots__ = ("consumer", "exclusive", "gate", "key", "outlet", "queue", "seated", "settles", "shared", "window")
+    __slots__ = (
+        "consumer",
+        "exclusive",
+        "gate",
+        "key",
+        "outlet",
+        "queue",
+        "seated",
+        "settles",
+        "shared",
+        "waiting",
+        "window",
+    )
 
     def __init__(
         self,
@@ -55,7 +67,13 @@ class Feed:
         self.gate = gate
         self.settles = settles
         self.exclusive = exclusive
-        self.seated = False  # the strategy's own note
+        self.seated = False  # the strategy's own note: it takes part in the dispatch
+        self.waiting = False  # the windows' own note: it stands in the line of one of them
+
+    def is_full(self) -> bool:
+        """Tell whether its own window has no room, so that nothing may go before something is settled."""
+        window = self.window
+        return self.settles and 0 < window.limit <= window.used
 
     def blocked_by(self, size: int) -> Window | None:
         """Find the first window without room for a message of so many octets; None when it may go."""
@@ -104,6 +122,7 @@ class Feed:
 
     def forget(self) -> None:
         """Leave the line of every window."""
+        self.waiting = False
         self.window.forget(self)
         self.outlet.forget(self)
         if self.gate is not None:

@@ -15,7 +15,7 @@ from triomq.core.batch import Batch
 from triomq.core.confirms import Receipt
 from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
 from triomq.core.dispatch import Dispatch, RoundRobin
-from triomq.core.feed import Wake
+from triomq.core.feed import Feed, Wake
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.queue_store import QueueStatistics, QueueStore
@@ -143,8 +143,16 @@ class Queue(InPlaceActor):
         else:
             marked = message.outcome is Outcome.REQUEUE
             count, size = self._index.requeue(batch, message.positions, marked=marked)
-        if batch.feed is not None:
-            batch.feed.give(count, size)
+        feed = batch.feed
+        if feed is not None:
+            feed.give(count, size)
+            if not feed.seated and not feed.waiting:
+                self._seat(feed)
+
+    def _seat(self, feed: Feed) -> None:
+        """Let a feed take part in the dispatch again, if it is still open."""
+        if self._dispatch is not None and self._store.feeds and feed in self._store.feeds:
+            self._dispatch.add(feed)
 
     def open_feed(self, message: OpenFeed) -> None:
         """Let a feed take part in the dispatch."""
@@ -192,8 +200,7 @@ class Queue(InPlaceActor):
 
     def wake(self, message: Wake) -> None:
         """Let a feed take part again that waited for a window."""
-        if self._dispatch is not None and self._store.feeds and message.feed in self._store.feeds:
-            self._dispatch.add(message.feed)
+        self._seat(message.feed)
         if self._woken is None:
             self._woken = []
         self._woken.append(message.window)

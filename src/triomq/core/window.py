@@ -89,6 +89,7 @@ class Window:
         if self._line is None:
             self._line = {}
         self._line[feed] = size
+        feed.waiting = True
 
     def forget(self, feed: "Feed") -> None:
         """Take a feed out of the line, if it is there."""
@@ -101,6 +102,7 @@ class Window:
             feed, size = next(iter(self._line.items()))
             if self.admits(size):
                 del self._line[feed]
+                feed.waiting = False
                 feed.wake(self)
 
     @property
