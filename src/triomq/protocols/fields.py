@@ -206,9 +206,9 @@ def _enter(data: bytes, position: int, limit: int) -> tuple[int, int]:
 
 
 def _put(container: dict[str, FieldValue] | list[FieldValue], key: str, value: FieldValue) -> None:
-    if type(container) is dict:
+    if isinstance(container, dict):
         container[key] = value
-    elif type(container) is list:
+    else:
         container.append(value)
 
 

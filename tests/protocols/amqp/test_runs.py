@@ -57,6 +57,12 @@ def test_header_tables_of_the_same_length_stay_in_the_run() -> None:
     assert [run.framing.properties(octets) for octets in run.contents] == properties * 2
 
 
+def test_a_header_table_that_repeats_is_read_with_other_properties_around_it() -> None:
+    properties = [encode_properties(BasicProperties(headers={"n": 1}, message_id="m" * size)) for size in (1, 2, 2, 3)]
+    found = runs(b"".join(content(1, PUBLISH, b"x", one) for one in properties))
+    assert [run.framing.properties(octets) for run in found for octets in run.contents] == properties
+
+
 def test_another_shape_cuts_the_run() -> None:
     one, two = (encode_properties(BasicProperties(message_id=text)) for text in ("a", "bb"))
     three = encode_properties(BasicProperties(type="c"))
@@ -153,6 +159,12 @@ def test_a_bad_header_table_in_a_run_is_found() -> None:
 def test_acks_of_one_channel_are_one_run() -> None:
     data = b"".join(method(1, BasicAck(tag)) for tag in range(1, 1001))
     assert _events(data + method(2, BasicAck(1))) == [AckRun(1, list(range(1, 1001))), AckRun(2, [1])]
+
+
+def test_an_ack_with_bits_that_mean_nothing_is_an_ack() -> None:
+    data = bytearray(method(1, BasicAck(7)))
+    data[-2] = 0x82
+    assert _events(bytes(data)) == [AckRun(1, [7])]
 
 
 def test_an_ack_with_a_broken_end_is_found() -> None:

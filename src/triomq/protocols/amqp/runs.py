@@ -18,6 +18,7 @@ from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.events import AckRun, DeliverRun, Event, PublishRun
 from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, OVERHEAD
 from triomq.protocols.amqp.methods import BasicDeliver, BasicPublish, Method
+from triomq.protocols.amqp.states import Role
 from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
@@ -80,7 +81,7 @@ class RunReader:
         self.payload_max = self.body_max = 0
         self.readers: dict[bytes, Reader] = {}
 
-    def begin(self, role: str, payload_max: int, max_message_size: int) -> None:
+    def begin(self, role: Role, payload_max: int, max_message_size: int) -> None:
         """Start to read, now that the size of frames is agreed."""
         self.payload_max = payload_max
         self.body_max = min(payload_max, max_message_size)
@@ -89,10 +90,6 @@ class RunReader:
             self.readers[b"\x00\x3c\x00\x28"] = self.publishes
         else:
             self.readers[b"\x00\x3c\x00\x3c"] = self.deliveries
-
-    def end(self) -> None:
-        """Leave everything to the general reader."""
-        self.readers = {}
 
     def acks(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
         """Read basic.acks of single deliveries."""

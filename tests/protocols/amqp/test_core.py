@@ -1,0 +1,64 @@
+"""What the parts of an engine share: states by the table, and the ways to end."""
+
+import pytest
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp import AMQP_METHODS, Closed, ConnectionBlocked, ConnectionClose, Failed, Settings
+from triomq.protocols.amqp.codes import PeerError
+from triomq.protocols.amqp.core import Core
+
+from .wire import methods_in
+
+
+def core(state: str = "running") -> Core:
+    made = Core("server", 0.0, Settings(), AMQP_METHODS)
+    made.state = state  # type: ignore[assignment]  # one of them
+    return made
+
+
+def waiting(of: Core) -> list[object]:
+    return [method for _, method in methods_in(b"".join(of.outbox.take()))]
+
+
+def test_a_state_moves_only_by_the_table() -> None:
+    made = core("tuning")
+    assert not made.move("received connection.open")
+    assert made.state == "tuning"
+    assert made.move("received connection.tune-ok")
+    assert made.state == "opening"
+
+
+def test_what_the_table_does_not_have_cannot_be_said() -> None:
+    with pytest.raises(LocalProtocolError, match="cannot be sent by a server in state tuning"):
+        core("tuning").say("connection.blocked", ConnectionBlocked("memory"))
+
+
+def test_what_comes_too_late_is_not_said() -> None:
+    for state in ("closing", "closed"):
+        made = core(state)
+        made.say("connection.blocked", ConnectionBlocked("memory"))
+        assert waiting(made) == []
+
+
+def test_a_failure_is_told_to_both_sides() -> None:
+    made = core()
+    made.fail(PeerError(502, "no table", 50, 10))
+    assert made.events == [Failed(502, "SYNTAX_ERROR - no table", 50, 10)]
+    assert waiting(made) == [ConnectionClose(502, "SYNTAX_ERROR - no table", 50, 10)]
+    assert made.state == "closing"
+
+
+def test_our_close_ends_with_what_we_said() -> None:
+    made = core()
+    made.say_close(320, "stop", 0, 0)
+    made.end_closed()
+    assert made.events == [Closed(320, "CONNECTION_FORCED - stop", by_peer=False)]
+    assert made.timers.next() is None
+
+
+def test_a_peer_s_close_is_answered_and_ends_the_connection() -> None:
+    made = core()
+    made.closed_by_peer(ConnectionClose(200, "bye"))
+    assert made.events == [Closed(200, "bye", by_peer=True)]
+    assert [type(method).__name__ for method in waiting(made)] == ["ConnectionCloseOk"]
+    assert made.over
