@@ -141,7 +141,7 @@ class Assembly:
             raise PeerError(501, f"content header of {len(frame) - 8} octets", row.class_id, row.method_id)
         class_id, weight, body_size, _ = CONTENT_HEADER.unpack_from(frame, 7)
         if weight:
-            # "The weight field is unused and must be zero" (section 4.2.6.1).
+            # Section 4.2.6.1: the weight has no use and is zero.
             raise self.interrupted()
         if class_id != row.class_id:
             raise self._error(f"expected content header for class {row.class_id}, got one for class {class_id} instead")

@@ -86,7 +86,7 @@ class FrameReader:
         elif PROTOCOL_HEADER.startswith(head):
             self._keep(data)
         else:
-            # "It MUST write a valid protocol header and then close the socket" (section 4.2.2).
+            # Section 4.2.2: a header that is not ours is answered with ours, and that is the end.
             self._core.outbox.put(PROTOCOL_HEADER)
             wrong = next(index for index, octet in enumerate(head) if octet != PROTOCOL_HEADER[index])
             begins = head[: wrong + 1]

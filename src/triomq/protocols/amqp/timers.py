@@ -13,7 +13,7 @@ Due: TypeAlias = Literal["deadline", "heartbeat", "lost"]
 # Traffic sets a flag; a quarter of the interval later the flag is looked at. A quarter with nothing sent makes a
 # heartbeat, so none comes later than half an interval after the last octet.
 TICKS_PER_INTERVAL = 4
-# "If a peer detects no incoming traffic for two heartbeat intervals or longer, it should close" (section 4.2.7).
+# Section 4.2.7: a peer from which nothing came for two intervals or more is given up.
 SILENT_TICKS = 2 * TICKS_PER_INTERVAL
 
 
