@@ -79,6 +79,7 @@ class Listening:
     async def aclose(self) -> None:
         """Take no new connections, say goodbye to those that are there, and stop listening."""
         await _say_goodbye([self._ref])
+        self._broker.forget(self._ref.name)
         await self._broker.endpoints.stop_child(self._ref)
         self._broker.listening.remove(self)
 
@@ -99,10 +100,11 @@ class Broker:
         self._endpoints: Ref
         self._consumers: Ref
         self.listening: list[Listening] = []
+        self._endpoint_specs: dict[str, ChildSpec] = {}
 
     async def _start(self) -> None:
         """Start the tree: domain, consumers in this process, endpoints; each of them rests on those before it."""
-        top = await self.system.start(lambda: _Top(self.directory), name="broker")
+        top = await self.system.start(lambda: _Top(self.directory, self._endpoint_specs), name="broker")
         children = top.children
         self.domain, self._consumers, self._endpoints = (
             children["default"],
@@ -144,10 +146,17 @@ class Broker:
         """
         self._check_users(getattr(config, "host", "localhost"))
         house = House({"default": DomainAccess(self.domain, self.directory)}, self._users, self.codecs)
-        ref = await self.endpoints.start_child(ChildSpec(lambda: config.make(house), name=config.name))
-        listening = Listening(self, ref)
+        configs = [config]
+        spec = ChildSpec(lambda: configs[-1].make(house), name=config.name)
+        listening = Listening(self, await self.endpoints.start_child(spec))
+        configs.append(config.bound_to(listening.port))  # a restart must not move it
+        self._endpoint_specs[config.name] = spec
         self.listening.append(listening)
         return listening
+
+    def forget(self, name: str) -> None:
+        """Do not start an endpoint again with the others; for ``Listening``."""
+        self._endpoint_specs.pop(name, None)
 
     def _check_users(self, host: str) -> None:
         if self._open_to_all and not _is_loopback(host):
@@ -372,15 +381,27 @@ async def _say_goodbye(endpoints: list[Ref]) -> None:
 class _Top(Supervisor):
     """The broker's own supervisor: who comes later rests on who came before."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, endpoints: Mapping[str, ChildSpec]) -> None:
         super().__init__(
             [
                 ChildSpec(lambda: Domain(directory), name="default"),
                 ChildSpec(DynamicSupervisor, name="consumers"),
-                ChildSpec(DynamicSupervisor, name="endpoints"),
+                ChildSpec(lambda: _Endpoints(endpoints), name="endpoints"),
             ],
             strategy="rest_for_one",
         )
+
+
+class _Endpoints(DynamicSupervisor):
+    """The supervisor of the endpoints; starts those that listened when it was ended."""
+
+    def __init__(self, specs: Mapping[str, ChildSpec]) -> None:
+        super().__init__()
+        self._specs = specs
+
+    def child_specs(self) -> list[ChildSpec]:
+        """Give the endpoints that are to listen."""
+        return list(self._specs.values())
 
 
 @asynccontextmanager

@@ -29,17 +29,22 @@ class Subscriber(InPlaceActor):
         """Note that nothing more will come on this feed."""
         self._inbox.close(message.feed)
 
+    def on_stop(self) -> None:
+        """Tell the consumer that nothing will come any more, on whatever feed."""
+        self._inbox.break_off()
+
 
 class Inbox:
     """Batches that have arrived and wait for the consumer; one task may wait."""
 
-    __slots__ = ("_arrived", "batches", "closed", "finished")
+    __slots__ = ("_arrived", "batches", "broken", "closed", "finished")
 
     def __init__(self) -> None:
         """Start empty."""
         self.batches: deque[Batch] = deque()
         self.closed: Feed | None = None
         self.finished = False
+        self.broken = False
         self._arrived = trio.Event()
 
     def put(self, batch: Batch) -> None:
@@ -53,6 +58,11 @@ class Inbox:
     def close(self, feed: Feed) -> None:
         """Note that the queue has closed this feed."""
         self.closed = feed
+        self._arrived.set()
+
+    def break_off(self) -> None:
+        """Note that nobody will put anything here any more."""
+        self.broken = True
         self._arrived.set()
 
     async def wait(self) -> None:
@@ -88,6 +98,7 @@ class LocalFeed:
 
         Raises:
             StopAsyncIteration: The queue is deleted.
+            trio.BrokenResourceError: The whole domain crashed and was restarted.
             QueueStopped: The queue crashed so often that it was stopped.
         """
         while True:
@@ -96,6 +107,8 @@ class LocalFeed:
                 return delivery
             if self._inbox.closed is not None:
                 await self._go_on()
+            elif self._inbox.broken:
+                raise trio.BrokenResourceError("the domain of this feed was restarted; open the feed again")
             elif self._inbox.batches:
                 self._begin(self._inbox.batches.popleft())
                 await trio.lowlevel.checkpoint()

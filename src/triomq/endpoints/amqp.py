@@ -60,6 +60,10 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
         """The endpoint's name in the tree of actors."""
         return f"amqp-{self.host}-{self.port}"
 
+    def bound_to(self, port: int) -> "AMQP":
+        """Give the same configuration with the port that was found."""
+        return msgspec.structs.replace(self, port=port)
+
     def make(self, house: House) -> "AMQPEndpoint":
         """Make the actor that listens."""
         return AMQPEndpoint(self, house)

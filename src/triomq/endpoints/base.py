@@ -40,5 +40,8 @@ class EndpointConfig(Protocol):
     def name(self) -> str:
         """The endpoint's name in the tree of actors."""
 
+    def bound_to(self, port: int) -> "EndpointConfig":
+        """Give the same configuration with the port that was found, for the next incarnation."""
+
     def make(self, house: House) -> DynamicSupervisor:
         """Make the actor that listens."""
