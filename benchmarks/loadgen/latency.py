@@ -27,7 +27,10 @@ FORK = multiprocessing.get_context("fork")
 
 
 class LatencyResult(msgspec.Struct, frozen=True):
-    """What one window showed: rate per second, percentiles in milliseconds, broker time per delivery."""
+    """What one window showed: rate per second, percentiles in milliseconds, broker time per delivery.
+
+    processor_microseconds is None beside floods, whose deliveries are not counted but use the broker's time.
+    """
 
     deliveries: int
     rate: float
@@ -129,7 +132,7 @@ def measure(work: LatencyWork, seconds: float, broker: Broker) -> LatencyResult:
         stack.enter_context(running(publish_paced, address, queue, work))
         reader = StampReader(consumer.socket, consumer.take_unread(), work.size)
         _collect(reader, WARM_UP)
-        result = _window(reader, seconds, broker.processes())
+        result = _window(reader, seconds, [] if work.floods else broker.processes())
     _delete(address, queue)
     return result
 

@@ -12,16 +12,19 @@ from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
 from loadgen.publisher import Batch
 
-SETTLE = 2.0  # seconds in which collectors of garbage finish and buffers shrink
+SAMPLE_EVERY = 5.0  # seconds; RabbitMQ hibernates idle processes and gives memory back in steps
+SETTLED = 0.02  # settled when the resident set has moved by less than this part since the last sample
+SETTLE_DEADLINE = 90.0  # seconds; after a million messages RabbitMQ takes about 35
 FILL_DEADLINE = 300.0  # seconds for all messages to be in the queue
 
 
 class MemoryResult(msgspec.Struct, frozen=True):
-    """What `count` things added: octets for each, and the resident set after."""
+    """What `count` things added: octets for each once memory has settled, the resident set then and before."""
 
     count: int
     octets_each: float
     resident: int
+    resident_at_once: int
 
 
 class MemoryWork(msgspec.Struct, frozen=True):
@@ -90,13 +93,24 @@ MEMORIES: list[MemoryWork] = [
 ]
 
 
+def settled_octets(broker: Broker) -> int:
+    """The resident set once it has ceased to move, or after the deadline."""
+    pids, deadline = broker.processes(), time.monotonic() + SETTLE_DEADLINE
+    last = processes.resident_octets(pids)
+    while time.monotonic() < deadline:
+        time.sleep(SAMPLE_EVERY)
+        last, former = processes.resident_octets(pids), last
+        if abs(last - former) < SETTLED * former:
+            break
+    return last
+
+
 def measure(work: MemoryWork, broker: Broker) -> MemoryResult:
     """Fill a broker that has just been started, and compare its resident set before and after."""
     open_connections(broker.address, 1)()  # what the first connection loads stays loaded
-    time.sleep(SETTLE)
-    before = processes.resident_octets(broker.processes())
+    before = settled_octets(broker)
     empty = work.fill(broker.address, work.count)
-    time.sleep(SETTLE)
-    after = processes.resident_octets(broker.processes())
+    at_once = processes.resident_octets(broker.processes())
+    after = settled_octets(broker)
     empty()
-    return MemoryResult(work.count, (after - before) / work.count, after)
+    return MemoryResult(work.count, (after - before) / work.count, after, at_once)

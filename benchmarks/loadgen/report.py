@@ -107,6 +107,7 @@ def latency_table(rows: Sequence[Row[LatencyResult]]) -> Table:
 def _memory_line(row: Row[MemoryResult], reference: Row[MemoryResult]) -> list[str]:
     each, other = (some.median(lambda result: result.octets_each) for some in (row, reference))
     resident = row.median(lambda result: result.resident / 2**20)
+    at_once = row.median(lambda result: result.resident_at_once / 2**20)
     return [
         row.title,
         row.broker,
@@ -114,12 +115,13 @@ def _memory_line(row: Row[MemoryResult], reference: Row[MemoryResult]) -> list[s
         _cell(each, ",.0f"),
         _times(other, each),
         _cell(resident, ",.1f"),
+        _cell(at_once, ",.1f"),
     ]
 
 
 def memory_table(rows: Sequence[Row[MemoryResult]]) -> Table:
     """What one connection, queue or message adds to the resident set."""
-    columns = ["what", "broker", "number", "octets each", "times less", "MiB in all"]
+    columns = ["what", "broker", "number", "octets each", "times less", "MiB in all", "before it settled"]
     return Table("Memory", columns, [_memory_line(row, _reference(row, rows)) for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""`triomq serve` as a process of its own."""
+"""`triomq serve` as a process of its own, which must end well and may not have crashed anywhere in between."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -47,8 +48,11 @@ def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
 def open_served() -> Iterator[Served]:
     """Run a broker for the length of the block; one that still runs then is asked to end, and must end well."""
     command = [sys.executable, "-m", "triomq", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    with process:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment) as process,
+    ):
         try:
             served = Served(_wait_for_url(process), process)
             yield served
@@ -57,3 +61,9 @@ def open_served() -> Iterator[Served]:
         finally:
             if process.poll() is None:
                 process.kill()
+            log.seek(0)
+            text = log.read().decode()
+            sys.stderr.write(text)  # pytest shows it beside a failure
+    # A supervisor absorbs the crash of a connection, so clients may see nothing wrong: the log tells.
+    crashes = text.count("Traceback")
+    assert not crashes, f"something crashed inside the broker, {crashes} times:\n{text[:4000]}"
