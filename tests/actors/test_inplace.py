@@ -151,6 +151,33 @@ async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio
         assert system.dead_letters.count == 0
 
 
+async def test_a_new_incarnation_is_touched_by_messages_alone(autojump_clock: trio.testing.MockClock) -> None:
+    """An ``after_batch`` that always crashes costs one restart per batch, not one after the other for ever."""
+
+    class Broken(Counter):
+        def after_batch(self) -> None:
+            raise ValueError("after")
+
+    async with open_system() as system:
+        ref = await system.start(Broken)
+        ref.tell_nowait(Note("a"))
+        await settled()
+        assert (ref.epoch, ref.state) == (2, "running")
+
+
+async def test_an_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
+    class Tidy(Counter):
+        def after_batch(self) -> None:
+            self.log.append(f"after {self.epoch}")
+
+    log = Log()
+    async with open_system() as system:
+        ref = await system.start(lambda: Tidy(log))
+        ref.tell_nowait(Several(("a", "poison")))
+        await settled()
+        assert log == ["start 1", "start 2", "a", "start 3", "after 3"]
+
+
 async def test_one_with_its_handler_on_the_stack_cannot_answer() -> None:
     class Reach(Message, frozen=True):
         ref: Ref

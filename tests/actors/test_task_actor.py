@@ -87,7 +87,7 @@ async def test_an_interrupted_async_message_is_not_run_again(autojump_clock: tri
         for message in (Note("a"), SlowBoom(), Note("b")):
             ref.tell_nowait(message)
         await settled()
-        assert log == ["a", "b", "after"]
+        assert log == ["a", "after", "b", "after"]
         assert [(letter.message, letter.reason) for letter in system.dead_letters.recent()] == [
             (SlowBoom(), "interrupted")
         ]
@@ -137,6 +137,20 @@ async def test_a_crash_in_after_batch_runs_no_message_again(autojump_clock: trio
         ref.tell_nowait(Note("b"))
         await settled()
         assert log == ["start 1", "a", "b", "start 2"]
+
+
+async def test_an_after_batch_that_a_crash_has_skipped_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
+    class Tidy(TaskCounter):
+        def after_batch(self) -> None:
+            self.log.append(f"after {self.epoch}")
+
+    log = Log()
+    async with open_system() as system:
+        ref = await system.start(lambda: Tidy(log))
+        ref.tell_nowait(Note("a"))
+        ref.tell_nowait(Boom())
+        await settled()
+        assert log == ["start 1", "a", "start 2", "start 3", "after 3"]
 
 
 async def test_stopping_drains_the_mailbox(autojump_clock: trio.testing.MockClock) -> None:

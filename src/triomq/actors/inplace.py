@@ -159,7 +159,7 @@ class InPlaceRef(Ref):
         if self._waiting and self._status == IDLE:
             self._status = WAITING
             self._turn.ready.append(self)
-        if self.epoch > 1:
+        if self._owing and self._status < STARTING:
             self.touch()
 
     @trio.lowlevel.enable_ki_protection

@@ -86,6 +86,7 @@ class Ref:
     __slots__ = (
         "_failure",
         "_over",
+        "_owing",
         "_plain",
         "_retry",
         "_status",
@@ -116,6 +117,7 @@ class Ref:
         self._touched = not table.has_after_batch  # without the hook it counts as touched for ever: nothing to do
         self._waiting: list[Item] | None = None  # for the present turn, or for the next incarnation
         self._retry: list[Item] | None = None  # parts of what crashed the last incarnation, to be run singly
+        self._owing = False  # whether a crashed handler has kept after_batch from running
         self._failure: BaseException | None = None  # what this incarnation crashed with
         self._over: trio.Event | None = None  # set when the incarnation has ended; made for who waits
         self._watchers: dict[Ref, None] | None = None
@@ -378,6 +380,7 @@ class Ref:
                 if isinstance(error, Refused):
                     self._refuse(item, error)
                 else:
+                    self._owing = True
                     self._abandon(item, "crashed", error)
                     self._crashed(None, error)
 
@@ -389,6 +392,7 @@ class Ref:
         before = self._status
         if before == IDLE:
             self._status = BUSY
+        self._owing = False
         try:
             self.actor.after_batch()
         except BaseException as error:
@@ -415,6 +419,7 @@ class Ref:
 
     def _answer_failed(self, request: Message, error: BaseException) -> BaseException:
         if not isinstance(error, Refused):
+            self._owing = True
             self._abandon(request, "crashed", error)
             self._crashed(None, error)
         return answer_error(self.path, request, error)
@@ -424,6 +429,7 @@ class Ref:
         raise NotImplementedError
 
     def _keep_parts(self, item: Item) -> None:
+        self._owing = True
         parts: Iterable[Item] = (item,) if isinstance(item, Asked) else item.split()
         self._retry = [*parts, *(self._retry or ())]
 

@@ -240,7 +240,7 @@ class TaskRef(Ref):
 
     async def _serve(self, actor: Actor) -> None:
         """Handle batches until the mailbox ends; the loop of every actor with a task."""
-        if self._retry:
+        if self._retry or self._owing:
             self._turn.run(self._retry_singly)
         while True:
             self._collect()
@@ -305,6 +305,7 @@ class TaskRef(Ref):
                 turn.drain()
         if self._table.has_after_batch:
             turn.place = HANDLER
+            self._owing = False
             try:
                 actor.after_batch()
             finally:
@@ -319,6 +320,7 @@ class TaskRef(Ref):
         except Refused as no:
             self._refuse(item, no)
         except BaseException as error:
+            self._owing = True
             self.mailbox.put_back(batch[position + 1 :])
             self._abandon(item, "interrupted", error if isinstance(error, Exception) else self._cancelled_error())
             raise
@@ -337,6 +339,7 @@ class TaskRef(Ref):
         turn.place = HANDLER
         self._run_singly()
         if self._failure is None and self.actor is not None:
+            self._owing = False
             try:
                 self.actor.after_batch()
             except BaseException as error:
