@@ -78,7 +78,7 @@ class Supervisor(Parent, Actor):
     # what subclasses may override
 
     def child_specs(self) -> Sequence[ChildSpec]:
-        """Give the declared children, first to last; called once per incarnation, after ``on_start``."""
+        """Give the declared children, first to last; called once per incarnation, before ``on_start``."""
         return self._declared
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
@@ -184,11 +184,12 @@ class Supervisor(Parent, Actor):
             raise failure
 
     async def _open(self) -> None:
-        await super()._open()
         specs = self.child_specs()
         self._names = frozenset(spec.name for spec in specs)
+        # What the last incarnation started by itself goes before on_start may start its like again.
         for ref in [ref for name, ref in self.ref._kids.items() if name not in self._names]:
             self._remove(ref, ref._failure)
+        await super()._open()
         for spec in specs:
             kept = self.ref._kids.pop(spec.name, None) if spec.name is not None else None
             if kept is None:

@@ -55,21 +55,28 @@ _GOODBYE = 3.0
 class Listening:
     """An endpoint that listens; obtained from ``Broker.listen``, ends with ``aclose`` or with the broker."""
 
-    def __init__(self, broker: "Broker", ref: Ref) -> None:
-        """Hold an endpoint."""
+    def __init__(self, broker: "Broker", name: str) -> None:
+        """Hold an endpoint by its name."""
         self._broker = broker
-        self._ref = ref
+        self.name = name
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Host and port of each address that it listens on."""
-        actor = self._ref.actor
-        return list(actor.addresses) if isinstance(actor, AMQPEndpoint) else []
+        ref = self._broker.endpoints.children.get(self.name)
+        return list(ref.actor.addresses) if ref is not None and isinstance(ref.actor, AMQPEndpoint) else []
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the first address."""
-        return self.addresses[0]
+        """Host and port of the first address.
+
+        Raises:
+            ActorStopped: It does not listen, any more or just now.
+        """
+        addresses = self.addresses
+        if not addresses:
+            raise ActorStopped(f"{self.name} does not listen, any more or just now; the log says why")
+        return addresses[0]
 
     @property
     def port(self) -> int:
@@ -78,10 +85,11 @@ class Listening:
 
     async def aclose(self) -> None:
         """Take no new connections, say goodbye to those that are there, and stop listening."""
-        await _say_goodbye([self._ref])
-        self._broker.forget(self._ref.name)
-        await self._broker.endpoints.stop_child(self._ref)
-        self._broker.listening.remove(self)
+        ref = self._broker.endpoints.children.get(self.name)
+        self._broker.forget(self)
+        if ref is not None:
+            await _say_goodbye([ref])
+            await self._broker.endpoints.stop_child(ref)
 
 
 class Broker:
@@ -148,15 +156,18 @@ class Broker:
         house = House({"default": DomainAccess(self.domain, self.directory)}, self._users, self.codecs)
         configs = [config]
         spec = ChildSpec(lambda: configs[-1].make(house), name=config.name)
-        listening = Listening(self, await self.endpoints.start_child(spec))
+        await self.endpoints.start_child(spec)
+        listening = Listening(self, config.name)
         configs.append(config.bound_to(listening.port))  # a restart must not move it
         self._endpoint_specs[config.name] = spec
         self.listening.append(listening)
         return listening
 
-    def forget(self, name: str) -> None:
+    def forget(self, listening: Listening) -> None:
         """Do not start an endpoint again with the others; for ``Listening``."""
-        self._endpoint_specs.pop(name, None)
+        if listening in self.listening:
+            self.listening.remove(listening)
+            del self._endpoint_specs[listening.name]
 
     def _check_users(self, host: str) -> None:
         if self._open_to_all and not _is_loopback(host):

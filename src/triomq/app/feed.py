@@ -8,6 +8,7 @@ import trio
 from triomq.actors import InPlaceActor
 from triomq.app.delivery import Delivery
 from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Outcome, Session, Settle
+from triomq.errors import ActorStopped
 
 __all__ = ["LocalFeed", "Subscriber"]
 
@@ -137,7 +138,12 @@ class LocalFeed:
         self._session.forget_feed(closed)
         self._inbox.batches.clear()
         self._batch = None
-        await closed.queue.wait_running()
+        try:
+            await closed.queue.wait_running()
+        except ActorStopped:
+            pass  # deleted, or stopped for good, or its domain was restarted
+        if self._inbox.broken:
+            return
         self._feed = self._reopen()
         if self._feed is None:
             raise StopAsyncIteration

@@ -77,10 +77,9 @@ class Queue(InPlaceActor):
         self._woken: list[Window] | None = None
 
     def on_start(self) -> None:
-        """Put back what was out, and close the feeds of an earlier incarnation."""
-        if self.ref.epoch > 1:
-            self._store.close_feeds("the queue was restarted")
-            self._index.recover()
+        """Put back what was out, and close the feeds of an earlier incarnation, of this actor or of the whole domain."""
+        self._store.close_feeds("the queue was restarted")
+        self._index.recover()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted."""

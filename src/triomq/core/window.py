@@ -1,9 +1,10 @@
 """Windows: how much may be outstanding before a feed has to wait.
 
 One small class serves the three windows that a delivery needs room in: the feed's own (messages), the channel's
-(messages and bytes) and the connection's (encoded bytes). A feed that finds no room waits in the window's line. Room
-given back wakes the first in line, and only it; when its queue has dispatched and room is left, the queue passes the
-wake-up on. So whoever takes the room goes to the end of the line, and nobody starves behind a busy neighbour.
+(messages and bytes) and the connection's (encoded bytes). A feed that finds no room in a window it shares stands in the
+window's line, and nobody passes a line by. Room given back calls the first in line, and only it; when its queue has
+dispatched, the queue lets the window pass on to the next. Whoever has had its turn and wants more goes to the end of the
+line, so that nobody starves behind a busy neighbour.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ class Window:
             outstanding, however large it is (AMQP 0-9-1, basic.qos prefetch-size).
     """
 
-    __slots__ = ("_line", "byte_limit", "held", "limit", "used", "used_bytes")
+    __slots__ = ("_called", "_line", "byte_limit", "held", "limit", "used", "used_bytes")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
         """Start with nothing outstanding."""
@@ -38,6 +39,7 @@ class Window:
         self.used = 0
         self.used_bytes = 0
         self._line: dict[Feed, int] | None = None
+        self._called: Feed | None = None  # the first in line, when it has been told that there is room
 
     def room(self) -> int:
         """Tell how many more messages may go, looking at the number of messages alone."""
@@ -51,11 +53,22 @@ class Window:
             return UNLIMITED
         return self.byte_limit - self.used_bytes if self.byte_limit > self.used_bytes else 0
 
-    def admits(self, size: int) -> bool:
-        """Tell whether a message of so many octets may go now."""
-        if self.held or (self.limit and self.used >= self.limit):
+    def rounds(self, feeds: int, size: int) -> int:
+        """Tell how often each of so many feeds can have one message of so many octets; a hold is not looked at."""
+        rounds = UNLIMITED
+        if self.limit:
+            rounds = self.room() // feeds
+        if self.byte_limit and size:
+            rounds = min(rounds, self.byte_room() // (feeds * size))
+        return rounds
+
+    def admits(self, feed: "Feed", size: int) -> bool:
+        """Tell whether a message of so many octets may go to a feed now."""
+        if self.held or 0 < self.limit <= self.used:
             return False
-        return not self.byte_limit or not self.used_bytes or self.used_bytes + size <= self.byte_limit
+        if self.byte_limit and self.used_bytes and self.used_bytes + size > self.byte_limit:
+            return False
+        return not self._line or next(iter(self._line)) is feed
 
     def take(self, messages: int, size: int) -> None:
         """Count messages of a total size in octets as outstanding."""
@@ -63,17 +76,17 @@ class Window:
         self.used_bytes += size
 
     def give(self, messages: int, size: int) -> None:
-        """Count messages as no longer outstanding, and wake the first in line."""
+        """Count messages as no longer outstanding, and call the first in line."""
         self.used -= messages
         self.used_bytes -= size
         if self._line:
-            self.wake()
+            self._call()
 
     def resize(self, messages: int, *, bytes: int = 0) -> None:
         """Set new limits; what is outstanding already stays so."""
         self.limit = messages
         self.byte_limit = bytes
-        self.wake()
+        self._call()
 
     def hold(self) -> None:
         """Let nothing go until ``release``, whatever room there is."""
@@ -82,26 +95,40 @@ class Window:
     def release(self) -> None:
         """End a hold."""
         self.held = False
-        self.wake()
+        self._call()
 
     def wait(self, feed: "Feed", size: int) -> None:
-        """Put a feed into the line, once; it needs room for a message of so many octets."""
+        """Put a feed at the end of the line, once; it needs room for a message of so many octets."""
         if self._line is None:
             self._line = {}
+        self.leave(feed)
         self._line[feed] = size
         feed.waiting = True
 
-    def forget(self, feed: "Feed") -> None:
-        """Take a feed out of the line, if it is there."""
-        if self._line:
-            self._line.pop(feed, None)
+    def leave(self, feed: "Feed") -> None:
+        """Take a feed out of the line, if it is there; call nobody."""
+        if self._line and feed in self._line:
+            del self._line[feed]
+            if self._called is feed:
+                self._called = None
 
-    def wake(self) -> None:
-        """Wake the first feed in line, if there is room and a line."""
-        if self._line:
+    def forget(self, feed: "Feed") -> None:
+        """Take a feed out of the line for good, and let the next take its place."""
+        self.leave(feed)
+        self._call()
+
+    def pass_on(self, feed: "Feed") -> None:
+        """Let the next in line have what room is left, now that the one that was called has had its turn."""
+        if self._called is feed:
+            self.leave(feed)
+        self._call()
+
+    def _call(self) -> None:
+        """Tell the first in line that there is room for it, if there is, and if it has not been told already."""
+        if self._line and self._called is None:
             feed, size = next(iter(self._line.items()))
-            if self.admits(size):
-                del self._line[feed]
+            if self.admits(feed, size):
+                self._called = feed
                 feed.waiting = False
                 feed.wake(self)
 

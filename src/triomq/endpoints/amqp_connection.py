@@ -7,8 +7,8 @@ write goes; the rest waits for the writer, so that a long backlog never holds th
 
 import logging
 from collections import deque
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
 
 import trio
 
@@ -534,17 +534,21 @@ def _resource(method: Method) -> str:
     return "exchange" if type(method).__name__.startswith("Exchange") else "queue"
 
 
-_EVENTS = {
-    AckRun: AMQPConnection._ack_run,
-    ChannelClosed: AMQPConnection._channel_closed,
-    ChannelFailed: AMQPConnection._channel_failed,
-    ChannelOpened: AMQPConnection._channel_opened,
-    Closed: AMQPConnection._closed,
-    EndOfStream: AMQPConnection._end_of_stream,
-    Failed: AMQPConnection._failed,
-    HeartbeatLost: AMQPConnection._heartbeat_lost,
-    LoginRequested: AMQPConnection._login_requested,
-    OpenRequested: AMQPConnection._open_requested,
-    PublishRun: AMQPConnection._publish_run,
-    Received: AMQPConnection._received,
-}
+_EVENTS: dict[type[Event], Callable[[AMQPConnection, Event], None]] = cast(
+    "dict[type[Event], Callable[[AMQPConnection, Event], None]]",
+    {
+        AckRun: AMQPConnection._ack_run,
+        ChannelClosed: AMQPConnection._channel_closed,
+        ChannelFailed: AMQPConnection._channel_failed,
+        ChannelOpened: AMQPConnection._channel_opened,
+        Closed: AMQPConnection._closed,
+        EndOfStream: AMQPConnection._end_of_stream,
+        Failed: AMQPConnection._failed,
+        HeartbeatLost: AMQPConnection._heartbeat_lost,
+        LoginRequested: AMQPConnection._login_requested,
+        OpenRequested: AMQPConnection._open_requested,
+        PublishRun: AMQPConnection._publish_run,
+        Received: AMQPConnection._received,
+    },
+)
+"""Event to method; the rows pair each method with the one type that it is written for."""
