@@ -300,6 +300,7 @@ class Broker:
 
         Raises:
             NoSuchSink: There is no such sink.
+            SinkInternal: Only other sinks may publish into it.
             Unroutable: ``mandatory`` is set and no queue wants it.
             LimitExceeded: A queue is full and refuses new messages, or was stopped.
         """

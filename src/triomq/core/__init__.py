@@ -23,6 +23,7 @@ from triomq.core.refusals import (
     QueueStopped,
     Restarting,
     SinkBroken,
+    SinkInternal,
     SinkInUse,
 )
 from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, Unbind
@@ -77,6 +78,7 @@ __all__ = [
     "Settle",
     "SinkBroken",
     "SinkInUse",
+    "SinkInternal",
     "SinkKind",
     "SinkOptions",
     "SinkStore",

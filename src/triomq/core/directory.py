@@ -11,7 +11,7 @@ from triomq.actors import Ref
 from triomq.core.bindings import Headers
 from triomq.core.options import SinkKind
 from triomq.core.queue_store import QueueStore
-from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped
+from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
 from triomq.core.sink import SinkStore
 
 __all__ = ["Directory", "Route"]
@@ -85,11 +85,15 @@ class Directory:
 
         Raises:
             NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
         """
         if not exchange:
             store = self.queues.get(key)
             return _NOWHERE if store is None else Route((store.ref,))
-        return self._walk(self.sink(exchange), key, headers)
+        sink = self.sink(exchange)
+        if sink.options.internal:
+            raise SinkInternal(exchange)
+        return self._walk(sink, key, headers)
 
     def _walk(self, first: SinkStore, key: str, headers: Headers) -> Route:
         """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends."""

@@ -15,6 +15,7 @@ __all__ = [
     "Restarting",
     "SinkBroken",
     "SinkInUse",
+    "SinkInternal",
 ]
 
 
@@ -65,6 +66,15 @@ class InExclusiveUse(AccessRefused):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+
+
+class SinkInternal(AccessRefused):
+    """Only other sinks may publish into the sink."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} is internal; publish into a sink that is bound to it")
 
 
 class SinkInUse(PreconditionFailed):

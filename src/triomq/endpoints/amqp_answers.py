@@ -14,6 +14,7 @@ from triomq.core import (
     QueueLocked,
     QueueNotEmpty,
     QueueStopped,
+    SinkInternal,
     SinkInUse,
 )
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
@@ -58,6 +59,7 @@ _TEXTS: dict[type[Refused], str] = {
     QueueStopped: "queue '{0}' in vhost '{1}' process is stopped by supervisor",
     QueueLocked: _LOCKED,
     InExclusiveUse: "queue '{0}' in vhost '{1}' in exclusive use",
+    SinkInternal: "cannot publish to internal exchange '{0}' in vhost '{1}'",
     SinkInUse: "exchange '{0}' in vhost '{1}' in use",
     QueueInUse: "queue '{0}' in vhost '{1}' in use",
     QueueNotEmpty: "queue '{0}' in vhost '{1}' not empty",

@@ -125,7 +125,8 @@ class Channel:
 
         Raises:
             NoSuchSink: The exchange does not exist.
-            AnswerError: The exchange is internal.
+            SinkInternal: Only exchanges may publish into it.
+            AnswerError: The properties or flags are not acceptable.
         """
         if run.framing.flags & _CHECKED:
             self._check(run)
@@ -182,11 +183,8 @@ class Channel:
         return head
 
     def _find(self, method: BasicPublish, content: bytes) -> Route:
-        directory, head = self.connection.directory, self._head
-        if method.exchange and directory.sink(method.exchange).options.internal:
-            where = f"exchange '{method.exchange}' in vhost '{self.connection.virtual_host}'"
-            raise AnswerError(403, f"cannot publish to internal {where}")
-        return directory.route(
+        head = self._head
+        return self.connection.directory.route(
             method.exchange, method.routing_key, lambda: headers_of(Message(head, content).properties)
         )
 

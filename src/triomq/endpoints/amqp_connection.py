@@ -20,7 +20,7 @@ from triomq.endpoints.amqp_channel import Channel, Consumer, settle
 from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.base import DomainAccess, House
-from triomq.errors import ActorStopped, HandlerFailed, Refused
+from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError, Refused
 from triomq.protocols import decode_table
 from triomq.protocols.amqp import (
     AMQP_METHODS,
@@ -371,6 +371,8 @@ class AMQPConnection(InPlaceActor):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
+        consumer.open = False
+        self.drop(consumer)
         if consumer.channel.consumers.pop(consumer.tag, None) is not None and self._wants_cancel():
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
 
@@ -429,16 +431,20 @@ class AMQPConnection(InPlaceActor):
 
     def _encode(self) -> None:
         """Encode deliveries, as many octets as one write takes."""
-        outgoing, engine = self._outgoing, self.engine
+        engine = self.engine
         count, size = self._encoded
-        while outgoing and engine.unsent < WRITE_BYTES:
-            batch = outgoing.popleft()
+        while self._outgoing and engine.unsent < WRITE_BYTES:
+            batch = self._outgoing.popleft()
             count += batch.left
             size += batch.size
             assert batch.feed is not None
             consumer = batch.feed.key
             assert isinstance(consumer, Consumer)
-            consumer.channel.encode(consumer, batch)
+            try:
+                consumer.channel.encode(consumer, batch)
+            except LocalProtocolError as error:
+                # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
+                self._refuse_numbered(consumer.channel, Answer(506, str(error)), (60, 60))
         self._encoded = count, size
 
     def _write(self) -> None:
