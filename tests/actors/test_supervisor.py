@@ -534,6 +534,24 @@ async def test_a_task_of_the_supervisors_own_ends_before_the_first_child(
     assert log == ["a starts", "accepts x no more", "a stops"]
 
 
+async def test_children_started_in_on_start_stay_and_are_started_again_after_a_crash(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Founder(DynamicSupervisor):
+        async def on_start(self) -> None:
+            self.start_child_nowait(ChildSpec(Counter, name="first"))
+
+    async with open_system() as system:
+        ref = await system.start(Founder)
+        first = child(ref, "first")
+        assert first.state == "running"
+        crash(ref)
+        await settled()
+        assert ref.epoch == 2
+        assert first.state == "stopped"
+        assert child(ref, "first").state == "running"
+
+
 async def test_a_crash_of_its_own_task_crashes_the_supervisor(autojump_clock: trio.testing.MockClock) -> None:
     tries: list[int] = []
 

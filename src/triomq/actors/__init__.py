@@ -5,13 +5,14 @@ from triomq.actors.backoff import Backoff
 from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetter, DeadLetters
 from triomq.actors.events import DeadLettered, Event, Exited, MailboxFull, Restarted, Started, Subscription
-from triomq.actors.inplace import InPlaceActor
+from triomq.actors.inplace import InPlaceActor, InPlaceRef
 from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
 from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.ref import Ref, RefStatistics, State
 from triomq.actors.registry import Registry
 from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
 from triomq.actors.system import System, open_system
+from triomq.actors.task_actor import TaskRef
 from triomq.actors.tree import TreeNode
 from triomq.actors.turn import Turn
 
@@ -24,8 +25,10 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Ping",
     "Request",
     # running them
+    "InPlaceRef",
     "Ref",
     "System",
+    "TaskRef",
     "Turn",
     "open_system",
     # supervising them

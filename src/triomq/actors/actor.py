@@ -34,7 +34,7 @@ class Actor:
     limit: ClassVar[float] = LIMIT
     """Messages that the mailbox holds."""
     overflow: ClassVar[Overflow] = "wait"
-    """What a full mailbox does: wait, reject, drop_oldest or drop_newest."""
+    """What a full mailbox does, one of wait, reject, drop_oldest and drop_newest."""
     waits_for: ClassVar[tuple[type, ...]] = ()
     """The actor classes that this one may await (``tell``, ``ask``). Under test a wait that is not declared is an
     error, and a cycle of declarations too: so no circle of actors can ever wait for itself."""

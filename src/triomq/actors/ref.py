@@ -134,7 +134,7 @@ class Ref:
 
     @property
     def state(self) -> State:
-        """Where in its life it is: starting, running, backing_off, draining or stopped."""
+        """Where in its life it is; one of starting, running, backing_off, draining and stopped."""
         return _STATES[self._status]
 
     @property

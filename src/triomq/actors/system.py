@@ -39,7 +39,7 @@ class System:
         self.dead_letters = DeadLetters(self)
         self.waits = Waits(check=check_waits)
         self.hurried = False
-        """Whether it is being torn down after an error: nobody is given time to drain."""
+        """Whether it is being torn down after an error, so that nobody is given time to drain."""
         self._events: EventStream[Event] = EventStream()
         self._body = trio.CancelScope()  # around the owner's block
         self._more = trio.Event()
