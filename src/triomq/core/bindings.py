@@ -174,17 +174,15 @@ class HeadersTable(Generic[T]):
         return {destination: None for rule, destination in self._rules.values() if rule.matches(values)}
 
 
-_TABLES: dict[SinkKind, type[DirectTable[T] | FanoutTable[T] | TopicTable[T] | HeadersTable[T]]] = {
-    SinkKind.DIRECT: DirectTable,
-    SinkKind.FANOUT: FanoutTable,
-    SinkKind.TOPIC: TopicTable,
-    SinkKind.HEADERS: HeadersTable,
-}
-
-
 def make_table(kind: SinkKind) -> Table[T]:
     """Make an empty table for a kind of sink."""
-    return _TABLES[kind]()
+    tables: dict[SinkKind, Callable[[], Table[T]]] = {
+        SinkKind.DIRECT: DirectTable,
+        SinkKind.FANOUT: FanoutTable,
+        SinkKind.TOPIC: TopicTable,
+        SinkKind.HEADERS: HeadersTable,
+    }
+    return tables[kind]()
 
 
 def _take_one(found: dict[T, int], destination: T) -> None:

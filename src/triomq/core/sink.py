@@ -82,5 +82,6 @@ class Sink(InPlaceActor):
             destination.bound.pop(message.binding, None)
         self._changed()
         if store.options.auto_delete and not store.bindings:
+            assert self.ref.parent is not None
             self.ref.parent.tell_nowait(SinkUnused(store.name))
         return True
