@@ -5,11 +5,13 @@ feeds with room. A queue calls it at the end of a turn.
 """
 
 from collections import deque
+from itertools import islice
 from typing import Protocol
 
 from triomq.core.batch import Batch
 from triomq.core.feed import Feed
 from triomq.core.index import Index
+from triomq.core.window import Window
 
 __all__ = ["BATCH_BYTES", "Dispatch", "RoundRobin"]
 
@@ -36,7 +38,7 @@ class RoundRobin:
     """Each feed with room gets one message in turn.
 
     A feed whose own window is full loses its seat until the queue hears that something is settled; one that a shared
-    window blocks waits in that window's line, and is added again when it is woken. A dispatch looks at no more feeds
+    window blocks waits in that window's line, and is added again when it is called. A dispatch looks at no more feeds
     than there are messages ready, so that a thousand idle feeds cost nothing.
     """
 
@@ -61,53 +63,59 @@ class RoundRobin:
     def dispatch(self, index: Index) -> list[Batch]:
         """Deal until nothing is ready or no feed has room."""
         batches: list[Batch] = []
-        while index.ready and self._seated:
-            players = self._players(min(index.ready, _DEAL), index.longest(1))
-            if len(players) == 1 and not self._seated:
-                batches.append(_serve(index, players[0]))
-                self._seat_again(players[0])
-            elif players:
-                self._deal(index, players, batches)
-        return batches
-
-    def _players(self, most: int, size: int) -> list[Feed]:
-        """Call the next feeds with room for a message of this size; the others go to wait for room."""
-        players: list[Feed] = []
-        while self._seated and len(players) < most:
-            feed = self._seated.popleft()
+        seated = self._seated
+        while index.ready and seated:
+            size = index.next_size()
+            feed = seated.popleft()
             window = feed.blocked_by(size)
-            if window is None:
-                players.append(feed)
-            else:
+            if window is not None:
                 feed.seated = False
                 if window is not feed.window:
                     window.wait(feed, size)
-        return players
+            elif seated:
+                seated.appendleft(feed)
+                self._deal(index, batches)
+            else:
+                batches.append(self._give(index.take(feed.room(), min(feed.byte_room(), BATCH_BYTES)), feed))
+        return batches
 
-    def _seat_again(self, feed: Feed) -> None:
-        """Give a feed that was served a seat at the end of the round, unless it can take no more."""
+    def _give(self, batch: Batch, feed: Feed) -> Batch:
+        """Give a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
+        batch.feed = feed
+        feed.take(batch)
         if feed.is_full():
             feed.seated = False
         else:
             self._seated.append(feed)
+        return batch
 
-    def _deal(self, index: Index, players: list[Feed], batches: list[Batch]) -> None:
-        """Deal as many full rounds as every player has room for, or the part of a round that is there."""
-        longest = max(index.longest(_DEAL), 1)
-        rounds = min(min(feed.room(), feed.byte_room() // longest) for feed in players)
-        dealt = index.take_turns(len(players), max(1, min(rounds, _DEAL // len(players))))
-        for batch, feed in zip(dealt, players, strict=False):
-            batch.feed = feed
-            feed.take(batch)
-        self._seated.extendleft(reversed(players[len(dealt) :]))
-        for feed in players[: len(dealt)]:
-            self._seat_again(feed)
-        batches += dealt
+    def _deal(self, index: Index, batches: list[Batch]) -> None:
+        """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
+        seats, rounds = self._plan(index)
+        players = [self._seated.popleft() for _ in range(seats)]
+        dealt = [index.take(1, 1)] if seats == 1 else index.take_turns(seats, rounds)
+        batches += map(self._give, dealt, players)
 
+    def _plan(self, index: Index) -> tuple[int, int]:
+        """Choose how many of the next feeds can be served together, and how often, with no window exceeded.
 
-def _serve(index: Index, feed: Feed) -> Batch:
-    """Give the only feed with room as much as it may have."""
-    batch = index.take(feed.room(), min(feed.byte_room(), BATCH_BYTES))
-    batch.feed = feed
-    feed.take(batch)
-    return batch
+        A window that several of them share must have room for each of them, whichever of the messages it gets.
+        """
+        most = min(len(self._seated), index.run_length, _DEAL)
+        if most < 2:
+            return 1, 1
+        longest = index.longest(_DEAL)
+        uses: dict[Window, int] = {}
+        seats = 0
+        for feed in islice(self._seated, most):
+            if feed.blocked_by(longest) is not None:
+                break
+            for window in feed.limits:
+                uses[window] = uses.get(window, 0) + 1
+            if not all(window.rounds(uses[window], longest) for window in feed.limits):
+                break
+            seats += 1
+        if seats < len(self._seated):
+            return max(1, seats), 1
+        rounds = min([window.rounds(feeds, longest) for window, feeds in uses.items()])
+        return seats, min(rounds, _DEAL // seats)

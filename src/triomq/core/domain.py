@@ -29,6 +29,9 @@ from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
 __all__ = ["Domain"]
 
+_QUEUE = "queue."
+"""What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
+
 
 class Domain(DynamicSupervisor):
     """The supervisor of one namespace; a child of the broker.
@@ -115,7 +118,7 @@ class Domain(DynamicSupervisor):
         return store
 
     def _start_queue(self, store: QueueStore) -> None:
-        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=f"queue.{store.name}"))
+        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=_QUEUE + store.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
         """Delete a queue with its messages, its feeds and all bindings to it."""
@@ -173,10 +176,11 @@ class Domain(DynamicSupervisor):
                 sink.ref.tell_nowait(RemoveBinding(binding))
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """Tell the consumers of a queue that is stopped for good."""
-        for store in self.directory.queues.values():
-            if store.ref is ref and ref.state == "stopped":
-                store.close_feeds("the queue was stopped by its supervisor")
+        """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""
+        store = self.directory.queues.get(ref.name.removeprefix(_QUEUE))
+        if store is not None and store.ref is ref:
+            stopped = ref.state == "stopped"
+            store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
 
 
 def _ask(sink: SinkStore, request: Request[bool]) -> bool:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from triomq.actors import Message as ActorMessage
 from triomq.actors import Ref
-from triomq.core.window import UNLIMITED, Window
+from triomq.core.window import Window
 
 if TYPE_CHECKING:
     from triomq.core.batch import Batch
@@ -22,7 +22,7 @@ class Feed:
         queue: The queue that it reads from.
         consumer: The actor that is told ``Deliver`` and ``FeedClosed``.
         key: The consumer's own name for it; the core never looks at it.
-        window: The feed's own window; counts messages that are not settled.
+        window: The feed's own window; counts messages that are not settled. ``resize`` of the feed changes it.
         shared: Windows that it shares with other feeds, such as a channel's; they count messages that are not settled.
         outlet: The window of the connection, in octets; given back as the socket takes them.
         gate: A window that is only ever held and released, by its consumer; it holds unsettled deliveries or not.
@@ -35,6 +35,7 @@ class Feed:
         "exclusive",
         "gate",
         "key",
+        "limits",
         "outlet",
         "queue",
         "seated",
@@ -66,6 +67,7 @@ class Feed:
         self.outlet = outlet or Window()
         self.gate = gate
         self.settles = settles
+        self.limits = (self.window, *shared, self.outlet) if settles else (self.outlet,)  # what a delivery counts in
         self.exclusive = exclusive
         self.seated = False  # the strategy's own note: it takes part in the dispatch
         self.waiting = False  # the windows' own note: it stands in the line of one of them
@@ -76,42 +78,27 @@ class Feed:
         return self.settles and 0 < window.limit <= window.used
 
     def blocked_by(self, size: int) -> Window | None:
-        """Find the first window without room for a message of so many octets; None when it may go."""
+        """Find the first window that a message of so many octets may not pass; None when it may go."""
         if self.gate is not None and self.gate.held:
             return self.gate
-        if self.settles:
-            if not self.window.admits(size):
-                return self.window
-            for window in self.shared:
-                if not window.admits(size):
-                    return window
-        return None if self.outlet.admits(size) else self.outlet
+        for window in self.limits:
+            if not window.admits(self, size):
+                return window
+        return None
 
     def room(self) -> int:
         """Tell how many messages may go as far as their number is concerned."""
-        if not self.settles:
-            return UNLIMITED
-        room = self.window.room()
-        for window in self.shared:
-            room = min(room, window.room())
-        return room
+        return min([window.room() for window in self.limits])
 
     def byte_room(self) -> int:
         """Tell how many octets may go."""
-        room = self.outlet.byte_room()
-        if self.settles:
-            for window in (self.window, *self.shared):
-                room = min(room, window.byte_room())
-        return room
+        return min([window.byte_room() for window in self.limits])
 
     def take(self, batch: "Batch") -> None:
         """Count a batch in all windows that apply."""
         count, size = batch.left, batch.size
-        if self.settles:
-            self.window.take(count, size)
-            for window in self.shared:
-                window.take(count, size)
-        self.outlet.take(count, size)
+        for window in self.limits:
+            window.take(count, size)
 
     def give(self, count: int, size: int) -> None:
         """Count messages as settled; the outlet is given back by the consumer's connection, not here."""
@@ -120,14 +107,17 @@ class Feed:
             for window in self.shared:
                 window.give(count, size)
 
+    def resize(self, messages: int, *, bytes: int = 0) -> None:
+        """Set new limits for its own window; what is outstanding already stays so."""
+        self.window.resize(messages, bytes=bytes)
+        self.wake(self.window)
+
     def forget(self) -> None:
         """Leave the line of every window."""
         self.waiting = False
-        self.window.forget(self)
-        self.outlet.forget(self)
         if self.gate is not None:
             self.gate.forget(self)
-        for window in self.shared:
+        for window in self.limits:
             window.forget(self)
 
     def wake(self, window: Window) -> None:

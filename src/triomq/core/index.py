@@ -65,7 +65,7 @@ class Index:
         self._heap: list[int] | None = None
         self._returned: dict[int, _Returned] | None = None
         self._attempts: dict[int, int] | None = None
-        self._outstanding: dict[int, Batch] | None = None
+        self._outstanding: dict[Batch, None] | None = None
         self.ready = 0
         self.ready_bytes = 0
         self.unsettled = 0
@@ -101,36 +101,48 @@ class Index:
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out the first ready messages in turns, as one deals cards: message by message, one batch for each feed.
+        """Hand out messages in turns, as one deals cards: message by message, one batch for each feed.
 
-        Takes from the first run alone and so may deal fewer rounds than asked for; gives at most ``feeds`` batches.
+        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; deals
+        fewer rounds than asked for when it is short, and less than one when there are fewer messages than feeds.
+
+        Raises:
+            IndexError: Nothing is ready.
+        """
+        run = self._front()
+        available = len(run.contents)
+        count = available if available < feeds else feeds * min(rounds, available // feeds)
+        step = min(feeds, count)
+        dealt, first, head = run.contents[:count], run.first, run.head
+        self._cut(run, count)
+        batches = []
+        for seat in range(step):
+            contents: list[bytes | None] = list(dealt[seat::step])
+            size = sum(map(len, dealt[seat::step]))
+            batch = Batch(head, contents, range(first + seat, first + count, step), False, size, len(contents))
+            self._hand_out(batch)
+            batches.append(batch)
+        return batches
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal: those of the first run, none while returned ones go first."""
+        return 0 if self._heap or not self._runs else len(self._runs[0].contents)
+
+    def longest(self, count: int) -> int:
+        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+        return max(map(len, self._front().contents[:count]))
+
+    def next_size(self) -> int:
+        """Tell the octets of the first ready message.
 
         Raises:
             IndexError: Nothing is ready.
         """
         if self._heap:
-            return [self.take(1, 1) for _ in range(min(feeds, len(self._heap)))]
-        run = self._front()
-        available = len(run.contents)
-        count = min(feeds, available) if available < feeds else feeds * min(rounds, available // feeds)
-        step = min(feeds, count)
-        dealt, first = run.contents[:count], run.first
-        whole = self._cut(run, count)
-        batches = []
-        for seat in range(step):
-            contents: list[bytes | None] = list(dealt[seat::step])
-            size = whole if step == 1 else sum(map(len, dealt[seat::step]))
-            batch = Batch(run.head, contents, range(first + seat, first + count, step), False, size, len(contents))
-            self._hand_out(batch)
-            batches.append(batch)
-        return batches
-
-    def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the first ``count`` messages that ``take_turns`` would deal."""
-        if self._heap:
             assert self._returned is not None
             return len(self._returned[self._heap[0]].content)
-        return max(map(len, self._front().contents[:count]))
+        return len(self._front().contents[0])
 
     def _front(self) -> _Run:
         if not self._runs:
@@ -189,12 +201,16 @@ class Index:
     def _hand_out(self, batch: Batch) -> None:
         if self._outstanding is None:
             self._outstanding = {}
-        self._outstanding[batch.ids[0]] = batch
+        self._outstanding[batch] = None
         self.unsettled += batch.left
 
     def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here: not settled, and not handed out by an earlier incarnation."""
-        return self._outstanding is not None and self._outstanding.get(batch.ids[0]) is batch
+        """Tell whether a batch is outstanding here: not wholly settled, and not put back after a crash."""
+        return self._outstanding is not None and batch in self._outstanding
+
+    def outstanding(self) -> list[Batch]:
+        """List the batches that are out, in the order in which they went."""
+        return list(self._outstanding or ())
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
         """Settle messages for good: all of a batch that are left, or those at some positions.
@@ -202,23 +218,35 @@ class Index:
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        count, size = self._settle(batch, positions)
-        self._forget_attempts(batch, positions)
-        return count, size
+        if batch.redelivered and self._attempts:
+            self._forget_attempts(batch, positions)
+        contents = batch.contents
+        if positions is None and batch.left == len(contents):
+            return self._let_go(batch, batch.left, batch.size)
+        count, size = 0, 0
+        for position in batch.unsettled() if positions is None else positions:
+            content = contents[position]
+            if content is not None:
+                contents[position] = None
+                count += 1
+                size += len(content)
+        return self._let_go(batch, count, size)
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places, marked as delivered before or, if never sent, unmarked.
+        """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
 
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        if positions is None:
-            positions = batch.unsettled()
-        for position in positions:
+        count, size = 0, 0
+        for position in batch.unsettled() if positions is None else positions:
             content = batch.contents[position]
             if content is not None:
+                batch.contents[position] = None
                 self._put_back(batch.ids[position], batch.head, content, marked=marked)
-        return self._settle(batch, positions)
+                count += 1
+                size += len(content)
+        return self._let_go(batch, count, size)
 
     def _put_back(self, number: int, head: Head, content: bytes, *, marked: bool) -> None:
         if self._heap is None or self._returned is None:
@@ -232,23 +260,14 @@ class Index:
                 self._attempts = {}
             self._attempts[number] = self._attempts.get(number, 0) + 1
 
-    def _settle(self, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+    def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
+        """Count messages of a batch as outstanding no longer, and forget the batch with the last."""
         assert self._outstanding is not None
-        count, size = 0, 0
-        if positions is None and batch.left == len(batch.contents):
-            count, size = batch.left, batch.size
-        else:
-            for position in batch.unsettled() if positions is None else positions:
-                content = batch.contents[position]
-                if content is not None:
-                    batch.contents[position] = None
-                    count += 1
-                    size += len(content)
+        self.unsettled -= count
         batch.left -= count
         if not batch.left:
             batch.contents.clear()
-            del self._outstanding[batch.ids[0]]
-        self.unsettled -= count
+            del self._outstanding[batch]
         return count, size
 
     def attempts(self, number: int) -> int:
@@ -256,9 +275,11 @@ class Index:
         return self._attempts.get(number, 0) if self._attempts else 0
 
     def _forget_attempts(self, batch: Batch, positions: Sequence[int] | None) -> None:
-        if batch.redelivered and self._attempts:
-            for number in batch.ids if positions is None else [batch.ids[position] for position in positions]:
-                self._attempts.pop(number, None)
+        """Forget how often messages came back, but not those of this batch that have come back since."""
+        assert self._attempts is not None
+        for position in batch.unsettled() if positions is None else positions:
+            if batch.contents[position] is not None:
+                self._attempts.pop(batch.ids[position], None)
 
     def drop_first(self) -> Message:
         """Take the oldest ready message out for good.
@@ -289,11 +310,6 @@ class Index:
         self._runs = self._heap = self._returned = None
         self.ready = self.ready_bytes = 0
         return count
-
-    def recover(self) -> None:
-        """Put all that is outstanding back in its place, marked; for the next incarnation of a queue that crashed."""
-        for batch in list((self._outstanding or {}).values()):
-            self.requeue(batch)
 
     def __iter__(self) -> Iterator[tuple[int, Message]]:
         """Go through the ready messages in order, with their ids; the index must not change meanwhile."""

@@ -21,7 +21,7 @@ from triomq.core.options import Overflow
 from triomq.core.queue_store import QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse
 from triomq.core.requests import QueueUnused
-from triomq.core.window import UNLIMITED, Window
+from triomq.core.window import UNLIMITED
 
 __all__ = ["Enlist", "Publish", "Purge", "Queue"]
 
@@ -74,16 +74,15 @@ class Queue(InPlaceActor):
         self._store = store
         self._index = store.index
         self._dispatch: Dispatch | None = None
-        self._woken: list[Window] | None = None
+        self._woken: list[Wake] | None = None
 
     def on_start(self) -> None:
-        """Put back what was out, and close the feeds of an earlier incarnation, of this actor or of the whole domain."""
-        self._store.close_feeds("the queue was restarted")
-        self._index.recover()
+        """Put back what was out, and close the feeds of an earlier incarnation, of this actor or of its domain."""
+        self._store.take_back("the queue was restarted")
 
     def on_stop(self) -> None:
-        """Close all feeds: the queue is deleted."""
-        self._store.close_feeds("the queue is deleted")
+        """Close all feeds: the queue is deleted, or its domain ends."""
+        self._store.take_back("the queue is deleted")
 
     def publish(self, message: Publish) -> None:
         """Store a run, or as much of it as there is room for."""
@@ -160,10 +159,10 @@ class Queue(InPlaceActor):
             raise InExclusiveUse(self._store.name)
         if feeds is None:
             feeds = self._store.feeds = {}
-        feeds[message.feed] = None
         if self._dispatch is None:
             self._dispatch = RoundRobin()
         self._dispatch.add(message.feed)
+        feeds[message.feed] = None
 
     def close_feed(self, message: CloseFeed) -> None:
         """Deliver no more to a feed; tell the domain when the last one leaves an auto-delete queue."""
@@ -175,6 +174,7 @@ class Queue(InPlaceActor):
         if self._dispatch is not None:
             self._dispatch.remove(feed)
         if not feeds and self._store.options.auto_delete:
+            assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueUnused(self._store.name))
 
     def get(self, message: Get) -> Batch | None:
@@ -202,15 +202,15 @@ class Queue(InPlaceActor):
         self._seat(message.feed)
         if self._woken is None:
             self._woken = []
-        self._woken.append(message.window)
+        self._woken.append(message)
 
     def after_batch(self) -> None:
-        """Dispatch once per turn, then pass on wake-ups for which there was no use."""
+        """Dispatch once per turn, then let the windows that had room pass on to the next in line."""
         self._deliver()
         if self._woken is not None:
             woken, self._woken = self._woken, None
-            for window in woken:
-                window.wake()
+            for wake in woken:
+                wake.window.pass_on(wake.feed)
 
     def _deliver(self) -> None:
         """Hand out what feeds have room for, then let the oldest give way if there is still too much."""
@@ -222,7 +222,7 @@ class Queue(InPlaceActor):
                 batch.queue = self.ref
                 self._store.delivered += batch.left
                 batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
-        if self._store.options.is_bounded:
+        if self._store.options.overflow is Overflow.DROP_HEAD and self._store.options.is_bounded:
             self._shed()
 
     def _shed(self) -> None:

@@ -61,9 +61,16 @@ class QueueStore:
             index.ready, index.ready_bytes, index.unsettled, feeds, self.published, self.delivered, self.dropped
         )
 
-    def close_feeds(self, reason: str) -> None:
-        """Tell every consumer that its feed is closed."""
+    def take_back(self, reason: str) -> None:
+        """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.
+
+        What its consumers settle from now on is ignored, so the room that it took in windows is given back here.
+        """
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():
             feed.forget()
             feed.consumer.tell_nowait(FeedClosed(feed, reason))
+        for batch in self.index.outstanding():
+            count, size = self.index.requeue(batch)
+            if batch.feed is not None:
+                batch.feed.give(count, size)

@@ -1,10 +1,10 @@
 """Windows: how much may be outstanding before a feed has to wait.
 
 One small class serves the three windows that a delivery needs room in: the feed's own (messages), the channel's
-(messages and bytes) and the connection's (encoded bytes). A feed that finds no room in a window it shares stands in the
-window's line, and nobody passes a line by. Room given back calls the first in line, and only it; when its queue has
-dispatched, the queue lets the window pass on to the next. Whoever has had its turn and wants more goes to the end of the
-line, so that nobody starves behind a busy neighbour.
+(messages and bytes) and the connection's (encoded bytes). A feed that finds no room in a window it shares stands in
+the window's line, and nobody passes a line by. Room given back calls the first in line, and only it; when its queue
+has dispatched, the queue lets the window pass on to the next. Whoever has had its turn and wants more goes to the end
+of the line, so that nobody starves behind a busy neighbour.
 """
 
 from typing import TYPE_CHECKING
