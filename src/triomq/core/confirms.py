@@ -21,6 +21,7 @@ class Receipt:
 
     Args:
         first: The publisher's own number of the run's first message.
+        count: How many messages the run has.
         copies: Messages times queues: how many placements will be reported.
         done: Called once, when the last placement has been reported.
     """
@@ -87,11 +88,6 @@ class Confirms:
         if not queues:
             self._wake()
         return receipt
-
-    @property
-    def unconfirmed(self) -> int:
-        """How many publishes have not been confirmed or refused yet."""
-        return sum(receipt.count for receipt in self._receipts if receipt.first not in self._confirmed)
 
     def take(self) -> Confirmed:
         """Collect what can be said now; each number is said once."""

@@ -73,6 +73,8 @@ class Index:
     def push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
         """Append messages of a run; ``size`` is the total of their octets."""
         count = len(contents)
+        if not count:
+            return
         first = self._next_id
         self._next_id = first + count
         self.ready += count

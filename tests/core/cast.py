@@ -1,0 +1,169 @@
+"""The cast of these tests: a house with one domain, and consumers that remember what queues tell them."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar, cast
+
+from triomq.actors import Actor, Backoff, ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, open_system
+from triomq.core import (
+    Batch,
+    Bind,
+    CloseFeed,
+    DeclareQueue,
+    DeclareSink,
+    Deliver,
+    Directory,
+    Domain,
+    Feed,
+    FeedClosed,
+    Head,
+    OpenFeed,
+    Outcome,
+    Publish,
+    QueueOptions,
+    QueueStore,
+    Receipt,
+    Session,
+    Settle,
+    SinkKind,
+    SinkOptions,
+    Target,
+    Window,
+    make_binding,
+)
+
+T = TypeVar("T")
+HEAD = Head(routing_key="q")
+OTHER_HEAD = Head(routing_key="other")
+
+
+class Consumer(InPlaceActor):
+    """Remembers what it is told; settles nothing by itself."""
+
+    def __init__(self, deliveries: list[Batch] | None = None) -> None:
+        """Write deliveries to a list, which several consumers may share."""
+        self.batches: list[Batch] = [] if deliveries is None else deliveries
+        self.closed: list[str] = []
+
+    def deliver(self, message: Deliver) -> None:
+        assert message.batch.feed is message.feed
+        self.batches.append(message.batch)
+
+    def feed_closed(self, message: FeedClosed) -> None:
+        self.closed.append(message.reason)
+
+    def take(self) -> list[bytes]:
+        """Give the contents that came since the last time."""
+        batches, self.batches = self.batches, []
+        return [content for batch in batches for content in batch.contents if content is not None]
+
+
+class House:
+    """One domain in one system; what the tests do to it."""
+
+    def __init__(self, system: System, domain: Ref, consumers: Ref, directory: Directory) -> None:
+        self.system = system
+        self.domain = domain
+        self.directory = directory
+        self.session = self.new_session()
+        self._consumers = consumers
+
+    def new_session(self) -> Session:
+        session = Session(self.domain)
+        session.attach()
+        return session
+
+    def turn(self, function: Callable[[], T]) -> T:
+        return self.system.turn.run(function)
+
+    def queue(self, name: str = "q", options: QueueOptions | None = None, session: Session | None = None) -> QueueStore:
+        request = DeclareQueue(name, options or QueueOptions(), session or self.session)
+        return self.domain.ask_nowait(request)
+
+    def sink(self, name: str, kind: SinkKind = SinkKind.DIRECT) -> None:
+        self.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
+
+    def bind(
+        self, source: str, destination: str, key: str = "", arguments: Mapping[str, object] | None = None
+    ) -> bool:
+        return self.domain.ask_nowait(
+            Bind(make_binding(source, Target.QUEUE, destination, key, arguments), self.session)
+        )
+
+    def bind_sinks(self, source: str, destination: str, key: str = "") -> bool:
+        return self.domain.ask_nowait(Bind(make_binding(source, Target.SINK, destination, key), self.session))
+
+    def start(self, actor: Actor | InPlaceActor) -> Ref:
+        supervisor = self._consumers.actor
+        assert isinstance(supervisor, DynamicSupervisor)
+        return supervisor.start_child_nowait(ChildSpec(lambda: actor, restart="temporary"))
+
+    def consumer(self, deliveries: list[Batch] | None = None) -> Consumer:
+        consumer = Consumer(deliveries)
+        self.start(consumer)
+        return consumer
+
+    def feed(
+        self,
+        store: QueueStore,
+        consumer: Consumer,
+        *,
+        shared: tuple[Window, ...] = (),
+        outlet: Window | None = None,
+        gate: Window | None = None,
+        messages: int = 0,
+        settles: bool = True,
+        exclusive: bool = False,
+    ) -> Feed:
+        feed = Feed(
+            store.ref,
+            consumer.ref,
+            window=Window(messages),
+            shared=shared,
+            outlet=outlet,
+            gate=gate,
+            settles=settles,
+            exclusive=exclusive,
+        )
+        store.ref.ask_nowait(OpenFeed(feed))
+        return feed
+
+    async def crash(self, store: QueueStore) -> None:
+        """Crash a queue and wait until its next incarnation runs."""
+        store.ref.tell_nowait(OpenFeed(cast("Feed", None)))  # no feed: its handler crashes
+        await store.ref.wait_running()
+
+
+def publish(store: QueueStore, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:
+    store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), receipt))
+
+
+def settle(batch: Batch, outcome: Outcome = Outcome.ACCEPT, positions: Sequence[int] | None = None) -> None:
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Settle(batch, outcome, positions))
+
+
+def close(feed: Feed) -> None:
+    feed.queue.tell_nowait(CloseFeed(feed))
+
+
+def ready(store: QueueStore) -> list[bytes]:
+    """The contents that are ready in a queue, in order."""
+    return [message.content for _, message in store.index]
+
+
+@asynccontextmanager
+async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
+    """Open a system with a domain whose children are restarted at once, and a place for consumers."""
+    directory = Directory("house")
+
+    def make_domain() -> Domain:
+        domain = Domain(directory)
+        domain.max_restarts = max_restarts
+        domain.backoff = Backoff(initial=0)
+        return domain
+
+    async with open_system() as system:
+        domain = await system.start(make_domain, name="domain")
+        consumers = await system.start(DynamicSupervisor, name="consumers")
+        yield House(system, domain, consumers, directory)
