@@ -10,6 +10,7 @@ time in the same window. See `loadgen/` for how.
 import argparse
 import contextlib
 import functools
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -132,6 +133,7 @@ def write_json(path: Path, rows: Sequence[object]) -> None:
 def main() -> None:
     """Measure what was chosen and print the tables."""
     options = parse_options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # unwinds, so that no broker stays behind
     render = report.as_rst if options.rst else report.as_text
     heading = report.heading(options.rounds, options.seconds)
     openers = choose_openers(options)

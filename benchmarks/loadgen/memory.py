@@ -12,9 +12,8 @@ from loadgen.brokers import Broker
 from loadgen.connection import CHANNEL, Address, Connection
 from loadgen.publisher import Batch
 
-SAMPLE_EVERY = 5.0  # seconds; RabbitMQ hibernates idle processes and gives memory back in steps
-SETTLED = 0.02  # settled when the resident set has moved by less than this part since the last sample
-SETTLE_DEADLINE = 90.0  # seconds; after a million messages RabbitMQ takes about 35
+SETTLE = 5.0  # seconds in which buffers shrink and collectors of garbage finish
+SETTLE_MESSAGES = 60.0  # the same after a million messages: RabbitMQ gives memory back in steps, up to the 35th
 FILL_DEADLINE = 300.0  # seconds for all messages to be in the queue
 
 
@@ -28,11 +27,15 @@ class MemoryResult(msgspec.Struct, frozen=True):
 
 
 class MemoryWork(msgspec.Struct, frozen=True):
-    """One kind of thing to fill a broker with; `fill` opens `count` of them and gives what removes them again."""
+    """One kind of thing to fill a broker with.
+
+    `fill` opens `count` of them and gives what removes them again; memory is read `settle` seconds after it.
+    """
 
     name: str
     title: str
     count: int
+    settle: float
     fill: Callable[[Address, int], Callable[[], None]]
 
 
@@ -87,30 +90,24 @@ def queue_messages(address: Address, count: int) -> Callable[[], None]:
 
 
 MEMORIES: list[MemoryWork] = [
-    MemoryWork("connections", "idle connection with a channel", 500, open_connections),
-    MemoryWork("queues", "idle queue", 5000, declare_queues),
-    MemoryWork("messages", "queued message of 100 B", 1_000_000, queue_messages),
+    MemoryWork("connections", "idle connection with a channel", 500, SETTLE, open_connections),
+    MemoryWork("queues", "idle queue", 5000, SETTLE, declare_queues),
+    MemoryWork("messages", "queued message of 100 B", 1_000_000, SETTLE_MESSAGES, queue_messages),
 ]
 
 
-def settled_octets(broker: Broker) -> int:
-    """The resident set once it has ceased to move, or after the deadline."""
-    pids, deadline = broker.processes(), time.monotonic() + SETTLE_DEADLINE
-    last = processes.resident_octets(pids)
-    while time.monotonic() < deadline:
-        time.sleep(SAMPLE_EVERY)
-        last, former = processes.resident_octets(pids), last
-        if abs(last - former) < SETTLED * former:
-            break
-    return last
+def settled_octets(broker: Broker, seconds: float) -> int:
+    """The resident set after a broker was left in peace for a while."""
+    time.sleep(seconds)
+    return processes.resident_octets(broker.processes())
 
 
 def measure(work: MemoryWork, broker: Broker) -> MemoryResult:
     """Fill a broker that has just been started, and compare its resident set before and after."""
     open_connections(broker.address, 1)()  # what the first connection loads stays loaded
-    before = settled_octets(broker)
+    before = settled_octets(broker, SETTLE)
     empty = work.fill(broker.address, work.count)
-    at_once = processes.resident_octets(broker.processes())
-    after = settled_octets(broker)
+    at_once = settled_octets(broker, 0)
+    after = settled_octets(broker, work.settle)
     empty()
     return MemoryResult(work.count, (after - before) / work.count, after, at_once)
