@@ -75,7 +75,7 @@ class RawSocket:
         poller: Who watches it.
     """
 
-    __slots__ = ("_driver", "_ending", "_events", "_poller", "_rest", "_socket", "peer")
+    __slots__ = ("_at_end", "_driver", "_ending", "_events", "_poller", "_rest", "_socket", "peer")
 
     _driver: Driver
 
@@ -87,46 +87,46 @@ class RawSocket:
         self._rest: deque[memoryview] | None = None
         self._events = 0
         self._ending = False
+        self._at_end = False
         self.peer = peer
 
     def start(self, driver: Driver) -> None:
         """Read from now on."""
         self._driver = driver
-        self._events = select.EPOLLIN
-        self._poller.add(self._socket.fileno(), self._events, self._ready)
+        self._watch(select.EPOLLIN)
 
     def _watch(self, events: int) -> None:
-        if events != self._events and self._socket.fileno() >= 0:
-            self._events = events
+        """Be called when the socket is ready for these; for nothing at all once it has ended."""
+        if self._at_end:
+            events &= ~select.EPOLLIN
+        if events == self._events or self._socket.fileno() < 0:
+            return
+        if not self._events:
+            self._poller.add(self._socket.fileno(), events, self._ready)
+        elif not events:
+            self._poller.remove(self._socket.fileno())
+        else:
             self._poller.change(self._socket.fileno(), events)
+        self._events = events
 
     def _ready(self, events: int) -> None:
         """Do what the socket is ready for; errors show when one reads or writes."""
-        if events & select.EPOLLOUT:
+        if self._events & select.EPOLLOUT and events & ~select.EPOLLIN:
             self._push()
-        if events & ~select.EPOLLOUT and self._socket.fileno() >= 0:
+        if self._events & select.EPOLLIN and events & ~select.EPOLLOUT:
             self._receive()
 
     def _receive(self) -> None:
-        if not self._events & select.EPOLLIN:
-            # An error or a hang-up while we do not read: it cannot be waited out.
-            self._end_of_stream()
-            return
         try:
             data = self._socket.recv(RECEIVE_SIZE)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if data:
-            self._driver.received(data)
-        else:
-            self._end_of_stream()
-
-    def _end_of_stream(self) -> None:
-        self._poller.remove(self._socket.fileno())
-        self._events = 0
-        self._driver.received(b"")
+        if not data:
+            self._at_end = True
+            self._watch(self._events)
+        self._driver.received(data)
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Offer buffers to the socket, keep what it does not take."""
@@ -195,9 +195,7 @@ class RawSocket:
     def close(self) -> None:
         """Close the socket."""
         if self._socket.fileno() >= 0:
-            if self._events:
-                self._poller.remove(self._socket.fileno())
-                self._events = 0
+            self._watch(0)
             self._socket.close()
         self._rest = None
 
