@@ -311,7 +311,6 @@ def consumers(q: str) -> list[Row]:
             [],
             [Basic.Recover(requeue=False)],
             failed(540, "NOT_IMPLEMENTED - requeue=false", 60, 110),
-            ours="ok",
         ),
         Row(
             "flow off",
@@ -354,7 +353,6 @@ def publishes(e: str) -> list[Row]:
             [],
             [encode(1, Basic.Publish(routing_key="k", immediate=True)), content(1, b"x")],
             failed(540, "NOT_IMPLEMENTED - immediate=true", 60, 40),
-            ours=r"Basic\.Return",
         ),
         Row(
             "mandatory, unroutable",

@@ -49,9 +49,14 @@ def test_a_hundred_publishes_to_a_missing_exchange_close_the_channel_once(raw_pe
 def test_a_close_that_crosses_ours_is_answered(raw_peer: RawPeer) -> None:
     raw_peer.socket.sendall(publish(1, "no such exchange", "key", b"body"))
     raw_peer.send(1, Close(reply_code=200, reply_text="bye", class_id=0, method_id=0))
-    assert raw_peer.expect(Close).reply_code == 404
-    raw_peer.expect(CloseOk)
-    raw_peer.send(1, CloseOk(), Open())
+    answer = raw_peer.read_method()
+    if isinstance(answer, Close):  # a broker that has seen our close already may leave its own unsaid
+        assert answer.reply_code == 404
+        raw_peer.expect(CloseOk)
+        raw_peer.send(1, CloseOk())
+    else:
+        assert isinstance(answer, CloseOk)
+    raw_peer.send(1, Open())
     raw_peer.expect(OpenOk)
 
 

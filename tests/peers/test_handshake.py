@@ -37,7 +37,6 @@ def test_the_server_says_what_it_can(raw: Callable[..., RawPeer]) -> None:
         "basic.nack",
         "consumer_cancel_notify",
         "exchange_exchange_bindings",
-        "connection.blocked",
         "authentication_failure_close",
         "per_consumer_qos",
     ):

@@ -123,6 +123,7 @@ class AMQPEndpoint(DynamicSupervisor):
         """Close the listeners."""
         for listener in self._listeners:
             await trio.aclose_forcefully(listener)
+        self._poller.close()
         await super().on_stop()
 
     async def _accept_all(self) -> None:

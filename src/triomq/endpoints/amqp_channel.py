@@ -131,7 +131,7 @@ class Channel:
         if run.framing.flags & _CHECKED:
             self._check(run)
         if run.method.immediate:
-            raise AnswerError(540, "immediate=true is not supported by this version of triomq")
+            raise AnswerError(540, "immediate=true")
         directory = self.connection.directory
         if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
             self._resolve(run.method, run.framing, run.contents[0])

@@ -315,7 +315,7 @@ def _recover(channel: Channel, method: BasicRecover) -> None:
 
 def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> None:
     if not method.requeue:
-        raise AnswerError(540, "requeue=false is not supported by this version of triomq")
+        raise AnswerError(540, "requeue=false")
     channel.settle_all(Outcome.REQUEUE)
 
 

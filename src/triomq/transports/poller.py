@@ -23,7 +23,10 @@ _ROUND = 64
 
 
 class Poller:
-    """A set of sockets, each with a function to call when it is ready; whoever makes it runs ``run`` in a task."""
+    """A set of sockets, each with a function to call when it is ready.
+
+    Whoever makes it runs ``run`` in a task, and closes it when that has ended.
+    """
 
     def __init__(self) -> None:
         """Start with no sockets."""
@@ -47,18 +50,19 @@ class Poller:
 
     async def run(self) -> None:
         """Serve sockets for ever."""
-        try:
-            while True:
-                if not self._poll():
-                    await trio.lowlevel.wait_readable(self._set.fileno())
-                until = perf_counter() + _SLICE
-                while self._poll():
-                    self._serve_next()
-                    if perf_counter() > until:
-                        await trio.lowlevel.checkpoint()
-                        until = perf_counter() + _SLICE
-        finally:
-            self._set.close()
+        while True:
+            if not self._poll():
+                await trio.lowlevel.wait_readable(self._set.fileno())
+            until = perf_counter() + _SLICE
+            while self._poll():
+                self._serve_next()
+                if perf_counter() > until:
+                    await trio.lowlevel.checkpoint()
+                    until = perf_counter() + _SLICE
+
+    def close(self) -> None:
+        """Close the set, once all sockets are closed and ``run`` has ended."""
+        self._set.close()
 
     def _poll(self) -> bool:
         """Look for sockets that are ready, once those of the last look are served; tell whether there are any."""
