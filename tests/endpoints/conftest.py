@@ -1,0 +1,96 @@
+"""A broker in virtual time, its AMQP endpoint, and clients at the other ends of memory streams."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.client import Client
+from triomq.actors import Ref
+from triomq.app import Broker, open_broker
+from triomq.core.feed import Wake
+from triomq.endpoints import AMQP, AMQPEndpoint
+from triomq.endpoints.amqp_connection import AMQPConnection
+
+Connect = Callable[..., Awaitable[Client]]
+
+
+def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
+    options["clock"] = trio.testing.MockClock(autojump_threshold=0)
+    trio.run(test, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def virtual_time(request: pytest.FixtureRequest) -> None:
+    """Let the clock jump when all tasks wait, also where a test has this through other fixtures only."""
+    request.node.add_marker(pytest.mark.trio(run=_run), append=False)
+
+
+@pytest.fixture
+async def broker(virtual_time: None) -> AsyncIterator[Broker]:
+    # A numeric address needs no resolver, whose thread would be something real beside virtual time.
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def endpoint(broker: Broker) -> AMQPEndpoint:
+    return endpoint_of(broker)
+
+
+@pytest.fixture
+def connect(endpoint: AMQPEndpoint) -> Connect:
+    """Connect further clients, past their handshake."""
+
+    async def connect(**wishes: object) -> Client:
+        client = dial(endpoint, **wishes)
+        await client.connect()
+        return client
+
+    return connect
+
+
+@pytest.fixture
+async def client(connect: Connect) -> Client:
+    """A client with channel 1 open."""
+    client = await connect()
+    await client.open_channel(1)
+    return client
+
+
+def endpoint_of(broker: Broker) -> AMQPEndpoint:
+    (ref,) = broker.endpoints.children.values()
+    assert isinstance(ref.actor, AMQPEndpoint)
+    return ref.actor
+
+
+def dial(endpoint: AMQPEndpoint, **wishes: object) -> Client:
+    """Connect a client that has not said anything yet."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    endpoint.connect_stream(theirs, "memory")
+    return Client(ours, **wishes)
+
+
+def only_connection(endpoint: AMQPEndpoint) -> AMQPConnection:
+    (ref,) = endpoint.children.values()
+    assert isinstance(ref.actor, AMQPConnection)
+    return ref.actor
+
+
+def queue_ref(broker: Broker, name: str) -> Ref:
+    return broker.directory.queues[name].ref
+
+
+def crash(broker: Broker, name: str) -> None:
+    """Crash a queue, by a wake-up that nobody can have sent."""
+    queue_ref(broker, name).tell_nowait(Wake(None, None))  # type: ignore[arg-type]
+
+
+async def knock_out(broker: Broker, name: str) -> None:
+    """Crash a queue twice, so that its second restart is put off by a tenth of a second."""
+    ref = queue_ref(broker, name)
+    crash(broker, name)
+    await ref.wait_running()
+    crash(broker, name)
+    assert ref.state == "backing_off"
