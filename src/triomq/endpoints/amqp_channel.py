@@ -5,7 +5,7 @@ the batch that the message came in; its place in the batch is the tag less the b
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from triomq.actors import Ref
 from triomq.core import (
@@ -227,7 +227,7 @@ class Channel:
         """Give a batch its delivery tags and encode it."""
         first = self._tag(batch, no_ack=consumer.no_ack)
         head = batch.head
-        contents = [content for content in batch.contents if content is not None]
+        contents = cast("list[bytes]", batch.contents)  # nothing is settled before it is encoded
         if head.codec == AMQP_CODEC:
             self._send(consumer, first, batch, framing_of(head), contents)
         else:
@@ -287,6 +287,12 @@ class Channel:
         Raises:
             AnswerError: A tag is unknown; those before it are settled.
         """
+        if len(tags) == 1:  # a consumer that acks each by itself: no grouping to do
+            found = self.unsettled.pop(tags[0], None)
+            if found is None:
+                raise AnswerError(406, f"unknown delivery tag {tags[0]}")
+            _settle_some(found, outcome, [tags[0] - found.first_tag])
+            return
         batch: Batch | None = None
         positions: list[int] = []
         for tag in tags:
@@ -336,8 +342,8 @@ def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = Non
 
 
 def _settle_some(batch: Batch | None, outcome: Outcome, positions: list[int]) -> None:
-    if batch is not None:
-        settle(batch, outcome, None if len(positions) == batch.left else positions)
+    if batch is not None and batch.queue is not None:
+        batch.queue.tell_nowait(Settle(batch, outcome, None if len(positions) == batch.left else positions))
 
 
 def framing_of(head: Head) -> Framing:

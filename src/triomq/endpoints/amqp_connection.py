@@ -152,13 +152,14 @@ class AMQPConnection(InPlaceActor):
         events.extend(self.engine.events())
         while events and not turn.exhausted:
             event = events.popleft()
+            shaking_hands = not self.virtual_host
             try:
                 _EVENTS[type(event)](self, event)
             except Restarting as error:
                 events.appendleft(event)
                 self._wait_for(error.ref)
                 break
-            if not events:
+            if shaking_hands and not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
