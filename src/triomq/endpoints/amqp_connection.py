@@ -46,7 +46,7 @@ from triomq.protocols.amqp import (
     Received,
 )
 from triomq.security import Credentials, read_amqplain, read_plain
-from triomq.transports import Transport
+from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["AMQPConnection", "CloseConnection", "Tick"]
 
@@ -60,6 +60,9 @@ encoded at once, 1.7 s of work."""
 
 WRITE_BYTES = 128 * 1024
 """Octets encoded before they are written."""
+
+_LARGE_BODY = 4096
+"""Octets per publish from which bodies count as large."""
 
 _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
@@ -145,6 +148,9 @@ class AMQPConnection(InPlaceActor):
             return
         self.engine.receive_data(data)
         self._work()
+        # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
+        large = len(data) > RECEIVE_SIZE // 2 and self.system.turn.spent * _LARGE_BODY < len(data)
+        self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
