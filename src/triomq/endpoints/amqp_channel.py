@@ -128,32 +128,43 @@ class Channel:
             SinkInternal: Only exchanges may publish into it.
             AnswerError: The properties or flags are not acceptable.
         """
-        if run.framing.flags & _CHECKED:
-            self._check(run)
         if run.method.immediate:
             raise AnswerError(540, "immediate=true")
-        directory = self.connection.directory
-        if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
-            self._resolve(run.method, run.framing, run.contents[0])
-        if self._route.by_headers:
-            for content in run.contents:
-                self._place(run.method, [content], len(content), self._find(run.method, content).queues)
-        else:
-            self._place(run.method, run.contents, run.size, self._route.queues)
+        if run.framing.flags & _CHECKED:
+            for number, content in enumerate(run.contents):
+                try:
+                    self._check(run.framing.properties(content))
+                except AnswerError:
+                    self._publish(run, run.contents[:number])  # what came before a bad one counts
+                    raise
+        self._publish(run, run.contents)
 
-    def _check(self, run: PublishRun) -> None:
+    def _check(self, encoded: bytes) -> None:
         """Check properties that the broker itself answers for.
 
         Raises:
             AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
         """
         user = self.connection.session.user
-        for content in run.contents:
-            properties = decode_properties(run.framing.properties(content))
-            if properties.user_id is not None and properties.user_id != user:
-                text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
-                raise AnswerError(406, text)
-            check_expiration(properties.expiration)
+        properties = decode_properties(encoded)
+        if properties.user_id is not None and properties.user_id != user:
+            text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
+            raise AnswerError(406, text)
+        check_expiration(properties.expiration)
+
+    def _publish(self, run: PublishRun, contents: list[bytes]) -> None:
+        """Route contents of a run, all or the first of them."""
+        if not contents:
+            return
+        directory = self.connection.directory
+        if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
+            self._resolve(run.method, run.framing, contents[0])
+        if self._route.by_headers:
+            for content in contents:
+                self._place(run.method, [content], len(content), self._find(run.method, content).queues)
+        else:
+            size = run.size if contents is run.contents else sum(map(len, contents))
+            self._place(run.method, contents, size, self._route.queues)
 
     def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
         """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
@@ -314,8 +325,11 @@ class Channel:
         if tag and tag not in self.unsettled:
             raise AnswerError(406, f"unknown delivery tag {tag}")
         last = tag or self.next_tag - 1
-        unsettled = self.unsettled
-        present = [number for number in range(self._oldest, last + 1) if number in unsettled]
+        unsettled, span = self.unsettled, range(self._oldest, last + 1)
+        if len(span) <= len(unsettled):
+            present = [number for number in span if number in unsettled]
+        else:  # most were settled singly, or when they left: they may be milliards
+            present = [number for number in unsettled if number <= last]
         self._oldest = last + 1
         self.settle_each(present, outcome)
 
