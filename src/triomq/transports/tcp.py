@@ -66,7 +66,15 @@ def address_of(listener: trio.SocketListener) -> tuple[str, int]:
 
 
 def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
-    """Take the plain socket out of an accepted stream; ``poller`` will watch it."""
-    name = stream.socket.getpeername()
+    """Take the plain socket out of an accepted stream; ``poller`` will watch it.
+
+    Raises:
+        OSError: The other side is gone again already; the stream is closed.
+    """
+    try:
+        name = stream.socket.getpeername()
+    except OSError:
+        stream.socket.close()
+        raise
     peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
     return RawSocket(socket.socket(fileno=stream.socket.detach()), peer, poller)
