@@ -15,6 +15,9 @@ from triomq.endpoints.amqp_connection import AMQPConnection
 
 Connect = Callable[..., Awaitable[Client]]
 
+LINGERING = 1.6
+"""Seconds after which a connection that has ended is gone whatever its client does: one, and the next tick."""
+
 
 def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
     options["clock"] = trio.testing.MockClock(autojump_threshold=0)

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from endpoints.client import Client
-from endpoints.conftest import Connect, crash, dial, knock_out, only_connection, queue_ref
+from endpoints.conftest import LINGERING, Connect, crash, dial, knock_out, only_connection, queue_ref
 from triomq.app import Broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQPEndpoint
@@ -39,9 +39,6 @@ from triomq.protocols.amqp import (
     ServerStarted,
     plain,
 )
-
-LINGERING = 1.6
-"""Seconds after which a connection that has ended is gone whatever its client does: one, and the next tick."""
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 

@@ -1,0 +1,186 @@
+"""The endpoint: its configuration, its listeners, its connections, its end."""
+
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.client import Client
+from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
+from triomq.app import Broker, open_broker
+from triomq.core import Deliver
+from triomq.endpoints import AMQP, AMQPEndpoint, StopListening
+from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, Closed, EndOfStream, QueueDeclare, QueueDeclareOk
+
+
+def test_the_defaults_are_those_that_clients_know() -> None:
+    config = AMQP()
+    assert (config.host, config.port, config.heartbeat, config.frame_max, config.channel_max) == (
+        "localhost",
+        5672,
+        60,
+        131072,
+        2047,
+    )
+    assert config.virtual_hosts == {"/": "default"}
+
+
+def test_the_settings_of_the_engine_come_from_the_configuration() -> None:
+    settings = AMQP(heartbeat=7, frame_max=5000, channel_max=3, max_message_size=99).settings()
+    assert (settings.heartbeat, settings.frame_max, settings.channel_max, settings.max_message_size) == (7, 5000, 3, 99)
+    assert settings.server_properties["product"] == "triomq"
+    assert settings.server_properties["version"].split(".")[0].isdecimal()
+
+
+async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) -> None:
+    connected = await dial(endpoint).connect()
+    assert connected.server_properties["capabilities"] == {
+        "publisher_confirms": True,
+        "exchange_exchange_bindings": True,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "authentication_failure_close": True,
+        "per_consumer_qos": True,
+    }
+
+
+async def test_limits_hold_for_each_connection(virtual_time: None) -> None:
+    config = AMQP(host="127.0.0.1", port=0, channel_max=2, frame_max=4096, max_message_size=1000)
+    async with open_broker(config) as broker:
+        client = dial(endpoint_of(broker))
+        connected = await client.connect()
+        assert (connected.channel_max, connected.frame_max) == (2, 4096)
+        await client.open_channel(1)
+        client.publish(1, "", "q", b"x" * 1001)
+        await client.flush()
+        assert (await client.channel_closed())[0] == 311
+
+
+async def test_virtual_hosts_lead_to_domains(virtual_time: None) -> None:
+    config = AMQP(host="127.0.0.1", port=0, virtual_hosts={"/shop": "default", "/nobody": "missing"})
+    async with open_broker(config) as broker:
+        client = dial(endpoint_of(broker), virtual_host="/shop")
+        await client.connect()
+        await client.open_channel(1)
+        await client.say(1, QueueDeclare("missing", passive=True))
+        assert await client.channel_closed() == (404, "NOT_FOUND - no queue 'missing' in vhost '/shop'")
+        for host in ("/", "/nobody"):
+            stranger = dial(endpoint_of(broker), virtual_host=host)
+            await stranger.flush()
+            await stranger.next()
+            assert await stranger.closed() == (530, f"NOT_ALLOWED - vhost {host} not found")
+
+
+async def test_connections_are_children_with_names_of_their_own(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint
+) -> None:
+    other = await connect()
+    assert list(endpoint.children) == ["connection-1", "connection-2"]
+    await client.leave()
+    await trio.testing.wait_all_tasks_blocked()
+    assert list(endpoint.children) == ["connection-2"]
+    await other.leave()
+
+
+async def test_a_connection_that_crashes_is_not_started_again(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = await connect()
+    endpoint.children["connection-1"].tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
+    await client.expect(EndOfStream)
+    assert list(endpoint.children) == ["connection-2"]
+    assert "connection-1 crashed" in caplog.text
+    await other.open_channel(1)
+
+
+async def test_a_hundred_connections_that_crash_do_not_end_the_endpoint(
+    connect: Connect, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):
+        client = await connect()
+        (ref,) = endpoint.children.values()
+        ref.tell_nowait(Deliver(None, None))  # type: ignore[arg-type]
+        await client.expect(EndOfStream)
+    await connect()
+
+
+async def test_stop_listening_says_goodbye_to_those_who_are_there(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint
+) -> None:
+    other = await connect()
+    await endpoint.ref.tell(StopListening())
+    for one in (client, other):
+        assert await one.closed() == (320, "CONNECTION_FORCED - the broker is shutting down")
+        await one.hang_up()
+    with trio.fail_after(0.1):
+        await endpoint.wait_empty()
+
+
+async def test_who_does_not_answer_the_goodbye_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
+    await endpoint.ref.tell(StopListening())
+    before = trio.current_time()
+    with trio.fail_after(60):
+        await endpoint.wait_empty()
+    assert 5 <= trio.current_time() - before <= 5 + 0.5 + LINGERING + 0.5
+
+
+async def test_an_endpoint_without_connections_is_empty_at_once(endpoint: AMQPEndpoint) -> None:
+    await endpoint.ref.tell(StopListening())
+    await endpoint.ref.tell(StopListening())  # once more changes nothing
+    with trio.fail_after(0.1):
+        await endpoint.wait_empty()
+
+
+async def test_a_connection_in_its_handshake_hears_no_goodbye_and_is_let_go(endpoint: AMQPEndpoint) -> None:
+    client = dial(endpoint)
+    await trio.testing.wait_all_tasks_blocked()
+    await endpoint.ref.tell(StopListening())
+    assert await client.stream.receive_some() == b""
+    await client.hang_up()
+    with trio.fail_after(0.1):
+        await endpoint.wait_empty()
+
+
+async def test_what_consumers_had_out_is_back_before_the_goodbye_is_answered(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    client.publish(1, "", "q", b"x")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.deliveries(1)
+    await endpoint.ref.tell(StopListening())
+    await client.expect(Closed)
+    delivery = await broker.queue("q").get()
+    assert delivery is not None
+    assert delivery.redelivered
+
+
+# Over real sockets, in real time
+
+
+async def test_it_listens_on_what_it_says_and_no_longer_when_stopped() -> None:
+    async with open_broker() as broker:
+        listening = await broker.listen(AMQP(port=0))
+        port = listening.port
+        for host, _ in listening.addresses:
+            client = Client(await trio.open_tcp_stream(host, port))
+            await client.connect()
+            await client.open_channel(1)
+            assert await client.call(1, QueueDeclare("q"), QueueDeclareOk) == QueueDeclareOk("q", 0, 0)
+            await client.leave()
+        await listening.aclose()
+        with pytest.raises(OSError):
+            await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        address = broker.listening[0].address
+        for _ in range(20):
+            with socket.create_connection(address) as hasty:
+                # A reset instead of a farewell.
+                hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client = Client(await trio.open_tcp_stream(*address))
+        await client.connect()
+        await client.leave()
