@@ -32,3 +32,7 @@ toc_object_entries = False
 # Every reference must resolve, but those that lead out of this project: following them would need the network.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
+nitpick_ignore = [
+    ("py:class", "T"),  # a type variable, shown without its module
+    ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
+]

@@ -41,7 +41,7 @@ def test_everything_sent_at_once_is_answered_in_order(raw_peer: RawPeer, name: s
     raw_peer.socket.sendall(requests + encode(1, Queue.Purge(queue=name)))
     for reply in (Exchange.DeclareOk, Queue.DeclareOk, Queue.BindOk, Confirm.SelectOk):
         raw_peer.expect(reply)
-    # The confirm may come before the get's answer or behind it; the replies keep their order.
+    # The confirm may come before the `get`s answer or behind it; the replies keep their order.
     found = [raw_peer.read_method()]
     while len(found) < 3:
         if isinstance(found[-1], Basic.GetOk):

@@ -23,7 +23,7 @@ async def serve(*endpoints: EndpointConfig, started: Callable[[Broker], None]) -
         started: Called once everything listens.
 
     Returns:
-        The exit code: 0 after a drain, 128 plus the signal's number when cut.
+        What the process should end with, 0 after a drain, 128 plus the signal's number when cut.
 
     Raises:
         ConfigError: An address cannot be had.
