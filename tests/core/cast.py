@@ -83,9 +83,7 @@ class House:
     def sink(self, name: str, kind: SinkKind = SinkKind.DIRECT) -> None:
         self.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
 
-    def bind(
-        self, source: str, destination: str, key: str = "", arguments: Mapping[str, object] | None = None
-    ) -> bool:
+    def bind(self, source: str, destination: str, key: str = "", arguments: Mapping[str, object] | None = None) -> bool:
         return self.domain.ask_nowait(
             Bind(make_binding(source, Target.QUEUE, destination, key, arguments), self.session)
         )
@@ -128,9 +126,13 @@ class House:
         store.ref.ask_nowait(OpenFeed(feed))
         return feed
 
+    def crash_nowait(self, store: QueueStore) -> None:
+        """Crash a queue: this is no feed. Tried again alone, it crashes the next incarnation too."""
+        store.ref.tell_nowait(OpenFeed(cast("Feed", None)))
+
     async def crash(self, store: QueueStore) -> None:
-        """Crash a queue and wait until its next incarnation runs."""
-        store.ref.tell_nowait(OpenFeed(cast("Feed", None)))  # no feed: its handler crashes
+        """Crash a queue and wait until an incarnation runs again."""
+        self.crash_nowait(store)
         await store.ref.wait_running()
 
 

@@ -7,7 +7,6 @@ from triomq.core.window import UNLIMITED
 from .cast import House, close, open_house, publish, settle
 
 
-
 async def feeds_of(house: House, count: int) -> list[Feed]:
     """Feeds of a queue without messages, which only stand in lines."""
     store = house.queue("idle")

@@ -21,7 +21,7 @@ from triomq.core.options import Overflow
 from triomq.core.queue_store import QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse
 from triomq.core.requests import QueueUnused
-from triomq.core.window import UNLIMITED
+from triomq.core.window import UNLIMITED, Window
 
 __all__ = ["Enlist", "Publish", "Purge", "Queue"]
 
@@ -67,14 +67,17 @@ class Enlist(Request[QueueStatistics], frozen=True):
 class Queue(InPlaceActor):
     """The actor of one queue; started by its domain, lives until deleted."""
 
-    __slots__ = ("_dispatch", "_index", "_store", "_woken")
+    __slots__ = ("_called", "_dispatch", "_index", "_rejects", "_sheds", "_store")
 
     def __init__(self, store: QueueStore) -> None:
         """Take over what an earlier incarnation left."""
         self._store = store
         self._index = store.index
+        bounded, overflow = store.options.is_bounded, store.options.overflow
+        self._rejects = bounded and overflow is Overflow.REJECT_PUBLISH
+        self._sheds = bounded and overflow is Overflow.DROP_HEAD
         self._dispatch: Dispatch | None = None
-        self._woken: list[Wake] | None = None
+        self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
 
     def on_start(self) -> None:
         """Put back what was out, and close the feeds of an earlier incarnation, of this actor or of its domain."""
@@ -86,9 +89,8 @@ class Queue(InPlaceActor):
 
     def publish(self, message: Publish) -> None:
         """Store a run, or as much of it as there is room for."""
-        options = self._store.options
         placed = len(message.contents)
-        if options.is_bounded and options.overflow is Overflow.REJECT_PUBLISH:
+        if self._rejects:
             placed = self._push_fitting(message)
         else:
             self._index.push(message.head, message.contents, message.size)
@@ -199,31 +201,47 @@ class Queue(InPlaceActor):
 
     def wake(self, message: Wake) -> None:
         """Let a feed take part again that waited for a window."""
-        self._seat(message.feed)
-        if self._woken is None:
-            self._woken = []
-        self._woken.append(message)
+        self._wake(message.feed, message.window)
+
+    def _wake(self, feed: Feed, window: Window) -> None:
+        self._seat(feed)
+        if self._called is None:
+            self._called = []
+        self._called.append((window, feed))
 
     def after_batch(self) -> None:
-        """Dispatch once per turn, then let the windows that had room pass on to the next in line."""
+        """Dispatch once per turn."""
         self._deliver()
-        if self._woken is not None:
-            woken, self._woken = self._woken, None
-            for wake in woken:
-                wake.window.pass_on(wake.feed)
 
     def _deliver(self) -> None:
         """Hand out what feeds have room for, then let the oldest give way if there is still too much."""
-        if not self._index.ready:
-            return
-        if self._dispatch is not None:
-            for batch in self._dispatch.dispatch(self._index):
-                assert batch.feed is not None
-                batch.queue = self.ref
-                self._store.delivered += batch.left
-                batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
-        if self._store.options.overflow is Overflow.DROP_HEAD and self._store.options.is_bounded:
+        self._hand_out()
+        while self._called:
+            self._pass_on()
+            self._hand_out()
+        if self._sheds:
             self._shed()
+
+    def _hand_out(self) -> None:
+        if self._dispatch is None or not self._index.ready:
+            return
+        for batch in self._dispatch.dispatch(self._index):
+            assert batch.feed is not None
+            batch.queue = self.ref
+            self._store.delivered += batch.left
+            batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
+
+    def _pass_on(self) -> None:
+        """End the turns of feeds that windows had called; whoever is called next may be one of this queue's too."""
+        called, self._called = self._called, None
+        for window, feed in called or ():
+            following = window.pass_on(feed)
+            if following is None:
+                continue
+            if following.queue is self.ref:
+                self._wake(following, window)
+            else:
+                following.wake(window)
 
     def _shed(self) -> None:
         """Let the oldest ready messages give way until the limits hold."""

@@ -117,20 +117,27 @@ class Window:
         self.leave(feed)
         self._call()
 
-    def pass_on(self, feed: "Feed") -> None:
-        """Let the next in line have what room is left, now that the one that was called has had its turn."""
+    def pass_on(self, feed: "Feed") -> "Feed | None":
+        """End the turn of a feed that was called, and call the next in line, whom the caller then has to wake."""
         if self._called is feed:
             self.leave(feed)
-        self._call()
+        return self._next()
 
     def _call(self) -> None:
-        """Tell the first in line that there is room for it, if there is, and if it has not been told already."""
+        """Call the first in line, and wake it."""
+        feed = self._next()
+        if feed is not None:
+            feed.wake(self)
+
+    def _next(self) -> "Feed | None":
+        """Call the first in line, if there is room for it and nobody else's turn."""
         if self._line and self._called is None:
             feed, size = next(iter(self._line.items()))
             if self.admits(feed, size):
                 self._called = feed
                 feed.waiting = False
-                feed.wake(self)
+                return feed
+        return None
 
     @property
     def waiting(self) -> int:
