@@ -454,7 +454,7 @@ class DropHeadBytesMachine(QueueMachine):
 
 
 class RejectPublishMachine(QueueMachine):
-    """A queue that refuses what it has no room for; nothing ever gives way, what comes back above its limits included."""
+    """A queue that refuses what it has no room for; nothing gives way, not even for what comes back."""
 
     options = QueueOptions(max_length=5, max_bytes=40, overflow=Overflow.REJECT_PUBLISH)
 

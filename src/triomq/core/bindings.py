@@ -12,7 +12,9 @@ import msgspec
 
 from triomq.core.header_match import HeaderRule
 from triomq.core.options import SinkKind
+from triomq.core.packing import pack_arguments, unpack_arguments
 from triomq.core.topic_trie import TopicTrie
+from triomq.errors import PreconditionFailed
 
 __all__ = ["Binding", "Headers", "Table", "Target", "make_binding", "make_table"]
 
@@ -51,14 +53,21 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
         """The arguments as they were given."""
         if not self.encoded_arguments:
             return {}
-        return msgspec.msgpack.decode(self.encoded_arguments, type=dict[str, object])
+        return unpack_arguments(self.encoded_arguments)
 
 
 def make_binding(
     source: str, target: Target, destination: str, key: str = "", arguments: Mapping[str, object] | None = None
 ) -> Binding:
-    """Make a binding whose arguments are compared by value, whatever their order."""
-    encoded = msgspec.msgpack.encode(dict(arguments), order="deterministic") if arguments else b""
+    """Make a binding whose arguments are compared by value, whatever their order.
+
+    Raises:
+        PreconditionFailed: An argument is nothing that a header can be.
+    """
+    try:
+        encoded = pack_arguments(dict(arguments)) if arguments else b""
+    except (OverflowError, TypeError, UnicodeEncodeError) as error:
+        raise PreconditionFailed(f"the arguments of a binding to {destination!r} cannot be kept: {error}") from None
     return Binding(source, target, destination, key, encoded)
 
 

@@ -7,6 +7,7 @@ from triomq.actors import Message as ActorMessage
 from triomq.actors import Request
 from triomq.core.batch import Batch
 from triomq.core.feed import Feed
+from triomq.errors import ActorStopped
 
 __all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "OpenFeed", "Outcome", "Settle"]
 
@@ -29,6 +30,12 @@ class Deliver(ActorMessage, frozen=True):
 
     feed: Feed
     batch: Batch
+
+    def abandoned(self, error: BaseException) -> None:
+        """Close the feed and put back what its consumer, which is gone or crashed over this, will never settle."""
+        unseen = isinstance(error, ActorStopped)
+        self.feed.queue.tell_nowait(CloseFeed(self.feed))
+        self.feed.queue.tell_nowait(Settle(self.batch, Outcome.RETURN if unseen else Outcome.REQUEUE))
 
 
 class FeedClosed(ActorMessage, frozen=True):

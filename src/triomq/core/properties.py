@@ -10,8 +10,9 @@ from datetime import datetime
 import msgspec
 
 from triomq.core.message import CORE_CODEC, Message
+from triomq.core.packing import from_extension, packable
 
-__all__ = ["Codecs", "HeaderValue", "Properties"]
+__all__ = ["Codecs", "HeaderValue", "Properties", "decode_core", "encode_core"]
 
 HeaderValue = object
 """A header's value: None, bool, int, float, str, bytes, Decimal, datetime, or a list or dict of these."""
@@ -52,13 +53,17 @@ class Properties(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Properties)
+_decoder = msgspec.msgpack.Decoder(Properties, ext_hook=from_extension)
 _NONE = Properties()
 
 
 def encode_core(properties: Properties) -> bytes:
     """Encode properties in the core's own form (MessagePack), nothing at all when there are none."""
-    return b"" if properties == _NONE else _encoder.encode(properties)
+    if properties == _NONE:
+        return b""
+    if properties.headers:
+        properties = msgspec.structs.replace(properties, headers=packable(properties.headers))
+    return _encoder.encode(properties)
 
 
 def decode_core(encoded: bytes) -> Properties:

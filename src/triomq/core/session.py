@@ -55,7 +55,8 @@ class Session:
 
     def close_feed(self, feed: Feed) -> None:
         """Close a feed, if it is this session's; what it has not settled stays with its consumer."""
-        if self._feeds.pop(feed, self) is None:
+        if feed in self._feeds:
+            del self._feeds[feed]
             feed.queue.tell_nowait(CloseFeed(feed))
 
     def forget_feed(self, feed: Feed) -> None:
