@@ -2,8 +2,12 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
+
+import msgspec
 
 from triomq.core import HeaderValue, Properties
+from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 
 __all__ = ["AMQP_CODEC", "from_amqp", "headers_of", "to_amqp"]
@@ -12,6 +16,11 @@ AMQP_CODEC = 1
 """The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
 
 _PERSISTENT, _TRANSIENT = 2, 1  # delivery-mode
+
+_DEEPEST = 64
+"""Levels of tables and lists in a header that are read; a peer may nest thousands, at which Python gives up."""
+
+_NOTHING = BasicProperties()
 
 
 def from_amqp(encoded: bytes) -> Properties:
@@ -41,25 +50,51 @@ def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
 
 
 def to_amqp(properties: Properties) -> bytes:
-    """Encode the core's properties as a content header carries them, flags first."""
+    """Encode the core's properties as a content header carries them, flags first; what AMQP cannot say is left out."""
     headers = properties.headers
-    return encode_properties(
-        BasicProperties(
-            content_type=properties.content_type,
-            content_encoding=properties.content_encoding,
-            headers=None if headers is None else {name: _to_field(value) for name, value in headers.items()},
-            delivery_mode=_PERSISTENT if properties.persistent else _TRANSIENT,
-            priority=properties.priority,
-            correlation_id=properties.correlation_id,
-            reply_to=properties.reply_to,
-            expiration=None if properties.expiration is None else str(round(properties.expiration * 1000)),
-            message_id=properties.message_id,
-            timestamp=None if properties.timestamp is None else int(properties.timestamp.timestamp()),
-            type=properties.type,
-            user_id=properties.user_id,
-            app_id=properties.app_id,
-        )
+    basic = BasicProperties(
+        content_type=properties.content_type,
+        content_encoding=properties.content_encoding,
+        headers=None if headers is None else {name: _to_field(value) for name, value in headers.items()},
+        delivery_mode=_PERSISTENT if properties.persistent else _TRANSIENT,
+        priority=properties.priority,
+        correlation_id=properties.correlation_id,
+        reply_to=properties.reply_to,
+        expiration=_milliseconds(properties.expiration),
+        message_id=properties.message_id,
+        timestamp=None if properties.timestamp is None else int(properties.timestamp.timestamp()),
+        type=properties.type,
+        user_id=properties.user_id,
+        app_id=properties.app_id,
     )
+    try:
+        return encode_properties(basic)
+    except LocalProtocolError:
+        # It came over another wire or from this process: not the fault of the consumer, whose connection it would cost.
+        return encode_properties(_sayable(basic))
+
+
+def _sayable(basic: BasicProperties) -> BasicProperties:
+    """Leave out properties and headers that AMQP has no form for: a text too long, a number too large."""
+    headers = {name: value for name, value in (basic.headers or {}).items() if _is_sayable("headers", {name: value})}
+    whole = msgspec.structs.replace(basic, headers=headers or None)
+    said = {name: value for name, value in msgspec.structs.asdict(whole).items() if _is_sayable(name, value)}
+    return BasicProperties(**said)
+
+
+def _is_sayable(name: str, value: object) -> bool:
+    try:
+        encode_properties(msgspec.structs.replace(_NOTHING, **{name: value}))
+    except LocalProtocolError:
+        return False
+    return True
+
+
+def _milliseconds(expiration: float | None) -> str | None:
+    """Say seconds as RabbitMQ reads expiration; what is past is over at once, what never comes is not said."""
+    if expiration is None or not isfinite(expiration):
+        return None
+    return str(max(0, round(expiration * 1000)))
 
 
 def _seconds(expiration: str | None) -> float | None:
@@ -74,16 +109,18 @@ def _moment(seconds: int) -> datetime | None:
         return None
 
 
-def _to_core(value: FieldValue) -> HeaderValue:
+def _to_core(value: FieldValue, depth: int = 0) -> HeaderValue:
+    if depth > _DEEPEST:
+        return None
     match value:
         case Timestamp(seconds):
             return _moment(seconds)
         case Typed(_, plain):
-            return _to_core(plain)
+            return _to_core(plain, depth)
         case list():
-            return [_to_core(item) for item in value]
+            return [_to_core(item, depth + 1) for item in value]
         case dict():
-            return {name: _to_core(item) for name, item in value.items()}
+            return {name: _to_core(item, depth + 1) for name, item in value.items()}
         case _:
             return value
 

@@ -1,0 +1,147 @@
+"""Arguments of declares and consumers: what is understood, what is kept, what is refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from triomq.core import Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_arguments import (
+    check_consume,
+    check_expiration,
+    plain_arguments,
+    queue_options,
+    sink_options,
+    type_name,
+)
+from triomq.errors import PreconditionFailed
+from triomq.protocols import Typed
+
+WHERE = "for queue 'q' in vhost '/'"
+
+
+def options(**arguments: object) -> QueueOptions:
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    return queue_options("q", "/", named, durable=True, exclusive=False, auto_delete=False)
+
+
+def test_flags_and_limits_become_options() -> None:
+    found = queue_options(
+        "q",
+        "/",
+        {"x-max-length": 5, "x-max-length-bytes": 0, "x-overflow": "reject-publish"},
+        durable=False,
+        exclusive=True,
+        auto_delete=True,
+    )
+    assert found == QueueOptions(
+        durable=False,
+        exclusive=True,
+        auto_delete=True,
+        max_length=5,
+        max_bytes=0,
+        overflow=Overflow.REJECT_PUBLISH,
+    )
+
+
+def test_what_means_nothing_is_kept_in_one_order_whoever_declares() -> None:
+    assert options(x_b=1, x_a="2").notes == options(x_a="2", x_b=1).notes == (("x-a", "2"), ("x-b", 1))
+
+
+def test_what_is_understood_is_not_kept_twice() -> None:
+    assert options(x_max_length=1, x_overflow="drop-head").notes == ()
+
+
+def test_a_classic_queue_in_either_mode_is_what_there_is() -> None:
+    for mode in ("default", "lazy"):
+        assert options(x_queue_type="classic", x_queue_mode=mode).durable
+
+
+def test_integers_of_any_width_are_alike() -> None:
+    arguments = plain_arguments({"a": Typed("B", 5), "b": Typed("s", 5), "c": 5, "d": Typed("l", 5)})
+    assert arguments == {"a": 5, "b": 5, "c": 5, "d": 5}
+    assert plain_arguments(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"x_max_length": -1}, f"invalid arg 'x-max-length' {WHERE}: {{value_negative,-1}}"),
+        ({"x_max_length": "a"}, f"invalid arg 'x-max-length' {WHERE}: \"expected integer, got longstr\""),
+        ({"x_max_length": True}, f"invalid arg 'x-max-length' {WHERE}: \"expected integer, got bool\""),
+        ({"x_max_length_bytes": 1 << 63}, f"invalid arg 'x-max-length-bytes' {WHERE}: {{value_too_large,{1 << 63}}}"),
+        ({"x_overflow": "nope"}, f"invalid arg 'x-overflow' {WHERE}: invalid_overflow"),
+        ({"x_overflow": 5}, f"invalid arg 'x-overflow' {WHERE}: {{unacceptable_type,signedint}}"),
+        ({"x_queue_type": "quorum"}, f"invalid arg 'x-queue-type' {WHERE}: found 'quorum', expected 'classic'"),
+        ({"x_queue_mode": "nope"}, f"invalid arg 'x-queue-mode' {WHERE}: \"unsupported queue mode 'nope'\""),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value),
+)
+def test_a_value_that_cannot_be_is_refused(arguments: dict[str, object], text: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        options(**arguments)
+    assert str(refused.value) == text
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "x-message-ttl",
+        "x-expires",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-priority",
+        "x-single-active-consumer",
+        "x-delivery-limit",
+    ],
+)
+def test_what_would_lose_or_keep_the_wrong_messages_is_refused_until_it_works(argument: str) -> None:
+    with pytest.raises(PreconditionFailed, match=f"'{argument}' {WHERE} is not supported"):
+        options(**{argument: 1000})
+
+
+def test_dead_lettering_what_is_refused_is_refused_until_it_works() -> None:
+    with pytest.raises(PreconditionFailed, match=r"'reject-publish-dlx'.*is not supported"):
+        options(x_overflow="reject-publish-dlx")
+
+
+def test_a_sink_keeps_its_notes_and_cannot_have_an_alternate_yet() -> None:
+    declared = SinkOptions(kind=SinkKind.TOPIC, durable=False, auto_delete=True, internal=True)
+    found = sink_options("e", "/", {"x-note": 1}, declared)
+    assert found == SinkOptions(
+        kind=SinkKind.TOPIC, durable=False, auto_delete=True, internal=True, notes=(("x-note", 1),)
+    )
+    with pytest.raises(PreconditionFailed, match="'alternate-exchange' for exchange 'e' in vhost '/'"):
+        sink_options("e", "/", {"alternate-exchange": "other"}, declared)
+
+
+def test_a_consumers_priority_is_a_number() -> None:
+    check_consume("q", "/", {})
+    check_consume("q", "/", {"x-priority": -5})
+    for value in (True, "a", 1.5):
+        with pytest.raises(PreconditionFailed, match="invalid arg 'x-priority'"):
+            check_consume("q", "/", {"x-priority": value})
+
+
+def test_an_expiration_is_a_number_of_milliseconds_from_zero() -> None:
+    for expiration in (None, "0", "60000"):
+        check_expiration(expiration)
+    for expiration, reason in (("-1", "value_negative,-1"), ("", "no_integer"), ("1.5", "no_integer"), ("a", "no_int")):
+        with pytest.raises(AnswerError, match=reason) as refused:
+            check_expiration(expiration)
+        assert refused.value.answer.code == 406
+
+
+def test_types_have_the_names_that_clients_know() -> None:
+    values = [True, 1, 1.0, "a", b"a", [], {}, None, datetime.now(UTC)]
+    assert [type_name(value) for value in values] == [
+        "bool",
+        "signedint",
+        "double",
+        "longstr",
+        "binary",
+        "array",
+        "table",
+        "void",
+        "timestamp",
+    ]
