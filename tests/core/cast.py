@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar, cast
 
+import trio.testing
+
 from triomq.actors import Actor, Backoff, ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, open_system
 from triomq.core import (
     Batch,
@@ -11,6 +13,7 @@ from triomq.core import (
     CloseFeed,
     DeclareQueue,
     DeclareSink,
+    DeleteQueue,
     Deliver,
     Directory,
     Domain,
@@ -80,6 +83,9 @@ class House:
         request = DeclareQueue(name, options or QueueOptions(), session or self.session)
         return self.domain.ask_nowait(request)
 
+    def delete(self, name: str, session: Session | None = None) -> None:
+        self.domain.ask_nowait(DeleteQueue(name, session or self.session))
+
     def sink(self, name: str, kind: SinkKind = SinkKind.DIRECT) -> None:
         self.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
 
@@ -134,6 +140,12 @@ class House:
         """Crash a queue and wait until an incarnation runs again."""
         self.crash_nowait(store)
         await store.ref.wait_running()
+
+    async def crash_for_good(self, store: QueueStore) -> None:
+        """Crash a queue until its supervisor gives it up."""
+        self.crash_nowait(store)
+        await trio.testing.wait_all_tasks_blocked()
+        assert store.ref.state == "stopped"
 
 
 def publish(store: QueueStore, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:

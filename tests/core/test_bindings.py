@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Binding, SinkKind, Target, make_binding
-from triomq.core.bindings import make_table
+from triomq.core.bindings import Table, make_table
 from triomq.errors import PreconditionFailed
 
 KINDS = list(SinkKind)
@@ -52,7 +52,7 @@ def test_arguments_that_cannot_be_kept_are_refused(value: object) -> None:
 def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
     kind: SinkKind, rows: list[tuple[str, dict[str, object], int]], key: str
 ) -> None:
-    table = make_table(kind)
+    table: Table[int] = make_table(kind)
     bindings = [(binding(where, str(destination), **arguments), destination) for where, arguments, destination in rows]
     for one, destination in bindings:
         table.add(one, destination)
@@ -65,14 +65,14 @@ def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
 
 
 def test_a_direct_table_compares_keys() -> None:
-    table = make_table(SinkKind.DIRECT)
+    table: Table[int] = make_table(SinkKind.DIRECT)
     table.add(binding("a"), 1)
     assert list(table.match("a", no_headers)) == [1]
     assert list(table.match("#", no_headers)) == []
 
 
 def test_a_fanout_table_does_not_look_at_keys() -> None:
-    table = make_table(SinkKind.FANOUT)
+    table: Table[int] = make_table(SinkKind.FANOUT)
     table.add(binding("a"), 1)
     table.add(binding("b"), 1)
     assert list(table.match("c", no_headers)) == [1]
@@ -81,13 +81,13 @@ def test_a_fanout_table_does_not_look_at_keys() -> None:
 
 
 def test_a_topic_table_matches_patterns() -> None:
-    table = make_table(SinkKind.TOPIC)
+    table: Table[int] = make_table(SinkKind.TOPIC)
     table.add(binding("a.*"), 1)
     assert list(table.match("a.b", no_headers)) == [1]
 
 
 def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> None:
-    table = make_table(SinkKind.HEADERS)
+    table: Table[int] = make_table(SinkKind.HEADERS)
     asked: list[int] = []
 
     def headers() -> Mapping[str, object]:
@@ -104,7 +104,7 @@ def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> 
 
 
 def test_a_headers_table_refuses_arguments_that_mean_nothing() -> None:
-    table = make_table(SinkKind.HEADERS)
+    table: Table[int] = make_table(SinkKind.HEADERS)
     with pytest.raises(PreconditionFailed):
         table.add(binding(**{"x-match": "never"}), 1)
     assert list(table.match("", no_headers)) == []

@@ -79,7 +79,8 @@ class HouseInAThread:
             await self._closed.wait()
 
     def turn(self, function: Callable[[], T]) -> T:
-        return trio.from_thread.run_sync(self.house.turn, function, trio_token=self._token)
+        answer: T = trio.from_thread.run_sync(self.house.turn, function, trio_token=self._token)
+        return answer
 
     def run(self, function: Callable[[], Awaitable[T]]) -> T:
         return trio.from_thread.run(function, trio_token=self._token)

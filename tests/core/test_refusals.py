@@ -41,7 +41,9 @@ def test_a_refusal_is_an_answer_that_names_what_it_is_about(refusal: type[NoSuch
 
 
 def test_an_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
-    assert str(Inequivalent("q", "durable", received=True, current=False)).startswith("durable of 'q' is False, not True;")
+    assert str(Inequivalent("q", "durable", received=True, current=False)).startswith(
+        "durable of 'q' is False, not True;"
+    )
 
 
 async def test_what_is_being_restarted_is_named_by_its_path() -> None:

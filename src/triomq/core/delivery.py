@@ -33,7 +33,7 @@ class Deliver(ActorMessage, frozen=True):
 
     def abandoned(self, error: BaseException) -> None:
         """Close the feed and put back what its consumer, which is gone or crashed over this, will never settle."""
-        unseen = isinstance(error, ActorStopped)
+        unseen = isinstance(error, ActorStopped) and error.__cause__ is None  # it was stopped, and did not crash
         self.feed.queue.tell_nowait(CloseFeed(self.feed))
         self.feed.queue.tell_nowait(Settle(self.batch, Outcome.RETURN if unseen else Outcome.REQUEUE))
 

@@ -1,0 +1,44 @@
+from triomq.core import QueueOptions, QueueStatistics, QueueStore, Window
+
+from .cast import close, open_house, publish, ready, settle
+
+
+def test_a_new_store_is_empty() -> None:
+    assert QueueStore("q", QueueOptions()).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
+
+
+async def test_statistics_count_what_is_there_and_what_was() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue("q", QueueOptions(max_length=2)), house.consumer()
+        house.feed(store, consumer, messages=1)
+        publish(store, b"1", b"22", b"333", b"4444")
+        settle(consumer.batches[0])
+        assert store.statistics() == QueueStatistics(
+            ready=1, ready_bytes=4, unsettled=1, feeds=1, published=4, delivered=2, dropped=1
+        )
+
+
+async def test_taking_back_closes_every_feed_and_gives_every_window_back() -> None:
+    async with open_house() as house:
+        store, channel = house.queue("q"), Window(9)
+        consumers = [house.consumer(), house.consumer()]
+        for consumer in consumers:
+            house.feed(store, consumer, shared=(channel,))
+        publish(store, b"1", b"2", b"3")
+        assert channel.used == 3
+        house.turn(lambda: store.take_back("for this test"))
+        assert [consumer.closed for consumer in consumers] == [["for this test"]] * 2
+        assert (channel.used, channel.used_bytes) == (0, 0)
+        assert ready(store) == [b"1", b"2", b"3"]
+        house.turn(lambda: store.take_back("again"))
+        assert [len(consumer.closed) for consumer in consumers] == [1, 1]
+
+
+async def test_taking_back_reaches_what_a_closed_feed_has_not_settled() -> None:
+    async with open_house() as house:
+        store, channel, consumer = house.queue("q"), Window(9), house.consumer()
+        feed = house.feed(store, consumer, shared=(channel,))
+        publish(store, b"1")
+        close(feed)
+        house.turn(lambda: store.take_back("for this test"))
+        assert (channel.used, ready(store), consumer.closed) == (0, [b"1"], [])
