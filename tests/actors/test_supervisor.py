@@ -44,6 +44,26 @@ class Named(Actor):
         self.log.append(f"{self.ref.name} {message.text}")
 
 
+class Prompt(Named):
+    """As Named, but starts at once."""
+
+    async def on_start(self) -> None:
+        self.log.append(f"{self.ref.name} starts")
+
+
+class Crowded(DynamicSupervisor):
+    """Crashes slowly: it has children to stop first. Answers in place, so that it may crash while it starts."""
+
+    answers_in_place = True
+
+    async def on_start(self) -> None:
+        for _ in range(5):
+            self.start_child_nowait(ChildSpec(Counter))
+
+    def boom(self, message: Boom) -> None:
+        raise ValueError("crowded")
+
+
 class NamedInPlace(InPlaceActor):
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -666,3 +686,19 @@ async def test_an_actors_answer_to_a_poisoned_request_comes_through_its_second_c
             await ref.ask(AskBoom())
         await settled()
         assert [event.epoch for event in events.get_nowait() if isinstance(event, Exited)] == [1, 2]
+
+
+@pytest.mark.parametrize("_", range(30))  # Trio shuffles who runs first
+async def test_a_crash_during_a_restart_starts_nobody_twice(_: int, autojump_clock: trio.testing.MockClock) -> None:
+    """A poisoned message crashes its actor again as soon as it runs, while its younger siblings are being started."""
+    log = Log()
+    async with open_system() as system:
+        specs = [ChildSpec(lambda: Prompt(log), name=name) for name in ("b", "c")]
+        specs.insert(0, ChildSpec(Crowded, name="a"))
+        top = await system.start(lambda: Supervisor(specs, strategy="rest_for_one"), name="top")
+        top.children["a"].tell_nowait(Boom())
+        await trio.sleep(10)
+        assert [ref.state for ref in top.children.values()] == ["running"] * 3
+    for name in ("b", "c"):
+        mine = [entry for entry in log if entry.startswith(name)]
+        assert mine == [f"{name} starts", f"{name} stops"] * (len(mine) // 2)

@@ -364,7 +364,7 @@ class Supervisor(Parent, Actor):
                 if ref._is_alive():
                     await self._end_child(ref, for_good=ref._status == DRAINING or ref.spec.restart == "temporary")
             await trio.sleep(restart.delay)
-            while restart.members:
+            while restart.members and restart in self._pending:  # else taken over: cancelled, but not told yet
                 ref = restart.members[0]
                 if self.ref._kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
                     return  # its own crash is on its way, and takes the rest along

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import trio
 
-from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System, open_system
+from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, Supervisor, System, open_system
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.core import (
     CORE_CODEC,
@@ -63,7 +63,7 @@ class Listening:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Host and port of each address that it listens on."""
-        ref = self._broker.endpoints.children.get(self.name)
+        ref = self._broker.endpoint_refs.get(self.name)
         return list(ref.actor.addresses) if ref is not None and isinstance(ref.actor, AMQPEndpoint) else []
 
     @property
@@ -85,7 +85,7 @@ class Listening:
 
     async def aclose(self) -> None:
         """Take no new connections, say goodbye to those that are there, and stop listening."""
-        ref = self._broker.endpoints.children.get(self.name)
+        ref = self._broker.endpoint_refs.get(self.name)
         self._broker.forget(self)
         if ref is not None:
             await _say_goodbye([ref])
@@ -131,10 +131,20 @@ class Broker:
         return self._endpoints.actor
 
     @property
-    def consumers(self) -> DynamicSupervisor:
-        """The supervisor of the consumers in this process."""
+    def endpoint_refs(self) -> Mapping[str, Ref]:
+        """The endpoints by name, also while they are being restarted."""
+        return self._endpoints.children
+
+    async def start_consumer(self, factory: Callable[[], InPlaceActor]) -> Ref:
+        """Start the actor at a consumer's end, when the supervisor of consumers runs; for handles."""
+        await self._consumers.wait_running()
         assert isinstance(self._consumers.actor, DynamicSupervisor)
-        return self._consumers.actor
+        return self._consumers.actor.start_child_nowait(ChildSpec(factory, restart="temporary"))
+
+    def stop_consumer(self, ref: Ref) -> None:
+        """Stop such an actor, unless its supervisor was restarted meanwhile, which has ended it; for handles."""
+        if isinstance(self._consumers.actor, DynamicSupervisor):
+            self._consumers.actor.stop_child_nowait(ref)
 
     def turn(self, function: Callable[[], T]) -> T:
         """Do something as one turn: what it tells the core is dispatched and written when it ends."""

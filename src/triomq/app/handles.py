@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from triomq.actors import ChildSpec
 from triomq.app.delivery import Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.core import (
@@ -57,7 +56,7 @@ class QueueHandle:
         """
         broker, inbox = self._broker, Inbox()
         await broker.wait_queue(self.name)
-        subscriber = broker.consumers.start_child_nowait(ChildSpec(lambda: Subscriber(inbox), restart="temporary"))
+        subscriber = await broker.start_consumer(lambda: Subscriber(inbox))
 
         def reopen() -> Feed | None:
             store = broker.directory.queues.get(self.name)
@@ -75,7 +74,7 @@ class QueueHandle:
         finally:
             if feed is not None:
                 broker.turn(feed.close)
-            broker.consumers.stop_child_nowait(subscriber)
+            broker.stop_consumer(subscriber)
 
     async def get(self) -> Delivery | None:
         """Take the first message alone; None when the queue is empty.
