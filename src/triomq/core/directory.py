@@ -5,6 +5,8 @@ with every change that can lead messages elsewhere, so that publishers may keep 
 differs.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from triomq.actors import Ref
@@ -13,6 +15,9 @@ from triomq.core.options import SinkKind
 from triomq.core.queue_store import QueueStore
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
 from triomq.core.sink import SinkStore
+
+if TYPE_CHECKING:
+    from triomq.core.session import Session
 
 __all__ = ["Directory", "Route"]
 
@@ -61,7 +66,7 @@ class Directory:
             raise NoSuchSink(name)
         return store
 
-    def queue(self, name: str, session: object) -> QueueStore:
+    def queue(self, name: str, session: "Session") -> QueueStore:
         """Find a queue that a session may use.
 
         Raises:

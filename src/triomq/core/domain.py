@@ -138,7 +138,7 @@ class Domain(DynamicSupervisor):
     def _remove_queue(self, store: QueueStore) -> None:
         del self.directory.queues[store.name]
         self.directory.changed()
-        if isinstance(store.owner, Session):
+        if store.owner is not None:
             store.owner.queues.pop(store.name, None)
         self._unbind_all(store)
         self.stop_child_nowait(store.ref)

@@ -42,9 +42,10 @@ class HeaderRule:
 
     def matches(self, headers: Mapping[str, object]) -> bool:
         """Tell whether a message with these headers passes."""
-        if self._any:
-            return any(_matches(headers, name, value) for name, value in self._wanted.items())
-        return all(_matches(headers, name, value) for name, value in self._wanted.items())
+        for name, wanted in self._wanted.items():
+            if _matches(headers, name, wanted) is self._any:
+                return self._any
+        return not self._any
 
 
 def _matches(headers: Mapping[str, object], name: str, wanted: object) -> bool:

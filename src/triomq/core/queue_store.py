@@ -1,5 +1,7 @@
 """What of a queue outlives its incarnations: its options, its messages, the list of its feeds."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from triomq.actors import Ref
@@ -8,6 +10,9 @@ from triomq.core.delivery import FeedClosed
 from triomq.core.feed import Feed
 from triomq.core.index import Index
 from triomq.core.options import QueueOptions
+
+if TYPE_CHECKING:
+    from triomq.core.session import Session
 
 __all__ = ["QueueStatistics", "QueueStore"]
 
@@ -41,7 +46,7 @@ class QueueStore:
 
     ref: Ref
 
-    def __init__(self, name: str, options: QueueOptions, owner: object = None) -> None:
+    def __init__(self, name: str, options: QueueOptions, owner: "Session | None" = None) -> None:
         """Start empty; ``owner`` is the session that has the queue for itself."""
         self.name = name
         self.options = options

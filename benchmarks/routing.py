@@ -1,0 +1,233 @@
+"""What routing costs, and how it grows: bindings, wildcards, words; topic against direct, fanout and headers.
+
+``python benchmarks/routing.py [--smoke]``. Times are the best of several runs, in microseconds; read them as ratios.
+Keys rotate, so that nothing is found because it was just found; each message reaches exactly one queue unless the row
+says otherwise.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+from typing import TypeVarTuple
+
+import trio
+
+from triomq.actors import open_system
+from triomq.core import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    Directory,
+    Domain,
+    Head,
+    Publish,
+    Purge,
+    QueueOptions,
+    Session,
+    SinkKind,
+    SinkOptions,
+    Target,
+    make_binding,
+)
+
+SMOKE = "--smoke" in sys.argv
+RUNS = 1 if SMOKE else 7
+CALLS = 100 if SMOKE else 2_000
+FEW = 10
+MANY = 200 if SMOKE else 10_000
+COUNTS = (FEW, MANY // 10, MANY)
+WORDS = (10, 20, 40, 80)
+BODY = b"x" * 100
+
+Ts = TypeVarTuple("Ts")
+Headers = Mapping[str, object]
+
+
+class House:
+    """One domain with one queue for each binding, so that what a message reaches can be counted."""
+
+    def __init__(self, directory: Directory, session: Session) -> None:
+        """Take over a domain that runs."""
+        self.directory = directory
+        self.session = session
+
+    def sink(self, name: str, kind: SinkKind) -> None:
+        """Declare a sink."""
+        self.session.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
+
+    def bind(self, sink: str, queue: str, key: str = "", arguments: Headers | None = None) -> None:
+        """Declare a queue and bind it."""
+        self.session.domain.ask_nowait(DeclareQueue(queue, QueueOptions(), self.session))
+        binding = make_binding(sink, Target.QUEUE, queue, key, arguments)
+        self.session.domain.ask_nowait(Bind(binding, self.session))
+
+    def route(self, sink: str, keys: Iterable[str], headers: Headers) -> None:
+        """Find the queues for messages, one by one."""
+        route = self.directory.route
+        for key in keys:
+            route(sink, key, lambda: headers)
+
+    def publish(self, sink: str, keys: Iterable[str]) -> None:
+        """Publish messages one by one, as somebody in this process does, a turn for each."""
+        route = self.directory.route
+        for key in keys:
+            head = Head(exchange=sink, routing_key=key)
+            for queue in route(sink, key, dict).queues:
+                queue.tell_nowait(Publish(head, [BODY], len(BODY)))
+
+    def empty(self) -> None:
+        """Forget all messages."""
+        for queue in self.directory.queues.values():
+            queue.ref.ask_nowait(Purge())
+
+
+def best(calls: int, function: Callable[[*Ts], None], *args: *Ts) -> float:
+    """Give the microseconds of each of so many calls that the function makes, in the best run."""
+    fastest = float("inf")
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        function(*args)
+        fastest = min(fastest, time.perf_counter() - start)
+    return fastest / calls * 1e6
+
+
+def show(what: str, microseconds: float, compared: float | None = None) -> None:
+    """Print a row of the table."""
+    ratio = "" if compared is None else f"  {microseconds / compared:6.2f}"
+    print(f"{what:58} {microseconds:9.2f} µs{ratio}")
+
+
+def heading(what: str, compared: str = "") -> None:
+    """Begin a table."""
+    print(f"\n{what:72}{compared}".rstrip())
+
+
+def key_of(number: int) -> str:
+    """Give one of the keys: five words, as in ``shop.eu3.orders.17.created``."""
+    return f"shop.eu{number % 10}.orders.{number}.created"
+
+
+def pattern_of(number: int) -> str:
+    """Give a pattern that matches the key of this number alone; half of them have wildcards."""
+    return (
+        key_of(number),
+        f"shop.*.orders.{number}.created",
+        key_of(number),
+        f"shop.eu{number % 10}.#.{number}.*",
+        key_of(number),
+        f"*.*.*.{number}.*",
+        key_of(number),
+        f"#.{number}.created",
+        key_of(number),
+        f"shop.#.{number}.#",
+    )[number % 10]
+
+
+def keys_among(count: int) -> list[str]:
+    """Give keys of bindings, in an order that nothing can guess."""
+    chance = random.Random(1)
+    return [key_of(chance.randrange(count)) for _ in range(CALLS)]
+
+
+def bind_patterns(house: House, sink: str, count: int) -> None:
+    """Bind as many queues to a topic sink."""
+    house.sink(sink, SinkKind.TOPIC)
+    for number in range(count):
+        house.bind(sink, f"{sink}.{number}", pattern_of(number))
+
+
+def topic(house: House) -> None:
+    """Compare few bindings with many."""
+    heading("topic: bindings, half of them with * or #", "to few")
+    route = [(count, best(CALLS, house.route, f"topic{count}", keys_among(count), {})) for count in COUNTS]
+    publish = [(count, best(CALLS, house.publish, f"topic{count}", keys_among(count))) for count in COUNTS]
+    for what, rows in (("route", route), ("publish", publish)):
+        for count, microseconds in rows:
+            show(f"{what}, {count:,} bindings", microseconds, rows[0][1])
+    house.empty()
+
+
+def check(house: House) -> None:
+    """See that each key reaches one queue."""
+    for count in COUNTS:
+        assert all(len(house.directory.route(f"topic{count}", key, dict).queues) == 1 for key in keys_among(count))
+
+
+def bind_kinds(house: House, count: int) -> None:
+    """Bind as many queues to a sink of each other kind."""
+    for kind in (SinkKind.DIRECT, SinkKind.HEADERS, SinkKind.FANOUT):
+        sink = f"{kind.value}{count}"
+        house.sink(sink, kind)
+        for number in range(count):
+            house.bind(sink, f"{sink}.{number}", key_of(number), {"number": number, "kind": "order"})
+
+
+def kinds(house: House, count: int) -> None:
+    """Compare the kinds of sink."""
+    bind_kinds(house, count)
+    heading(f"the kinds of sink, {count:,} bindings", "to direct")
+    keys, headers = keys_among(count), {"number": 7, "kind": "order"}
+    some = keys[: max(1, CALLS // count)]
+    direct = best(CALLS, house.route, f"direct{count}", keys, headers)
+    fanout = best(len(some), house.route, f"fanout{count}", some, headers)
+    show("direct", direct)
+    show("topic", best(CALLS, house.route, f"topic{count}", keys, headers), direct)
+    show("headers, which looks at each rule", best(len(some), house.route, f"headers{count}", some, headers), direct)
+    show(f"fanout, to {count:,} queues", fanout, direct)
+    show("fanout, for each of the queues", fanout / count, direct)
+
+
+def publishes(house: House) -> None:
+    """Compare a publish through a sink with one to the default sink, which is the least that a publish costs."""
+    heading("a publish in process, a turn for each, 100 octets, no consumer", "to default")
+    house.session.domain.ask_nowait(DeclareQueue("plain", QueueOptions(), house.session))
+    default = best(CALLS, house.publish, "", ["plain"] * CALLS)
+    show("default sink", default)
+    for kind in (SinkKind.DIRECT, SinkKind.TOPIC):
+        microseconds = best(CALLS, house.publish, f"{kind.value}{MANY}", keys_among(MANY))
+        show(f"{kind.value}, {MANY:,} bindings", microseconds, default)
+    house.empty()
+
+
+def hashes(house: House) -> None:
+    """Show that time grows with words times nodes, where trying one way after the other would explode."""
+    heading("one pattern #.a.#.a… and a key a.a…b that does not match, µs by words and #")
+    print(f"{'':10}" + "".join(f"{words:4} words" for words in WORDS))
+    for count in (1, 2, 4, 8, 16):
+        sink = f"hashes{count}"
+        house.sink(sink, SinkKind.TOPIC)
+        house.bind(sink, sink, ".".join(["#", "a"] * count))
+        print(f"{count:8} #" + "".join(f"{almost(house, sink, words):10.1f}" for words in WORDS))
+
+
+def almost(house: House, sink: str, words: int) -> float:
+    """Time a key that almost matches in very many ways."""
+    calls = max(1, CALLS // 20)
+    return best(calls, house.route, sink, [".".join(["a"] * (words - 1) + ["b"])] * calls, {})
+
+
+async def main() -> None:
+    """Print all tables."""
+    print(
+        f"Python {sys.version.split()[0]}, trio {version('trio')}" + (": these mean nothing" if SMOKE else "")
+    )
+    directory = Directory("benchmark")
+    async with open_system() as system:
+        domain = await system.start(lambda: Domain(directory), name="domain")
+        session = Session(domain)
+        session.attach()
+        house = House(directory, session)
+        for count in COUNTS:
+            bind_patterns(house, f"topic{count}", count)
+        check(house)
+        topic(house)
+        for count in (FEW, MANY):
+            kinds(house, count)
+        publishes(house)
+        hashes(house)
+
+
+if __name__ == "__main__":
+    trio.run(main)
