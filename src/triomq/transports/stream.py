@@ -233,11 +233,13 @@ class StreamTransport:
 
     async def run(self) -> None:
         """Read and write until the stream is closed."""
-        with self._scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read)
-                nursery.start_soon(self._write)
-        await trio.aclose_forcefully(self._stream)
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._read)
+                    nursery.start_soon(self._write)
+        finally:
+            await trio.aclose_forcefully(self._stream)
 
     async def _read(self) -> None:
         data = b"?"

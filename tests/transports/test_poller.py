@@ -1,0 +1,205 @@
+"""One task that watches many descriptors."""
+
+import os
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+import trio
+import trio.testing
+
+from triomq.transports import Poller
+
+
+@pytest.fixture
+async def poller(nursery: trio.Nursery) -> Poller:
+    poller = Poller()
+    nursery.start_soon(_run, poller)
+    return poller
+
+
+async def _run(poller: Poller) -> None:
+    try:
+        await poller.run()
+    finally:
+        poller.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Callable[[], tuple[socket.socket, socket.socket]]]:
+    """Make connected, non-blocking sockets, which are closed after the test."""
+    with ExitStack() as stack:
+
+        def make() -> tuple[socket.socket, socket.socket]:
+            ours, theirs = socket.socketpair()
+            for one in (ours, theirs):
+                stack.enter_context(one)
+                one.setblocking(False)
+            return ours, theirs
+
+        yield make
+
+
+Pair = Callable[[], tuple[socket.socket, socket.socket]]
+
+
+async def idle() -> None:
+    """Let real sockets become ready and all tasks come to rest."""
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_a_descriptor_that_is_ready_calls_its_function(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    heard: list[bytes] = []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: heard.append(ours.recv(100)))
+    theirs.send(b"one")
+    await idle()
+    theirs.send(b"two")
+    await idle()
+    assert heard == [b"one", b"two"]
+
+
+async def test_a_descriptor_is_called_again_as_long_as_it_is_ready(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    heard: list[bytes] = []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: heard.append(ours.recv(1)))
+    theirs.send(b"abc")
+    await idle()
+    assert heard == [b"a", b"b", b"c"]
+
+
+async def test_what_is_watched_for_may_change(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    heard: list[int] = []
+
+    def ready(events: int) -> None:
+        heard.append(events)
+        poller.change(ours.fileno(), 0)
+
+    poller.add(ours.fileno(), select.EPOLLIN, ready)
+    theirs.send(b"x")
+    await idle()
+    assert heard == [select.EPOLLIN]
+    poller.change(ours.fileno(), select.EPOLLOUT)
+    await idle()
+    assert heard == [select.EPOLLIN, select.EPOLLOUT]
+
+
+async def test_a_descriptor_that_was_removed_is_left_alone_and_may_come_again(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    heard: list[int] = []
+    poller.add(ours.fileno(), select.EPOLLIN, heard.append)
+    poller.remove(ours.fileno())
+    poller.remove(ours.fileno())
+    theirs.send(b"x")
+    await idle()
+    assert heard == []
+    poller.add(ours.fileno(), select.EPOLLIN, lambda events: poller.remove(ours.fileno()) or heard.append(events))
+    await idle()
+    assert heard == [select.EPOLLIN]
+
+
+async def test_a_descriptor_that_another_ones_turn_removed_is_not_served(poller: Poller, pair: Pair) -> None:
+    pairs = [pair() for _ in range(2)]
+    served: list[int] = []
+
+    def serve(descriptor: int, other: int) -> Callable[[int], None]:
+        def ready(events: int) -> None:
+            served.append(descriptor)
+            poller.remove(descriptor)
+            poller.remove(other)
+
+        return ready
+
+    first, second = (ours.fileno() for ours, _ in pairs)
+    poller.add(first, select.EPOLLIN, serve(first, second))
+    poller.add(second, select.EPOLLIN, serve(second, first))
+    for _, theirs in pairs:
+        theirs.send(b"x")
+    await idle()
+    assert len(served) == 1
+
+
+async def test_none_waits_behind_a_busy_one(poller: Poller, pair: Pair) -> None:
+    quiet = [pair() for _ in range(20)]
+    busy, talker = pair()
+    order: list[str] = []
+
+    def hear(one: socket.socket) -> Callable[[int], None]:
+        return lambda events: order.append(one.recv(100).decode())
+
+    def stay_busy(events: int) -> None:
+        busy.recv(1)
+        order.append("busy")
+        if order.count("busy") < 500:
+            talker.send(b"x")  # it is ready again at once
+
+    poller.add(busy.fileno(), select.EPOLLIN, stay_busy)
+    talker.send(b"x")
+    for number, (ours, theirs) in enumerate(quiet):
+        poller.add(ours.fileno(), select.EPOLLIN, hear(ours))
+        theirs.send(f"quiet {number}".encode())
+    await idle()
+    last = max(position for position, name in enumerate(order) if name != "busy")
+    assert order.count("busy") == 500
+    assert len(order) == 520
+    assert last < 40
+
+
+async def test_other_tasks_have_their_turn_while_sockets_stay_ready(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    theirs.send(b"x")  # never read: always ready
+    served = 0
+
+    def ready(events: int) -> None:
+        nonlocal served
+        served += 1
+
+    poller.add(ours.fileno(), select.EPOLLIN, ready)
+    for _ in range(20):
+        await trio.lowlevel.checkpoint()
+    seen = served
+    assert seen
+    await trio.lowlevel.checkpoint()
+    await trio.lowlevel.checkpoint()
+    assert served > seen
+    poller.remove(ours.fileno())
+
+
+async def test_a_hang_up_is_told_to_whoever_watches_for_anything(poller: Poller, pair: Pair) -> None:
+    ours, theirs = pair()
+    heard: list[int] = []
+
+    def ready(events: int) -> None:
+        heard.append(events)
+        poller.remove(ours.fileno())
+
+    poller.add(ours.fileno(), select.EPOLLIN, ready)
+    theirs.close()
+    await idle()
+    assert heard[0] & select.EPOLLHUP
+
+
+async def test_what_a_function_raises_ends_the_poller(pair: Pair) -> None:
+    ours, theirs = pair()
+    poller = Poller()
+
+    def ready(events: int) -> None:
+        raise ValueError("its driver has to see to that")
+
+    poller.add(ours.fileno(), select.EPOLLIN, ready)
+    theirs.send(b"x")
+    with pytest.raises(ValueError, match="its driver"):
+        await poller.run()
+    poller.close()
+
+
+async def test_the_set_is_closed_with_the_poller() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    poller = Poller()
+    with trio.move_on_after(0):
+        await poller.run()
+    poller.close()
+    assert len(os.listdir("/proc/self/fd")) == before
