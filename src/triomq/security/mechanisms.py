@@ -15,6 +15,10 @@ class Credentials(msgspec.Struct, frozen=True, gc=False):
     name: str
     password: bytes
 
+    def __repr__(self) -> str:
+        """Keep the secret out of logs."""
+        return f"Credentials({self.name!r}, …)"
+
 
 def read_plain(response: bytes) -> Credentials | None:
     """Read a PLAIN response, ``[authzid] NUL authcid NUL password`` (RFC 4616 section 2); None if it is not one."""

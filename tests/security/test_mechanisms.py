@@ -1,0 +1,67 @@
+"""SASL responses: what they say, and what is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triomq.errors import RemoteProtocolError
+from triomq.protocols import decode_table, encode_table
+from triomq.security import Credentials, read_amqplain, read_plain
+
+
+def decode(table: bytes) -> dict[str, object]:
+    return dict(decode_table(len(table).to_bytes(4, "big") + table))
+
+
+def amqplain(**fields: object) -> bytes:
+    return encode_table(fields)[4:]  # type: ignore[arg-type]
+
+
+def test_plain_is_a_name_and_a_password_between_nulls() -> None:
+    assert read_plain(b"\0ada\0secret") == Credentials("ada", b"secret")
+
+
+def test_plain_may_name_the_same_user_twice_but_nobody_else() -> None:
+    assert read_plain(b"ada\0ada\0secret") == Credentials("ada", b"secret")
+    assert read_plain(b"bob\0ada\0secret") is None
+
+
+@pytest.mark.parametrize("response", [b"", b"ada", b"\0ada", b"\0ada\0se\0cret"])
+def test_what_has_not_two_nulls_is_not_plain(response: bytes) -> None:
+    assert read_plain(response) is None
+
+
+def test_names_and_passwords_may_be_empty_or_no_text() -> None:
+    assert read_plain(b"\0\0") == Credentials("", b"")
+    assert read_plain(b"\0\xff\0\xfe") == Credentials("\udcff", b"\xfe")
+
+
+def test_amqplain_is_a_table_with_a_login_and_a_password() -> None:
+    assert read_amqplain(amqplain(LOGIN="ada", PASSWORD="secret"), decode) == Credentials("ada", b"secret")
+    assert read_amqplain(amqplain(LOGIN="ada", PASSWORD=b"\xff"), decode) == Credentials("ada", b"\xff")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [b"x", amqplain(), amqplain(LOGIN="ada"), amqplain(PASSWORD="x"), amqplain(LOGIN=1, PASSWORD="x")],
+    ids=["no table", "empty", "no password", "no login", "a number"],
+)
+def test_what_is_no_such_table_is_not_amqplain(response: bytes) -> None:
+    assert read_amqplain(response, decode) is None
+
+
+def test_a_table_that_cannot_be_read_is_not_amqplain() -> None:
+    def fail(table: bytes) -> dict[str, object]:
+        raise RemoteProtocolError("no")
+
+    assert read_amqplain(b"", fail) is None
+
+
+@given(st.binary(max_size=80))
+def test_any_octets_are_credentials_or_none(response: bytes) -> None:
+    for found in (read_plain(response), read_amqplain(response, decode)):
+        assert found is None or isinstance(found, Credentials)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(read_plain(b"\0ada\0secret"))
