@@ -350,7 +350,8 @@ class AMQPConnection(InPlaceActor):
         self._fail(event.code, event.text)
 
     def _fail(self, code: int, text: str) -> None:
-        _log.warning("connection closed by error", extra={"peer": self._transport.peer, "code": code, "reason": text})
+        _log.warning("connection from %s failed: %d %s", self._transport.peer, code, text)
+        self._ending = self._ending or text
         self._end_channels()
 
     def _closed(self, event: Closed) -> None:
