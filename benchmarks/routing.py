@@ -210,9 +210,7 @@ def almost(house: House, sink: str, words: int) -> float:
 
 async def main() -> None:
     """Print all tables."""
-    print(
-        f"Python {sys.version.split()[0]}, trio {version('trio')}" + (": these mean nothing" if SMOKE else "")
-    )
+    print(f"Python {sys.version.split()[0]}, trio {version('trio')}" + (": these mean nothing" if SMOKE else ""))
     directory = Directory("benchmark")
     async with open_system() as system:
         domain = await system.start(lambda: Domain(directory), name="domain")

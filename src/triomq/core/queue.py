@@ -3,8 +3,8 @@
 A queue never waits and never makes anyone wait. What arrives is stored by its handler; at the end of the turn it
 dispatches once to the feeds that have room. Being full is an answer: the oldest give way, or the newest are refused.
 
-Its messages live in an ``Index`` that the domain owns, so that they outlive a crash: the next incarnation puts what was
-out with consumers back in its place, marked, and tells the consumers that their feeds are closed.
+Its messages live in an ``Index`` that the domain owns, so that they outlive a crash: the domain puts what was out with
+consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
 """
 
 from collections.abc import Sequence
@@ -78,10 +78,6 @@ class Queue(InPlaceActor):
         self._sheds = bounded and overflow is Overflow.DROP_HEAD
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
-
-    def on_start(self) -> None:
-        """Put back what was out, and close the feeds of an earlier incarnation, of this actor or of its domain."""
-        self._store.take_back("the queue was restarted")
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
