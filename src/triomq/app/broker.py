@@ -273,9 +273,19 @@ class Broker:
         return SinkHandle(self, self.directory.sink(name).name)
 
     async def wait_queue(self, name: str) -> QueueStore:
-        """Find a queue, and wait until it runs if it is being restarted; for handles."""
+        """Find a queue, and wait until it runs if it is being restarted, alone or with its domain; for handles.
+
+        Raises:
+            NoSuchQueue: It does not exist, any more.
+            QueueStopped: It crashed so often that it was stopped.
+        """
+        if self.domain.state != "running":
+            await self.domain.wait_running()
         store = self.directory.queue(name, self.session)
-        await store.ref.wait_running()
+        try:
+            await store.ref.wait_running()
+        except ActorStopped:
+            pass  # the directory knows why
         return self.directory.queue(name, self.session)
 
     async def retry(self, ask: Callable[[], Awaitable[T]]) -> T:

@@ -1,14 +1,13 @@
 """A feed for consumers in the same process: ``async for delivery in feed``."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
 from triomq.actors import InPlaceActor
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Outcome, Session, Settle
-from triomq.errors import ActorStopped
+from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, Session, Settle
 
 __all__ = ["LocalFeed", "Subscriber"]
 
@@ -79,16 +78,22 @@ class LocalFeed:
     itself: what was not settled comes again, marked. When the queue is deleted the iteration ends.
     """
 
-    def __init__(self, session: Session, inbox: Inbox, codecs: Codecs, reopen: "Callable[[], Feed | None]") -> None:
-        """Wait for ``reopen`` to be called with the first feed."""
+    def __init__(
+        self, session: Session, inbox: Inbox, codecs: Codecs, reopen: Callable[[], Awaitable[Feed | None]]
+    ) -> None:
+        """Prepare; ``reopen`` opens the feed at its queue, now and after each crash of that."""
         self._session = session
         self._inbox = inbox
         self._codecs = codecs
         self._reopen = reopen
-        self._feed = reopen()
+        self._feed: Feed | None = None
         self._batch: Batch | None = None
         self._position = 0
         self._open: dict[int, Batch] = {}
+
+    async def open(self) -> None:
+        """Open it for the first time; for ``QueueHandle.open_feed``."""
+        self._feed = await self._reopen()
 
     def __aiter__(self) -> "LocalFeed":
         """Iterate."""
@@ -133,20 +138,17 @@ class LocalFeed:
 
     async def _go_on(self) -> None:
         """Open the feed again after a restart of the queue; end if the queue is gone."""
-        closed, self._inbox.closed = self._inbox.closed, None
+        closed = self._inbox.closed
         assert closed is not None
         self._session.forget_feed(closed)
         self._inbox.batches.clear()
         self._batch = None
+        self._feed = None
         try:
-            await closed.queue.wait_running()
-        except ActorStopped:
-            pass  # deleted, or stopped for good, or its domain was restarted
-        if self._inbox.broken:
-            return
-        self._feed = self._reopen()
-        if self._feed is None:
-            raise StopAsyncIteration
+            self._feed = await self._reopen()
+        except NoSuchQueue:
+            raise StopAsyncIteration from None
+        self._inbox.closed = None  # not before: whoever is cancelled here begins again
 
     def close(self) -> None:
         """Close the feed and put back what is not settled; never iterate again."""

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import trio
+
 from triomq.app.delivery import Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.core import (
@@ -52,28 +54,30 @@ class QueueHandle:
 
         Raises:
             NoSuchQueue: The queue does not exist.
+            QueueStopped: The queue crashed so often that it was stopped.
             InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and is not the first.
         """
         broker, inbox = self._broker, Inbox()
-        await broker.wait_queue(self.name)
         subscriber = await broker.start_consumer(lambda: Subscriber(inbox))
 
-        def reopen() -> Feed | None:
-            store = broker.directory.queues.get(self.name)
-            if store is None:
-                return None
-            queue = broker.directory.queue(self.name, broker.session).ref
-            feed = Feed(queue, subscriber, window=Window(prefetch), exclusive=exclusive)
-            broker.session.open_feed(feed)
-            return feed
+        async def reopen() -> Feed | None:
+            while True:
+                queue = (await broker.wait_queue(self.name)).ref
+                if inbox.broken:
+                    return None
+                feed = Feed(queue, subscriber, window=Window(prefetch), exclusive=exclusive)
+                try:
+                    broker.session.open_feed(feed)
+                except trio.WouldBlock:
+                    continue  # it has crashed again
+                return feed
 
-        feed = None
+        feed = LocalFeed(broker.session, inbox, broker.codecs, reopen)
         try:
-            feed = LocalFeed(broker.session, inbox, broker.codecs, reopen)
+            await feed.open()
             yield feed
         finally:
-            if feed is not None:
-                broker.turn(feed.close)
+            broker.turn(feed.close)
             broker.stop_consumer(subscriber)
 
     async def get(self) -> Delivery | None:

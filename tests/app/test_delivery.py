@@ -1,0 +1,100 @@
+"""One message, to be settled."""
+
+from datetime import UTC, datetime
+
+import pytest
+import trio
+
+from app.conftest import bodies, fill
+from triomq.app import Broker, QueueHandle
+from triomq.core import Properties
+
+SAID = Properties(
+    content_type="text/plain",
+    headers={"n": 1, "deep": {"list": [True, None, b"\xff", datetime(2024, 5, 17, tzinfo=UTC)]}},
+    persistent=False,
+    priority=3,
+    expiration=1.5,
+    timestamp=datetime(2024, 5, 17, 12, tzinfo=UTC),
+)
+
+
+async def test_it_shows_what_the_publisher_said(broker: Broker, queue: QueueHandle) -> None:
+    shop = await broker.declare_sink("shop", "topic")
+    await shop.bind(queue, "#")
+    await broker.publish("shop", "order.new", b"42", SAID)
+    delivery = await queue.get()
+    assert delivery is not None
+    assert (delivery.body, delivery.exchange, delivery.routing_key) == (b"42", "shop", "order.new")
+    assert delivery.properties == SAID
+    assert not delivery.redelivered
+    assert repr(delivery) == "<Delivery 'shop' 'order.new' 2 bytes>"
+
+
+async def test_a_block_that_ends_accepts(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    with delivery as same:
+        assert same is delivery
+        assert (await queue.statistics()).unsettled == 1
+    statistics = await queue.statistics()
+    assert (statistics.ready, statistics.unsettled) == (0, 0)
+
+
+async def test_a_block_that_fails_requeues_and_lets_the_error_out(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    with pytest.raises(KeyError), delivery:
+        raise KeyError
+    assert await bodies(queue, 1) == [(b"x", True)]
+
+
+async def test_a_block_that_is_cancelled_requeues(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    with trio.move_on_after(1), delivery:
+        await trio.sleep_forever()
+    assert await bodies(queue, 1) == [(b"x", True)]
+
+
+async def test_it_is_settled_once(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    with delivery:
+        delivery.requeue()
+        delivery.accept()
+    assert await bodies(queue, 1) == [(b"x", True)]
+    delivery.requeue()
+    assert await queue.get() is None
+
+
+async def test_a_rejected_message_is_dropped(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    delivery.reject()
+    assert await queue.get() is None
+    assert (await queue.statistics()).unsettled == 0
+
+
+async def test_its_body_stays_after_it_is_settled_and_its_properties_do_not(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    with delivery:
+        pass
+    assert delivery.body == b"x"
+    with pytest.raises(LookupError):
+        _ = delivery.properties
+
+
+async def test_settling_after_the_queue_is_gone_does_nothing(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"x")
+    delivery = await queue.get()
+    assert delivery is not None
+    await queue.delete()
+    delivery.accept()
