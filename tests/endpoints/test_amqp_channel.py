@@ -10,7 +10,7 @@ from endpoints.conftest import Connect, crash, only_connection
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint, from_amqp
-from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols import BasicProperties, Table, Timestamp, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
@@ -85,6 +85,16 @@ async def test_a_headers_exchange_looks_at_each_message(client: Client) -> None:
         properties = encode_properties(BasicProperties(headers={"n": number}))
         client.publish(1, "amq.headers", "", bytes([number]), properties=properties)
     assert (await client.declare("q")).message_count == 2
+
+
+async def test_a_headers_exchange_compares_points_in_time(client: Client) -> None:
+    await client.declare("q")
+    arguments: Table = {"at": Timestamp(7), "nested": {"at": Timestamp(8)}}
+    await client.call(1, QueueBind("q", "amq.headers", arguments=arguments), QueueBindOk)
+    for headers in (arguments, {"at": Timestamp(9)}):
+        properties = encode_properties(BasicProperties(headers=headers))
+        client.publish(1, "amq.headers", "", b"x", properties=properties)
+    assert (await client.declare("q")).message_count == 1
 
 
 async def test_a_publish_to_no_exchange_closes_the_channel(client: Client) -> None:

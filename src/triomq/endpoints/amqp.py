@@ -120,16 +120,19 @@ class AMQPEndpoint(DynamicSupervisor):
         self.start_task(self._tick)
 
     async def on_stop(self) -> None:
-        """Close the listeners."""
-        for listener in self._listeners:
-            await trio.aclose_forcefully(listener)
+        """Close what watches the sockets."""
         self._poller.close()
         await super().on_stop()
 
     async def _accept_all(self) -> None:
-        async with trio.open_nursery() as nursery:
+        """Accept until cancelled; also after a crash the port is then free for the next incarnation."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for listener in self._listeners:
+                    nursery.start_soon(self._accept, listener)
+        finally:
             for listener in self._listeners:
-                nursery.start_soon(self._accept, listener)
+                listener.socket.close()
 
     async def _accept(self, listener: trio.SocketListener) -> None:
         while True:

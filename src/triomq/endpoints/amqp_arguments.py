@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 
 from triomq.core import Overflow, QueueOptions, SinkOptions
 from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_properties import plain_value
 from triomq.errors import PreconditionFailed
-from triomq.protocols import FieldValue, Typed
+from triomq.protocols import FieldValue
 
 __all__ = ["check_consume", "check_expiration", "plain_arguments", "queue_options", "sink_options"]
 
@@ -28,7 +29,7 @@ ones, so they are refused until they work."""
 
 def plain_arguments(arguments: Mapping[str, FieldValue] | None) -> dict[str, object]:
     """Strip the wire types off the values of a field table; integers of all widths are alike (section 4.2.5.5)."""
-    return {name: value.value if isinstance(value, Typed) else value for name, value in (arguments or {}).items()}
+    return {name: plain_value(value) for name, value in (arguments or {}).items()}
 
 
 def queue_options(

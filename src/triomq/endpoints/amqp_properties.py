@@ -10,7 +10,7 @@ from triomq.core import HeaderValue, Properties
 from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 
-__all__ = ["AMQP_CODEC", "from_amqp", "headers_of", "to_amqp"]
+__all__ = ["AMQP_CODEC", "from_amqp", "headers_of", "plain_value", "to_amqp"]
 
 AMQP_CODEC = 1
 """The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
@@ -29,7 +29,7 @@ def from_amqp(encoded: bytes) -> Properties:
     return Properties(
         content_type=basic.content_type,
         content_encoding=basic.content_encoding,
-        headers=None if basic.headers is None else {name: _to_core(value) for name, value in basic.headers.items()},
+        headers=None if basic.headers is None else {name: plain_value(value) for name, value in basic.headers.items()},
         persistent=basic.delivery_mode == _PERSISTENT,
         priority=basic.priority,
         correlation_id=basic.correlation_id,
@@ -46,7 +46,7 @@ def from_amqp(encoded: bytes) -> Properties:
 def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
     """Decode the headers alone."""
     headers = decode_properties(encoded).headers or {}
-    return {name: _to_core(value) for name, value in headers.items()}
+    return {name: plain_value(value) for name, value in headers.items()}
 
 
 def to_amqp(properties: Properties) -> bytes:
@@ -109,18 +109,19 @@ def _moment(seconds: int) -> datetime | None:
         return None
 
 
-def _to_core(value: FieldValue, depth: int = 0) -> HeaderValue:
+def plain_value(value: FieldValue, depth: int = 0) -> HeaderValue:
+    """Give a field's value without its wire type, nested ones as deep as makes sense."""
     if depth > _DEEPEST:
         return None
     match value:
         case Timestamp(seconds):
             return _moment(seconds)
         case Typed(_, plain):
-            return _to_core(plain, depth)
+            return plain_value(plain, depth)
         case list():
-            return [_to_core(item, depth + 1) for item in value]
+            return [plain_value(item, depth + 1) for item in value]
         case dict():
-            return {name: _to_core(item, depth + 1) for name, item in value.items()}
+            return {name: plain_value(item, depth + 1) for name, item in value.items()}
         case _:
             return value
 
