@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, Supervisor, System, open_system
@@ -27,6 +28,7 @@ from triomq.core import (
     Session,
     SinkKind,
     SinkOptions,
+    decode_core,
     encode_core,
 )
 from triomq.endpoints import AMQP_CODEC, AMQPEndpoint, DomainAccess, EndpointConfig, House, StopListening, from_amqp
@@ -47,6 +49,8 @@ _DEFAULT_SINKS = {
     "amq.match": SinkKind.HEADERS,
 }
 """The sinks that every domain has from the start (AMQP 0-9-1 section 3.1.3)."""
+
+_LONGEST_NAME = 255
 
 _GOODBYE = 3.0
 """Seconds that clients get to answer the broker's goodbye before their connections are cut."""
@@ -165,13 +169,22 @@ class Broker:
         self._check_users(getattr(config, "host", "localhost"))
         house = House({"default": DomainAccess(self.domain, self.directory)}, self._users, self.codecs)
         configs = [config]
-        spec = ChildSpec(lambda: configs[-1].make(house), name=config.name)
+        name = self._free_name(config.name)
+        spec = ChildSpec(lambda: configs[-1].make(house), name=name)
         await self.endpoints.start_child(spec)
-        listening = Listening(self, config.name)
+        listening = Listening(self, name)
         configs.append(config.bound_to(listening.port))  # a restart must not move it
-        self._endpoint_specs[config.name] = spec
+        self._endpoint_specs[name] = spec
         self.listening.append(listening)
         return listening
+
+    def _free_name(self, name: str) -> str:
+        """Tell endpoints apart that are called the same, such as two that each take any free port."""
+        taken, number, free = self.endpoint_refs, 1, name
+        while free in taken:
+            number += 1
+            free = f"{name}.{number}"
+        return free
 
     def forget(self, listening: Listening) -> None:
         """Do not start an endpoint again with the others; for ``Listening``."""
@@ -212,8 +225,9 @@ class Broker:
 
         Raises:
             Inequivalent: It exists and differs.
-            ValueError: There is no such kind.
+            ValueError: There is no such kind, or the name is too long.
         """
+        _check_name(name)
         options = SinkOptions(kind=SinkKind(kind), durable=durable, auto_delete=auto_delete, internal=internal)
         await self.domain.ask(DeclareSink(name, options))
         return SinkHandle(self, name)
@@ -243,8 +257,9 @@ class Broker:
         Raises:
             Inequivalent: It exists and differs.
             QueueLocked: It belongs exclusively to a client.
-            ValueError: There is no such overflow.
+            ValueError: There is no such overflow, or the name is too long.
         """
+        _check_name(name)
         options = QueueOptions(
             durable=durable,
             exclusive=exclusive,
@@ -323,6 +338,7 @@ class Broker:
             SinkInternal: Only other sinks may publish into it.
             Unroutable: ``mandatory`` is set and no queue wants it.
             LimitExceeded: A queue is full and refuses new messages, or was stopped.
+            ValueError: The key is too long, or a property is not of its type.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         done = trio.Event()
@@ -363,7 +379,8 @@ class Broker:
         mandatory: bool,
     ) -> Receipt:
         said = properties or Properties()
-        encoded = encode_core(said)
+        encoded = _encode(said)
+        _check_name(key)
         route = self.directory.route(sink, key, lambda: said.headers or {})
         if mandatory and not route.queues:
             raise Unroutable(f"no queue is bound to sink {sink!r} for key {key!r}; bind one, or leave mandatory out")
@@ -374,6 +391,31 @@ class Broker:
         for queue in route.queues:
             queue.tell_nowait(Publish(head, [content], len(content), receipt))
         return receipt
+
+
+def _encode(properties: Properties) -> bytes:
+    """Encode properties, and see to it that consumers can read them: a mistake is told to whoever makes it.
+
+    Raises:
+        ValueError: A property is not of its type.
+    """
+    encoded = encode_core(properties)
+    try:
+        decode_core(encoded)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"these properties cannot be read again: {error}") from None
+    return encoded
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name or a key that wires cannot carry (AMQP 0-9-1 section 4.2.5.3, short strings).
+
+    Raises:
+        ValueError: It is too long, or holds what is no text.
+    """
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > _LONGEST_NAME:
+        raise ValueError(f"{name[:40]!r}… takes {size} octets in UTF-8; names and keys have at most {_LONGEST_NAME}")
 
 
 def _nothing() -> None:

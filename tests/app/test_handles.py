@@ -1,0 +1,136 @@
+"""What users hold: queues and sinks by name, whichever incarnation of their actors runs."""
+
+import pytest
+import trio
+import trio.testing
+
+from app.conftest import crash, fill, knock_out
+from triomq.app import Broker, QueueHandle
+from triomq.core import NoSuchQueue, NoSuchSink, QueueInUse, QueueNotEmpty, SinkInUse
+from triomq.errors import PreconditionFailed
+
+
+async def test_handles_show_their_names(broker: Broker, queue: QueueHandle) -> None:
+    assert repr(queue) == "<QueueHandle 'q'>"
+    assert repr(broker.sink("amq.topic")) == "<SinkHandle 'amq.topic'>"
+
+
+async def test_get_takes_one_message_or_none(broker: Broker, queue: QueueHandle) -> None:
+    assert await queue.get() is None
+    await fill(broker, b"1", b"2")
+    delivery = await queue.get()
+    assert delivery is not None
+    assert delivery.body == b"1"
+    assert (await queue.statistics()).ready == 1
+
+
+async def test_a_queue_counts_what_is_in_it(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"12", b"345", b"6")
+    await queue.get()
+    statistics = await queue.statistics()
+    assert (statistics.ready, statistics.ready_bytes, statistics.unsettled, statistics.feeds) == (2, 4, 1, 0)
+    assert (statistics.published, statistics.delivered, statistics.dropped) == (3, 1, 0)
+
+
+async def test_purge_forgets_what_is_ready(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"1", b"2", b"3")
+    await queue.get()
+    assert await queue.purge() == 2
+    assert await queue.purge() == 0
+
+
+async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"1")
+    with pytest.raises(QueueNotEmpty):
+        await queue.delete(if_empty=True)
+    async with queue.open_feed():
+        with pytest.raises(QueueInUse):
+            await queue.delete(if_unused=True)
+    await queue.delete()
+    await queue.delete()
+
+
+async def test_a_queue_that_is_gone_is_not_found_and_may_come_again(broker: Broker, queue: QueueHandle) -> None:
+    await queue.delete()
+    for ask in (queue.get, queue.purge, queue.statistics):
+        with pytest.raises(NoSuchQueue, match="'q'"):
+            await ask()
+    await broker.declare_queue("q")
+    assert await queue.get() is None
+
+
+async def test_a_handle_outlives_the_crash_of_its_queue(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"1")
+    crash(broker, "q")
+    delivery = await queue.get()
+    assert delivery is not None
+    assert delivery.body == b"1"
+
+
+async def test_a_question_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"1")
+    await knock_out(broker, "q")
+    before = trio.current_time()
+    assert (await queue.statistics()).ready == 1
+    assert trio.current_time() - before >= 0.08
+
+
+async def test_bindings_lead_from_sinks_to_queues_and_to_sinks(broker: Broker, queue: QueueHandle) -> None:
+    shop = await broker.declare_sink("shop", "topic")
+    mirror = await broker.declare_sink("mirror", "fanout")
+    await shop.bind(mirror, "order.*")
+    await mirror.bind(queue)
+    await broker.publish("shop", "order.new", b"through")
+    await shop.unbind(mirror, "order.*")
+    await shop.unbind(mirror, "order.*")
+    await broker.publish("shop", "order.new", b"nowhere")
+    assert (await queue.statistics()).ready == 1
+
+
+async def test_a_headers_sink_looks_at_headers(broker: Broker, queue: QueueHandle) -> None:
+    from triomq.core import Properties
+
+    sink = broker.sink("amq.headers")
+    await sink.bind(queue, arguments={"x-match": "any", "n": 1, "m": 1})
+    for headers in ({"n": 1}, {"m": 1, "n": 2}, {"o": 1}, None):
+        await broker.publish("amq.headers", "", b"", Properties(headers=headers))
+    assert (await queue.statistics()).ready == 2
+    with pytest.raises(PreconditionFailed, match="x-match"):
+        await sink.bind(queue, arguments={"x-match": "sometimes"})
+    await sink.unbind(queue, arguments={"x-match": "any", "n": 1, "m": 1})
+
+
+async def test_a_binding_needs_both_ends(broker: Broker, queue: QueueHandle) -> None:
+    sink = await broker.declare_sink("s")
+    await sink.delete()
+    await sink.delete()
+    with pytest.raises(NoSuchSink):
+        await sink.bind(queue)
+    await queue.delete()
+    with pytest.raises(NoSuchQueue):
+        await broker.sink("amq.fanout").bind(queue)
+
+
+async def test_a_sink_in_use_is_kept_if_asked(broker: Broker, queue: QueueHandle) -> None:
+    sink = await broker.declare_sink("s")
+    await sink.bind(queue, "k")
+    with pytest.raises(SinkInUse):
+        await sink.delete(if_unused=True)
+    await sink.unbind(queue, "k")
+    await sink.delete(if_unused=True)
+    with pytest.raises(NoSuchSink):
+        broker.sink("s")
+
+
+async def test_a_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
+    sink = await broker.declare_sink("s", "fanout")
+    ref = broker.directory.sinks["s"].ref
+    for _ in range(2):
+        await ref.wait_running()
+        ref._crashed(None, ValueError("a sink"))
+    assert ref.state == "backing_off"
+    before = trio.current_time()
+    await sink.bind(queue)
+    assert trio.current_time() - before >= 0.08
+    await broker.publish("s", "", b"x")
+    assert (await queue.statistics()).ready == 1
