@@ -161,6 +161,25 @@ async def test_a_client_that_never_hangs_up_is_cut_after_a_while(client: Client,
     assert not endpoint.children
 
 
+async def test_a_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.hang_up()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not endpoint.children
+
+
+async def test_a_client_that_says_that_it_will_send_nothing_more_may_read_what_it_asked_for(
+    client: Client, endpoint: AMQPEndpoint
+) -> None:
+    client.publish(1, "", "nobody", b"x" * 10_000, mandatory=True)
+    await client.flush()
+    assert isinstance(client.stream, trio.StapledStream)
+    await client.stream.send_eof()
+    await client.expect(Returned)
+    await client.expect(EndOfStream)
+    await trio.sleep(LINGERING)
+    assert not endpoint.children
+
+
 async def test_a_client_that_does_not_answer_our_close_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.stream.send_all(b"\x07\x00\x00\x00\x00\x00\x01x\xce")  # no such type of frame
     await trio.sleep(8)

@@ -29,18 +29,30 @@ async def serve(*endpoints: EndpointConfig, started: Callable[[Broker], None]) -
         ConfigError: An address cannot be had.
     """
     cut_by: list[int] = []
+    error: Exception | None = None
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, trio.CancelScope() as everything:
         async with trio.open_nursery() as nursery:
             drain = trio.Event()
             nursery.start_soon(_watch, signals, drain, cut_by, everything)
-            async with open_broker(*endpoints) as broker:
-                gc.collect()
-                gc.freeze()  # what is here now stays: no need to look at it again
-                gc.set_threshold(_COLLECT_AFTER, 20, 50)
-                started(broker)
-                await drain.wait()
+            try:
+                await _serve_until(drain, endpoints, started)
+            except Exception as failure:
+                error = failure  # raised below, without the nursery's group around it
             nursery.cancel_scope.cancel()
+    if error is not None:
+        raise error
     return 128 + cut_by[0] if cut_by else 0
+
+
+async def _serve_until(
+    drain: trio.Event, endpoints: tuple[EndpointConfig, ...], started: Callable[[Broker], None]
+) -> None:
+    async with open_broker(*endpoints) as broker:
+        gc.collect()
+        gc.freeze()  # what is here now stays: no need to look at it again
+        gc.set_threshold(_COLLECT_AFTER, 20, 50)
+        started(broker)
+        await drain.wait()
 
 
 async def _watch(

@@ -124,6 +124,7 @@ class AMQPConnection(InPlaceActor):
         self._gates: set[str] = set()  # why nothing is read, if so
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
+        self._gone = False  # the client will send nothing more
         self._capabilities: dict[str, object] = {}
         self._ending = ""  # why the connection is ending, once it is
 
@@ -361,6 +362,7 @@ class AMQPConnection(InPlaceActor):
         self._ending = self._ending or "no heartbeat came"
 
     def _end_of_stream(self, event: EndOfStream) -> None:
+        self._gone = True
         self._ending = self._ending or "the client went away without closing"
 
     # What others tell
@@ -522,6 +524,8 @@ class AMQPConnection(InPlaceActor):
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
+        if self._gone and self._may_write:
+            self._stop()
         _log.info("connection from %s closed: %s", self._transport.peer, self._ending)
 
     def abandon(self) -> None:
