@@ -251,6 +251,24 @@ async def test_what_is_published_in_process_arrives_with_its_properties(client: 
     ]
 
 
+async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_nobody_else(
+    client: Client, connect: Connect
+) -> None:
+    await client.declare("q")
+    client.publish(1, "", "q", b"1")
+    headers = encode_properties(BasicProperties(headers={"a": "x" * 5000}))
+    client.publish(1, "", "q", b"2", properties=headers)
+    await client.flush()
+    narrow = await connect(frame_max=4096)
+    await narrow.open_channel()
+    await narrow.call(1, BasicConsume("q"), BasicConsumeOk)
+    assert (await narrow.deliveries(1))[0].body == b"1"
+    code, text = await narrow.closed()
+    assert (code, text.split(" - ")[1]) == (506, "properties of 5013 octets do not fit into frames of 4096")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    assert [one.body for one in await client.deliveries(2)] == [b"1", b"2"]
+
+
 # Windows that channels share
 
 
