@@ -244,12 +244,13 @@ class interrupt_at:  # noqa: N801  reads as a sentence where it is used
 
     def __init__(self, line: int) -> None:
         self.left = line
+        self.before = sys.gettrace()  # whoever measures coverage goes on afterwards
 
     def __enter__(self) -> None:
         sys.settrace(self._trace)
 
     def __exit__(self, *error: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self.before)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., object] | None:
         if frame.f_code is interrupt_at.__exit__.__code__:

@@ -6,12 +6,20 @@ import pytest
 import trio
 import trio.testing
 
-from endpoints.client import Client
+from endpoints.client import Client, delivered
 from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQP, AMQPEndpoint, StopListening
-from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, Closed, EndOfStream, QueueDeclare, QueueDeclareOk
+from triomq.protocols.amqp import (
+    BasicConsume,
+    BasicConsumeOk,
+    Closed,
+    DeliverRun,
+    EndOfStream,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
 
 def test_the_defaults_are_those_that_clients_know() -> None:
@@ -172,6 +180,24 @@ async def test_it_listens_on_what_it_says_and_no_longer_when_stopped() -> None:
         await listening.aclose()
         with pytest.raises(OSError):
             await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_long_backlog_passes_through_a_socket_in_order() -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        await broker.declare_queue("q")
+        for number in range(3000):
+            broker.publish_nowait("", "q", number.to_bytes(2, "big") * 2_000)
+        client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
+        await client.connect()
+        await client.open_channel(1)
+        await client.say(1, BasicConsume("q", no_ack=True), QueueDeclare("q", passive=True))
+        found: list[bytes] = []
+        while len(found) < 3000:
+            event = await client.next()
+            if isinstance(event, DeliverRun):
+                found += [one.body[:2] for one in delivered(event)]
+        assert found == [number.to_bytes(2, "big") for number in range(3000)]
+        await client.leave()
 
 
 async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> None:

@@ -216,6 +216,30 @@ async def test_what_follows_an_error_on_its_channel_is_dropped(client: Client) -
     assert (await client.declare("q")).message_count == 0
 
 
+async def test_acks_that_follow_an_error_on_their_channel_are_dropped_too(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    client.publish(1, "", "q", b"x")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    (delivery,) = await client.deliveries(1)
+    await client.say(1, QueueDeclare("missing", passive=True), BasicAck(delivery.tag))
+    assert (await client.channel_closed(1))[0] == 404
+    assert (await broker.queue("q").statistics()).ready == 1
+
+
+async def test_a_queue_that_crashes_over_a_request_costs_who_asked_its_connection(
+    client: Client, connect: Connect, broker: Broker
+) -> None:
+    await client.declare("q")
+    broker.directory.queues["q"].index.ready = 1  # a lie: there is nothing to take
+    await client.say(1, BasicGet("q"))
+    code, text = await client.closed()
+    assert code == 541
+    assert "queue.q crashed while it handled Get" in text
+    other = await connect()
+    await other.open_channel()
+    await other.declare("another")
+
+
 async def test_a_hard_error_closes_the_connection_and_names_the_method(client: Client) -> None:
     await client.say(1, ExchangeDeclare("e", "nope"))
     assert await client.closed() == (503, "COMMAND_INVALID - unknown exchange type 'nope'")
