@@ -638,6 +638,16 @@ async def test_a_close_is_answered_and_the_exclusive_queues_are_gone(client: Cli
     assert "mine" not in broker.directory.queues
 
 
+async def test_what_was_published_before_a_close_is_kept_though_it_uses_up_the_budget(
+    client: Client, broker: Broker
+) -> None:
+    await fan_out(broker, queues=300)
+    for number in range(20):
+        client.publish(1, "fan", str(number), b"x")
+    await client.leave()
+    assert (await broker.queue("q299").statistics()).ready == 20
+
+
 async def test_what_was_published_before_a_close_in_the_same_chunk_is_kept(client: Client, broker: Broker) -> None:
     await client.declare("q")
     client.publish(1, "", "q", *[b"x"] * 50)

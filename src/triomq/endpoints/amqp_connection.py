@@ -436,7 +436,7 @@ class AMQPConnection(InPlaceActor):
             self._write()
         elif self.engine.unsent > UNREAD_BYTES:
             self._pause("unread replies")
-        if self.engine.finished and not self._left:
+        if self.engine.finished and not self._left and not self._events:
             self._leave()
 
     def _encode(self) -> None:
