@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from triomq.core import Batch, Codecs, Outcome, Properties, Settle
+from triomq.core import Batch, Codecs, Outcome, Properties, settle
 
 __all__ = ["Delivery"]
 
@@ -64,8 +64,7 @@ class Delivery:
     def _settle(self, outcome: Outcome) -> None:
         if not self._settled:
             self._settled = True
-            assert self._batch.queue is not None
-            self._batch.queue.tell_nowait(Settle(self._batch, outcome, (self._position,)))
+            settle(self._batch, outcome, (self._position,))
 
     def __enter__(self) -> Self:
         """Work on it."""

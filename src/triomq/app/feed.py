@@ -7,7 +7,7 @@ import trio
 
 from triomq.actors import InPlaceActor
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, Session, Settle
+from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, Session, settle
 
 __all__ = ["LocalFeed", "Subscriber"]
 
@@ -50,7 +50,7 @@ class Inbox:
     def put(self, batch: Batch) -> None:
         """Add a batch, or give it back at once if nobody is there any more."""
         if self.finished:
-            _return(batch)
+            settle(batch, Outcome.RETURN)
             return
         self.batches.append(batch)
         self._arrived.set()
@@ -156,22 +156,16 @@ class LocalFeed:
         if self._feed is not None:
             self._session.close_feed(self._feed)
         for batch in self._inbox.batches:
-            _return(batch)
+            settle(batch, Outcome.RETURN)
         for batch in self._open.values():
             if batch.left:
                 self._put_back(batch)
 
     def _put_back(self, batch: Batch) -> None:
         """Requeue what was seen, return unmarked what was not."""
-        assert batch.queue is not None
         if batch is self._batch:
             unseen = [position for position in batch.unsettled() if position >= self._position]
             if unseen:
-                batch.queue.tell_nowait(Settle(batch, Outcome.RETURN, unseen))
+                settle(batch, Outcome.RETURN, unseen)
         if batch.left:
-            batch.queue.tell_nowait(Settle(batch, Outcome.REQUEUE))
-
-
-def _return(batch: Batch) -> None:
-    assert batch.queue is not None
-    batch.queue.tell_nowait(Settle(batch, Outcome.RETURN))
+            settle(batch, Outcome.REQUEUE)

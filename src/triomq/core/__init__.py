@@ -3,7 +3,7 @@
 from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.confirms import Confirmed, Confirms, Receipt
-from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, OpenFeed, Outcome, Settle
+from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
@@ -90,4 +90,5 @@ __all__ = [
     "encode_core",
     "make_binding",
     "properties_of",
+    "settle",
 ]

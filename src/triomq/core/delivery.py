@@ -9,7 +9,7 @@ from triomq.core.batch import Batch
 from triomq.core.feed import Feed
 from triomq.errors import ActorStopped
 
-__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "OpenFeed", "Outcome", "Settle"]
+__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "OpenFeed", "Outcome", "Settle", "settle"]
 
 
 class Outcome(Enum):
@@ -74,3 +74,9 @@ class Settle(ActorMessage, frozen=True):
 
 class Get(Request[Batch | None], frozen=True):
     """To a queue: hand out the first message alone, outside any feed; None when nothing is ready."""
+
+
+def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
+    """Tell a batch's queue how deliveries of it are settled; all that are left, or those at some positions."""
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Settle(batch, outcome, positions))

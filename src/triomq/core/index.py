@@ -119,9 +119,9 @@ class Index:
         self._cut(run, count)
         batches = []
         for seat in range(step):
-            contents: list[bytes | None] = list(dealt[seat::step])
-            size = sum(map(len, dealt[seat::step]))
-            batch = Batch(head, contents, range(first + seat, first + count, step), False, size, len(contents))
+            share = dealt[seat::step]
+            ids = range(first + seat, first + count, step)
+            batch = Batch(head, [*share], ids, False, sum(map(len, share)), len(share))
             self._hand_out(batch)
             batches.append(batch)
         return batches
@@ -157,7 +157,7 @@ class Index:
         if run.size > most_bytes:
             count = _fitting(run.contents, count, most_bytes)
         first = run.first
-        contents: list[bytes | None] = list(run.contents[:count]) if count < len(run.contents) else list(run.contents)
+        contents: list[bytes | None] = [*run.contents[:count]]
         size = self._cut(run, count)
         return Batch(run.head, contents, range(first, first + count), False, size, count)
 

@@ -19,7 +19,7 @@ from triomq.core import (
 )
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
-__all__ = ["HARD_CODES", "Answer", "AnswerError", "answer_to"]
+__all__ = ["HARD_CODES", "Answer", "AnswerError", "answer_to", "type_name"]
 
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.1.4)."""
@@ -116,7 +116,7 @@ def _notes(notes: object) -> dict[str, object]:
 
 
 def _described(value: object) -> str:
-    return f"the value '{_shown(value)}' of type '{_type_name(value)}'"
+    return f"the value '{_shown(value)}' of type '{type_name(getattr(value, 'value', value))}'"
 
 
 def _shown(value: object) -> str:
@@ -125,7 +125,15 @@ def _shown(value: object) -> str:
     return str(getattr(value, "value", value))
 
 
-def _type_name(value: object) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    return "signedint" if isinstance(value, int) else "longstr"
+def type_name(value: object) -> str:
+    """Name a value's type as RabbitMQ's texts do."""
+    names = {
+        bool: "bool",
+        int: "signedint",
+        float: "double",
+        str: "longstr",
+        bytes: "binary",
+        list: "array",
+        dict: "table",
+    }
+    return names.get(type(value), "void" if value is None else "timestamp")

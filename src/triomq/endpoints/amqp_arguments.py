@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from triomq.core import Overflow, QueueOptions, SinkOptions
-from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_answers import AnswerError, type_name
 from triomq.endpoints.amqp_properties import plain_value
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue
@@ -124,20 +124,6 @@ def _check_queue_type(arguments: Arguments, where: str) -> None:
     mode = arguments.get("x-queue-mode", "default")
     if mode not in ("default", "lazy"):
         raise PreconditionFailed(f"invalid arg 'x-queue-mode' {where}: \"unsupported queue mode '{mode}'\"")
-
-
-def type_name(value: object) -> str:
-    """Name a value's type as RabbitMQ's texts do."""
-    names = {
-        bool: "bool",
-        int: "signedint",
-        float: "double",
-        str: "longstr",
-        bytes: "binary",
-        list: "array",
-        dict: "table",
-    }
-    return names.get(type(value), "void" if value is None else "timestamp")
 
 
 def check_consume(name: str, virtual_host: str, arguments: Arguments) -> None:

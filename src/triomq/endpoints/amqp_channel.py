@@ -18,8 +18,8 @@ from triomq.core import (
     Publish,
     Receipt,
     Route,
-    Settle,
     Window,
+    settle,
 )
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
@@ -349,15 +349,9 @@ class Channel:
         self.settle_all(Outcome.REQUEUE)
 
 
-def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
-    """Tell a batch's queue how messages are settled."""
-    assert batch.queue is not None
-    batch.queue.tell_nowait(Settle(batch, outcome, positions))
-
-
 def _settle_some(batch: Batch | None, outcome: Outcome, positions: list[int]) -> None:
-    if batch is not None and batch.queue is not None:
-        batch.queue.tell_nowait(Settle(batch, outcome, None if len(positions) == batch.left else positions))
+    if batch is not None:
+        settle(batch, outcome, None if len(positions) == batch.left else positions)
 
 
 def framing_of(head: Head) -> Framing:

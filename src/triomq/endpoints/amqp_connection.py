@@ -2,7 +2,7 @@
 
 What the client sends is worked off in turns: one chunk of octets, all that follows from it, one write. Replies are
 encoded when they are made. Deliveries wait in ``_outgoing`` until the end of the turn and are encoded as far as one
-write goes; the rest waits for the writer, so that a long backlog never holds the loop.
+write goes; the rest waits until the transport has taken that, so that a long backlog never holds the loop.
 """
 
 import logging
@@ -14,9 +14,21 @@ import trio
 
 from triomq.actors import InPlaceActor, Ref, Request, Supervisor
 from triomq.actors import Message as ActorMessage
-from triomq.core import Batch, Deliver, Directory, Feed, FeedClosed, Message, Outcome, Restarting, Session, Window
+from triomq.core import (
+    Batch,
+    Deliver,
+    Directory,
+    Feed,
+    FeedClosed,
+    Message,
+    Outcome,
+    Restarting,
+    Session,
+    Window,
+    settle,
+)
 from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
-from triomq.endpoints.amqp_channel import Channel, Consumer, settle
+from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.base import DomainAccess, House
