@@ -27,6 +27,9 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         body_trailer: Number of octets that follow the body.
         frame: An endpoint's own note about the framing around the content; 0 means none. The core never looks at it.
         flags: An endpoint's own note about which properties are present. The core never looks at it.
+        publisher: Number of the session that published; 0 when nobody knows.
+        has_expiration: Whether the properties say when the message is worthless; the core decodes them only then.
+        has_priority: Whether they say how urgent it is.
     """
 
     codec: int = CORE_CODEC
@@ -38,6 +41,9 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     body_trailer: int = 0
     frame: int = 0
     flags: int = 0
+    publisher: int = 0
+    has_expiration: bool = False
+    has_priority: bool = False
 
     @property
     def overhead(self) -> int:
