@@ -100,8 +100,9 @@ async def test_a_new_secret_is_accepted(client: Client) -> None:
 # Timers
 
 
-async def test_a_client_that_says_nothing_has_five_seconds(endpoint: AMQPEndpoint) -> None:
+async def test_a_client_that_says_nothing_has_five_seconds_and_is_told_our_header(endpoint: AMQPEndpoint) -> None:
     client, before = dial(endpoint), trio.current_time()
+    assert await client.stream.receive_some() == PROTOCOL_HEADER
     assert await client.stream.receive_some() == b""
     assert 5 <= trio.current_time() - before < 6
 

@@ -285,8 +285,11 @@ def test_a_close_is_not_a_method_to_send() -> None:
 # Time
 
 
-def test_a_header_is_due_within_five_seconds() -> None:
+@pytest.mark.parametrize("begun", [b"", HEADER[:7]], ids=["nothing", "all but its last octet"])
+def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: bytes) -> None:
     server = AMQPEngine("server", now=1000.0)
+    if begun:
+        server.receive_data(begun)
     assert server.next_timer() == 1005.0
     server.handle_timer(1004.0)
     assert server.events() == []
@@ -294,8 +297,19 @@ def test_a_header_is_due_within_five_seconds() -> None:
     assert server.events() == [
         Failed(320, "CONNECTION_FORCED - the handshake was not done in time, it is at waiting", 0, 0)
     ]
-    assert sent(server) == b""
+    assert sent(server) == HEADER
     assert server.finished
+
+
+def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
+    client = AMQPEngine("client", now=1000.0)
+    assert sent(client) == HEADER
+    assert client.next_timer() == 1010.0
+    client.handle_timer(1010.0)
+    (failed,) = client.events()
+    assert isinstance(failed, Failed)
+    assert sent(client) == b""
+    assert client.finished
 
 
 def test_the_handshake_is_due_within_ten_seconds() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.channels import ChannelTable
 from triomq.protocols.amqp.codec import AMQP_METHODS, MethodTable
-from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
 from triomq.protocols.amqp.core import Core
 from triomq.protocols.amqp.events import EndOfStream, Event, HeartbeatLost
@@ -103,7 +102,7 @@ class AMQPEngine:
             elif core.state == "closing":
                 core.end_closed()
             else:
-                self._reader.fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
+                self._reader.give_up()
 
     @property
     def unsent(self) -> int:

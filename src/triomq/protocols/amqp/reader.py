@@ -188,6 +188,14 @@ class FrameReader:
         self._core.fail(error)
         self._channels.drop()
 
+    def give_up(self) -> None:
+        """Fail because the handshake takes too long."""
+        core = self._core
+        if core.state == "waiting" and core.role == "server":
+            # Section 4.2.2: who says nothing is told what we speak, as one who says something else.
+            core.outbox.put(PROTOCOL_HEADER)
+        self.fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
+
     def _lose(self, kind: int, octets: bytes, reason: str) -> None:
         """Fail where frames cannot be told apart any more."""
         self._end_lost(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
