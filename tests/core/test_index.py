@@ -156,6 +156,7 @@ class IndexMachine(RuleBasedStateMachine):
         ]
         if self.ready:
             assert self.index.next_size() == len(self.ready[min(self.ready)][1])
+            assert self.index.next_head() is self.ready[min(self.ready)][0]
 
     @invariant()
     def nothing_is_kept_for_messages_that_are_gone(self) -> None:
@@ -166,7 +167,7 @@ TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = settings(stateful_step_count=40)
 
 
-@pytest.mark.parametrize("ask", [lambda index: index.take(1, 1), Index.next_size, Index.drop_first])
+@pytest.mark.parametrize("ask", [lambda index: index.take(1, 1), Index.next_size, Index.next_head, Index.drop_first])
 def test_an_empty_index_has_nothing_to_give(ask: object) -> None:
     assert callable(ask)
     with pytest.raises(IndexError, match=r"look at Index\.ready first"):

@@ -28,6 +28,9 @@ class Feed:
         gate: A window that is only ever held and released, by its consumer; it holds unsettled deliveries or not.
         settles: Whether the consumer settles deliveries. If not, only the outlet holds it back.
         exclusive: Whether it wants to be the queue's only feed.
+        priority: Who gets messages first; lower ones get some only while all higher ones are blocked.
+        weight: The same among those of equal priority.
+        no_local: The number of a session whose own messages never go to this feed; 0 means none.
     """
 
     __slots__ = (
@@ -36,12 +39,16 @@ class Feed:
         "gate",
         "key",
         "limits",
+        "no_local",
         "outlet",
+        "priority",
         "queue",
         "seated",
         "settles",
         "shared",
+        "used",
         "waiting",
+        "weight",
         "window",
     )
 
@@ -57,6 +64,9 @@ class Feed:
         gate: Window | None = None,
         settles: bool = True,
         exclusive: bool = False,
+        priority: int = 0,
+        weight: int = 0,
+        no_local: int = 0,
     ) -> None:
         """Make a feed that is not open yet; the queue's ``OpenFeed`` opens it."""
         self.queue = queue
@@ -69,7 +79,11 @@ class Feed:
         self.settles = settles
         self.limits = (self.window, *shared, self.outlet) if settles else (self.outlet,)  # what a delivery counts in
         self.exclusive = exclusive
+        self.priority = priority
+        self.weight = weight
+        self.no_local = no_local
         self.seated = False  # the strategy's own note: it takes part in the dispatch
+        self.used = 0  # the strategy's own note: when it last got something; 0 means never
         self.waiting = False  # the windows' own note: it stands in the line of one of them
 
     def is_full(self) -> bool:

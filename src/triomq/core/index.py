@@ -146,6 +146,17 @@ class Index:
             return len(self._returned[self._heap[0]].content)
         return len(self._front().contents[0])
 
+    def next_head(self) -> Head:
+        """Give the head of the first ready message.
+
+        Raises:
+            IndexError: Nothing is ready.
+        """
+        if self._heap:
+            assert self._returned is not None
+            return self._returned[self._heap[0]].head
+        return self._front().head
+
     def _front(self) -> _Run:
         if not self._runs:
             raise IndexError("nothing is ready; look at Index.ready first")
