@@ -11,7 +11,7 @@ from endpoints.conftest import LINGERING, Connect, crash, dial, knock_out, only_
 from triomq.app import Broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp_connection import UNREAD_BYTES, WRITE_BYTES
+from triomq.endpoints.amqp_outlet import UNREAD_BYTES, WRITE_BYTES
 from triomq.protocols import encode_table
 from triomq.protocols.amqp import (
     PROTOCOL_HEADER,

@@ -1,8 +1,7 @@
 """One AMQP connection: an actor in place, driven by its transport.
 
 What the client sends is worked off in turns: one chunk of octets, all that follows from it, one write. Replies are
-encoded when they are made. Deliveries wait in ``_outgoing`` until the end of the turn and are encoded as far as one
-write goes; the rest waits until the transport has taken that, so that a long backlog never holds the loop.
+encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 """
 
 import logging
@@ -15,7 +14,6 @@ import trio
 from triomq.actors import InPlaceActor, Ref, Request, Supervisor
 from triomq.actors import Message as ActorMessage
 from triomq.core import (
-    Batch,
     Deliver,
     Directory,
     Feed,
@@ -24,16 +22,15 @@ from triomq.core import (
     Outcome,
     Restarting,
     Session,
-    Window,
-    settle,
 )
 from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_login import LogIn
+from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.base import DomainAccess, House
-from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError, Refused
-from triomq.protocols import decode_table
+from triomq.errors import ActorStopped, HandlerFailed, Refused
 from triomq.protocols.amqp import (
     AMQP_METHODS,
     AckRun,
@@ -57,7 +54,6 @@ from triomq.protocols.amqp import (
     PublishRun,
     Received,
 )
-from triomq.security import Credentials, read_amqplain, read_plain
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["AMQPConnection", "CloseConnection", "Tick"]
@@ -66,28 +62,11 @@ R = TypeVar("R")
 
 _log = logging.getLogger("triomq.amqp")
 
-OUTLET_BYTES = 256 * 1024
-"""Octets of deliveries on the way to one connection: without it a prefetch of 0 on a backlog of a million would be
-encoded at once, 1.7 s of work."""
-
-WRITE_BYTES = 128 * 1024
-"""Octets encoded before they are written."""
-
 _LARGE_BODY = 4096
 """Octets per publish from which bodies count as large."""
 
 _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
-
-UNREAD_BYTES = 1024 * 1024
-"""Octets of replies that a client may leave unread before its requests have to wait."""
-
-
-def _amqplain(response: bytes) -> Credentials | None:
-    return read_amqplain(response, lambda table: decode_table(len(table).to_bytes(4, "big") + table))
-
-
-_MECHANISMS = {"PLAIN": read_plain, "AMQPLAIN": _amqplain}
 
 
 class CloseConnection(ActorMessage, frozen=True):
@@ -122,22 +101,18 @@ class AMQPConnection(InPlaceActor):
         self.session: Session
         self.directory: Directory
         self.domain: DomainAccess
-        self.outlet = Window(bytes=OUTLET_BYTES)
+        self.outlet = Outlet(engine, transport, self._undeliverable)
         self._transport = transport
         self._house = house
         self._virtual_hosts = virtual_hosts
-        self._user = ""
+        self._login = LogIn(house.users)
         self._channels: dict[int, Channel] = {}
-        self._outgoing: deque[Batch] = deque()
-        self._encoded = (0, 0)  # messages and octets that the outlet counts and the transport has been given
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
-        self._may_write = True  # the transport has taken everything so far
         self._gates: set[str] = set()  # why nothing is read, if so
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
         self._gone = False  # the client will send nothing more
-        self._capabilities: dict[str, object] = {}
         self._ending = ""  # why the connection is ending, once it is
 
     # Reading: what the transport calls
@@ -188,7 +163,7 @@ class AMQPConnection(InPlaceActor):
     def _go_on_later(self) -> None:
         """Let others have the loop, then go on with the events that are left; read nothing until then."""
         self._pause("budget")
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on)
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, "budget")
 
     def _wait_for(self, ref: Ref) -> None:
         """Wait until an actor that we asked has been restarted; read nothing until then."""
@@ -202,11 +177,10 @@ class AMQPConnection(InPlaceActor):
             await ref.wait_running()
         except ActorStopped:
             pass  # the next try says so
-        self.ref.act(self._go_on)
+        self.ref.act(self._go_on, "restart")
 
-    def _go_on(self) -> None:
-        self._resume("budget")
-        self._resume("restart")
+    def _go_on(self, gate: str) -> None:
+        self._resume(gate)
         if not self._left:
             self._work()
 
@@ -250,17 +224,13 @@ class AMQPConnection(InPlaceActor):
     # What the engine reports
 
     def _login_requested(self, event: LoginRequested) -> None:
-        capabilities = event.client_properties.get("capabilities")
-        self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
-        credentials = self._credentials(event)
-        if credentials is not None and self._house.users.check(credentials.name, credentials.password):
-            self._user = credentials.name
+        login = self._login
+        if login.check(event):
             self.engine.accept_login()
             return
-        name = credentials.name if credentials is not None else ""
-        _log.warning("login of %r from %s refused (%s)", name, self._transport.peer, event.mechanism)
+        _log.warning("login of %r from %s refused (%s)", login.name, self._transport.peer, event.mechanism)
         self._ending = "login refused"
-        if self._capabilities.get("authentication_failure_close"):
+        if login.client_can("authentication_failure_close"):
             mechanism = event.mechanism
             self.engine.refuse_login(
                 f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
@@ -269,10 +239,6 @@ class AMQPConnection(InPlaceActor):
             # "it MUST close the connection without sending any further data" (section 1.4.2.2), unless the client
             # says that it can bear a word.
             self._leave()
-
-    def _credentials(self, event: LoginRequested) -> Credentials | None:
-        read = _MECHANISMS.get(event.mechanism)
-        return None if read is None else read(event.response)
 
     def _open_requested(self, event: OpenRequested) -> None:
         name = self._virtual_hosts.get(event.virtual_host)
@@ -283,10 +249,10 @@ class AMQPConnection(InPlaceActor):
         self.virtual_host = event.virtual_host
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, user=self._user, origin=self._transport.peer)
+        self.session = Session(domain.ref, user=self._login.user, origin=self._transport.peer)
         self.session.attach()
         self.engine.open_connection()
-        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._user, self.virtual_host)
+        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._login.user, self.virtual_host)
 
     def _channel_opened(self, event: ChannelOpened) -> None:
         self._channels[event.channel] = Channel(self, event.channel)
@@ -359,6 +325,9 @@ class AMQPConnection(InPlaceActor):
             self._channel_failed(ChannelFailed(channel.number, answer.code, answer.text, class_id, method_id))
             self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
 
+    def _undeliverable(self, channel: Channel, answer: Answer) -> None:
+        self._refuse_numbered(channel, answer, (60, 60))
+
     def _failed(self, event: Failed) -> None:
         self._fail(event.code, event.text)
 
@@ -384,9 +353,9 @@ class AMQPConnection(InPlaceActor):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         if consumer.open:
-            self._outgoing.append(message.batch)
+            self.outlet.put(message.batch)
         else:
-            self._return(message.batch)
+            self.outlet.put_back(message.batch)
 
     def feed_closed(self, message: FeedClosed) -> None:
         """Tell the client that its consumer is cancelled (RabbitMQ's consumer_cancel_notify)."""
@@ -394,12 +363,10 @@ class AMQPConnection(InPlaceActor):
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
         consumer.open = False
-        self.drop(consumer)
-        if consumer.channel.consumers.pop(consumer.tag, None) is not None and self._wants_cancel():
+        self.outlet.drop(consumer)
+        known = consumer.channel.consumers.pop(consumer.tag, None) is not None
+        if known and self._login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
-
-    def _wants_cancel(self) -> bool:
-        return bool(self._capabilities.get("consumer_cancel_notify"))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
@@ -443,82 +410,25 @@ class AMQPConnection(InPlaceActor):
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
                 channel.confirm()
-        if self._may_write:
-            self._encode()
-            self._write()
-        elif self.engine.unsent > UNREAD_BYTES:
+        self.outlet.flush()
+        if self.outlet.is_choked:
             self._pause("unread replies")
         if self.engine.finished and not self._left and not self._events:
             self._leave()
 
-    def _encode(self) -> None:
-        """Encode deliveries, as many octets as one write takes."""
-        engine = self.engine
-        count, size = self._encoded
-        while self._outgoing and engine.unsent < WRITE_BYTES:
-            batch = self._outgoing.popleft()
-            count += batch.left
-            size += batch.size
-            assert batch.feed is not None
-            consumer = batch.feed.key
-            assert isinstance(consumer, Consumer)
-            try:
-                consumer.channel.encode(consumer, batch)
-            except LocalProtocolError as error:
-                # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
-                self._refuse_numbered(consumer.channel, Answer(506, str(error)), (60, 60))
-        self._encoded = count, size
-
-    def _write(self) -> None:
-        """Offer everything encoded to the transport; if anything is left, or feeds wait for room, go on later."""
-        buffers = self.engine.data_to_send()
-        taken = self._transport.send_nowait(buffers) if buffers else True
-        if taken and not self._outgoing and not self.outlet.waiting:
-            self._give_back()
-        else:
-            self._may_write = False
-            if taken:
-                self._transport.notify_drained()
-
-    def _give_back(self) -> None:
-        """Give the outlet back what the transport has taken."""
-        count, size = self._encoded
-        if size:
-            self._encoded = 0, 0
-            self.outlet.give(count, size)
-
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
-        self._may_write = True
-        self._give_back()
+        self.outlet.drained()
         self._resume("unread replies")
         self.ref.touch()
 
     # Ending
 
-    def drop(self, feeds_of: Channel | Consumer) -> None:
-        """Return deliveries that are not encoded yet to their places, unmarked: nobody has seen them."""
-        kept: deque[Batch] = deque()
-        for batch in self._outgoing:
-            assert batch.feed is not None
-            consumer = batch.feed.key
-            assert isinstance(consumer, Consumer)
-            if feeds_of in (consumer, consumer.channel):
-                self._return(batch)
-            else:
-                kept.append(batch)
-        self._outgoing = kept
-
-    def _return(self, batch: Batch) -> None:
-        count, size = batch.left, batch.size
-        settle(batch, Outcome.RETURN)
-        self.outlet.give(count, size)
-
     def _end_channel(self, number: int) -> None:
         channel = self._channels.pop(number, None)
         if channel is not None:
             self._confirming.pop(channel, None)
-            self.drop(channel)
+            self.outlet.drop(channel)
             channel.end()
 
     def _end_channels(self) -> None:
@@ -536,7 +446,7 @@ class AMQPConnection(InPlaceActor):
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
-        if self._gone and self._may_write:
+        if self._gone and self.outlet.may_write:
             self._stop()
         _log.info("connection from %s closed: %s", self._transport.peer, self._ending)
 

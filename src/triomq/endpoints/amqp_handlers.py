@@ -258,7 +258,7 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         key=consumer,
         window=Window(channel.prefetch, bytes=channel.prefetch_size),
         shared=(channel.window,),
-        outlet=connection.outlet,
+        outlet=connection.outlet.window,
         gate=channel.gate,
         settles=not method.no_ack,
         exclusive=method.exclusive,
@@ -273,7 +273,7 @@ def _cancel(channel: Channel, method: BasicCancel) -> None:
     consumer = channel.consumers.pop(method.consumer_tag, None)
     if consumer is not None:
         consumer.open = False
-        channel.connection.drop(consumer)
+        channel.connection.outlet.drop(consumer)
         channel.connection.session.close_feed(consumer.feed)
     if not method.no_wait:
         channel.reply(BasicCancelOk(method.consumer_tag))
