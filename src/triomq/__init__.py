@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import Broker as Broker
     from triomq.app import Delivery as Delivery
+    from triomq.app import DomainHandle as DomainHandle
     from triomq.app import LocalFeed as LocalFeed
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
@@ -22,6 +23,7 @@ _HOMES = {
     "AMQP": "triomq.app",
     "Broker": "triomq.app",
     "Delivery": "triomq.app",
+    "DomainHandle": "triomq.app",
     "LocalFeed": "triomq.app",
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
@@ -33,6 +35,7 @@ __all__ = [
     "AMQP",
     "Broker",
     "Delivery",
+    "DomainHandle",
     "LocalFeed",
     "Properties",
     "QueueHandle",

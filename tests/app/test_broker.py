@@ -45,7 +45,9 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
 ) -> None:
     with pytest.raises(RestartLimitExceeded) as error:  # noqa: PT012
         async with open_broker() as broker:
-            top = broker.domain.parent
+            domains = broker.domain_ref.parent
+            assert domains is not None
+            top = domains.parent
             assert top is not None
             for _ in range(5):
                 await top.wait_running()
@@ -69,7 +71,7 @@ async def test_the_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
 
 async def test_the_tree_shows_who_lives_here(broker: Broker, queue: QueueHandle) -> None:
     paths = [node.path for node in broker.system.tree().walk()]
-    assert {"/broker", "/broker/default", "/broker/default/queue.q", "/broker/endpoints"} <= set(paths)
+    assert {"/broker", "/broker/domains/default", "/broker/domains/default/queue.q", "/broker/endpoints"} <= set(paths)
 
 
 # Declaring

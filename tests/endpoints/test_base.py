@@ -28,7 +28,7 @@ class Config(msgspec.Struct, frozen=True):
 async def test_the_house_lends_its_domains_users_and_codecs() -> None:
     async with open_broker(users={"ada": "secret"}) as broker:
         await broker.declare_queue("q")
-        house = House({"default": DomainAccess(broker.domain, broker.directory)}, broker._users, broker.codecs)
+        house = broker.house
         listener = Config().make(house)
         assert listener.house.domains["default"].directory.queues.keys() == {"q"}
         assert listener.house.users.check("ada", b"secret")

@@ -127,7 +127,7 @@ class Ref:
 
     @property
     def path(self) -> str:
-        """Where in the tree it lives, ``/broker/default/queue.a``; ``/`` inside a name is written ``%2F``."""
+        """Where in the tree it lives, ``/broker/domains/default/queue.a``; ``/`` inside a name is written ``%2F``."""
         if self.parent is None:
             return "/"
         return f"{self.parent.path.rstrip('/')}/{self.name.replace('%', '%25').replace('/', '%2F')}"

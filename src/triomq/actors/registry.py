@@ -14,7 +14,7 @@ __all__ = ["Registry"]
 
 
 class Registry:
-    """Finds actors by path, ``/broker/default/queue.a``; it *is* the tree, so it is never out of date.
+    """Finds actors by path, ``/broker/domains/default/queue.a``; it *is* the tree, so it is never out of date.
 
     A ``/`` inside a name is written ``%2F``, a ``%`` as ``%25``; ``ref.path`` does so.
     """

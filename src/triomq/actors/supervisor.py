@@ -78,7 +78,9 @@ class Supervisor(Parent, Actor):
     # what subclasses may override
 
     def child_specs(self) -> Sequence[ChildSpec]:
-        """Give the declared children, first to last; called once per incarnation, before ``on_start``."""
+        """Give the declared children, first to last; called when an incarnation starts and again when it
+        ends: the Refs of those that are declared then are kept for the next one.
+        """
         return self._declared
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
@@ -167,7 +169,6 @@ class Supervisor(Parent, Actor):
         self._histories: dict[Ref, History] = {}
         self._pending: dict[Restart, None] = {}
         self._tasks: dict[trio.CancelScope, trio.Event] = {}
-        self._names: frozenset[str | None] = frozenset()
         self._closing = False
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
@@ -185,9 +186,9 @@ class Supervisor(Parent, Actor):
 
     async def _open(self) -> None:
         specs = self.child_specs()
-        self._names = frozenset(spec.name for spec in specs)
+        names = {spec.name for spec in specs}
         # What the last incarnation started by itself goes before on_start may start its like again.
-        for ref in [ref for name, ref in self.ref._kids.items() if name not in self._names]:
+        for ref in [ref for name, ref in self.ref._kids.items() if name not in names]:
             self._remove(ref, ref._failure)
         await super()._open()
         for spec in specs:
@@ -197,7 +198,7 @@ class Supervisor(Parent, Actor):
             else:
                 self.ref._kids[kept.name] = kept
                 self._launch(kept, self._open_nursery(), again=True)
-                await self._wait_started(kept)
+                await self._wait_started(kept, again=True)
 
     async def _close(self) -> None:
         await self._stop_children()
@@ -216,8 +217,9 @@ class Supervisor(Parent, Actor):
                 scope.cancel()
             for ended in list(self._tasks.values()):
                 await ended.wait()
+            declared = {spec.name for spec in self.child_specs()}
             for ref in reversed(list(self.ref._kids.values())):
-                comes_back = self.ref._status != DRAINING and ref.name in self._names
+                comes_back = self.ref._status != DRAINING and ref.name in declared
                 await self._end_child(ref, for_good=not comes_back)
 
     def _open_nursery(self) -> trio.Nursery:
@@ -276,7 +278,7 @@ class Supervisor(Parent, Actor):
         self.ref._child_started(ref)
         ref._resume()
 
-    async def _wait_started(self, ref: Ref) -> None:
+    async def _wait_started(self, ref: Ref, *, again: bool = False) -> None:
         if not isinstance(ref, TaskRef):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
@@ -284,7 +286,8 @@ class Supervisor(Parent, Actor):
         try:
             await ref._wait_started()
         except trio.Cancelled:
-            self.stop_child_nowait(ref)
+            if not again:  # else it is stopped with its siblings, and comes back with them
+                self.stop_child_nowait(ref)
             raise
         except BaseException as error:
             if self.ref._kids.get(ref.name) is ref:

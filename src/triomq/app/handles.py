@@ -25,17 +25,17 @@ from triomq.core import (
 )
 
 if TYPE_CHECKING:
-    from triomq.app.broker import Broker
+    from triomq.app.domain_handle import DomainHandle
 
 __all__ = ["QueueHandle", "SinkHandle"]
 
 
 class QueueHandle:
-    """A queue of a broker in this process; obtained from ``Broker.declare_queue`` or ``Broker.queue``."""
+    """A queue of a broker in this process; obtained from ``DomainHandle.declare_queue`` or ``DomainHandle.queue``."""
 
-    def __init__(self, broker: "Broker", name: str) -> None:
+    def __init__(self, domain: "DomainHandle", name: str) -> None:
         """Hold a queue by its name."""
-        self._broker = broker
+        self._domain = domain
         self.name = name
 
     def __repr__(self) -> str:
@@ -57,28 +57,28 @@ class QueueHandle:
             QueueStopped: The queue crashed so often that it was stopped.
             InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and is not the first.
         """
-        broker, inbox = self._broker, Inbox()
-        subscriber = await broker.start_consumer(lambda: Subscriber(inbox))
+        domain, inbox = self._domain, Inbox()
+        subscriber = await domain.consumers.start(lambda: Subscriber(inbox))
 
         async def reopen() -> Feed | None:
             while True:
-                queue = (await broker.wait_queue(self.name)).ref
+                queue = (await domain.wait_queue(self.name)).ref
                 if inbox.broken:
                     return None
                 feed = Feed(queue, subscriber, window=Window(prefetch), exclusive=exclusive)
                 try:
-                    broker.session.open_feed(feed)
+                    domain.session.open_feed(feed)
                 except trio.WouldBlock:
                     continue  # it has crashed again
                 return feed
 
-        feed = LocalFeed(broker.session, inbox, broker.codecs, reopen)
+        feed = LocalFeed(domain.session, inbox, domain.consumers.codecs, reopen)
         try:
             await feed.open()
             yield feed
         finally:
-            broker.turn(feed.close)
-            broker.stop_consumer(subscriber)
+            domain.consumers.turn(feed.close)
+            domain.consumers.stop(subscriber)
 
     async def get(self) -> Delivery | None:
         """Take the first message alone; None when the queue is empty.
@@ -86,8 +86,8 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        batch = await (await self._broker.wait_queue(self.name)).ref.ask(Get())
-        return None if batch is None else Delivery(batch, 0, self._broker.codecs)
+        batch = await (await self._domain.wait_queue(self.name)).ref.ask(Get())
+        return None if batch is None else Delivery(batch, 0, self._domain.consumers.codecs)
 
     async def purge(self) -> int:
         """Forget all ready messages and tell how many they were.
@@ -95,7 +95,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        return await (await self._broker.wait_queue(self.name)).ref.ask(Purge())
+        return await (await self._domain.wait_queue(self.name)).ref.ask(Purge())
 
     async def statistics(self) -> QueueStatistics:
         """Count what is in the queue now.
@@ -103,7 +103,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        return await (await self._broker.wait_queue(self.name)).ref.ask(Enlist())
+        return await (await self._domain.wait_queue(self.name)).ref.ask(Enlist())
 
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete the queue with its messages; it is no error if it is gone already.
@@ -112,17 +112,17 @@ class QueueHandle:
             QueueInUse: ``if_unused`` is set and it has feeds.
             QueueNotEmpty: ``if_empty`` is set and it has messages.
         """
-        broker = self._broker
-        request = DeleteQueue(self.name, broker.session, if_unused=if_unused, if_empty=if_empty)
-        await broker.domain.ask(request)
+        domain = self._domain
+        request = DeleteQueue(self.name, domain.session, if_unused=if_unused, if_empty=if_empty)
+        await domain.domain_ref.ask(request)
 
 
 class SinkHandle:
-    """A sink of a broker in this process; obtained from ``Broker.declare_sink`` or ``Broker.sink``."""
+    """A sink of a broker in this process; obtained from ``DomainHandle.declare_sink`` or ``DomainHandle.sink``."""
 
-    def __init__(self, broker: "Broker", name: str) -> None:
+    def __init__(self, domain: "DomainHandle", name: str) -> None:
         """Hold a sink by its name."""
-        self._broker = broker
+        self._domain = domain
         self.name = name
 
     def __repr__(self) -> str:
@@ -146,9 +146,9 @@ class SinkHandle:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
             PreconditionFailed: The arguments mean nothing to this kind of sink.
         """
-        broker = self._broker
+        domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
-        await broker.retry(lambda: broker.domain.ask(Bind(binding, broker.session)))
+        await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
 
     async def unbind(
         self,
@@ -157,9 +157,9 @@ class SinkHandle:
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
-        broker = self._broker
+        domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
-        await broker.retry(lambda: broker.domain.ask(Unbind(binding, broker.session)))
+        await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
 
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already.
@@ -167,7 +167,7 @@ class SinkHandle:
         Raises:
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
-        await self._broker.domain.ask(DeleteSink(self.name, if_unused))
+        await self._domain.domain_ref.ask(DeleteSink(self.name, if_unused))
 
 
 def _target(destination: QueueHandle | SinkHandle) -> Target:

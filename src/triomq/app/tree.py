@@ -1,0 +1,110 @@
+"""A broker's tree of actors: domains, consumers in this process, endpoints; each rests on those before it."""
+
+from collections.abc import Mapping
+
+from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
+from triomq.core import DeclareSink, Directory, Domain, SinkKind, SinkOptions
+
+__all__ = ["Tree"]
+
+_Specs = Mapping[str, ChildSpec]
+"""Children by name, to which its owner adds at run time."""
+
+_DEFAULT_SINKS = {
+    "amq.direct": SinkKind.DIRECT,
+    "amq.fanout": SinkKind.FANOUT,
+    "amq.topic": SinkKind.TOPIC,
+    "amq.headers": SinkKind.HEADERS,
+    "amq.match": SinkKind.HEADERS,
+}
+"""The sinks that every domain has from the start (AMQP 0-9-1 section 3.1.3)."""
+
+
+class Tree:
+    """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self.directories: dict[str, Directory] = {}
+        self.endpoint_specs: dict[str, ChildSpec] = {}
+        self._domain_specs: dict[str, ChildSpec] = {}
+        self.top: Ref
+
+    async def start(self, system: System) -> None:
+        """Start what there is in every broker."""
+        self.top = await system.start(lambda: _Top(self._domain_specs, self.endpoint_specs), name="broker")
+
+    @property
+    def domains(self) -> Ref:
+        """The supervisor of the domains."""
+        return self.top.children["domains"]
+
+    @property
+    def endpoints(self) -> Ref:
+        """The supervisor of the endpoints."""
+        return self.top.children["endpoints"]
+
+    async def start_domain(self, name: str) -> Ref:
+        """Start a domain, with the sinks that every domain has."""
+        directory = Directory(name)
+        spec = ChildSpec(lambda: Domain(directory), name=name)
+        await self.domains.wait_running()
+        assert isinstance(self.domains.actor, Supervisor)
+        ref = await self.domains.actor.start_child(spec)
+        self.directories[name] = directory
+        self._domain_specs[name] = spec
+        for sink, kind in _DEFAULT_SINKS.items():
+            await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
+        return ref
+
+
+class _Top(Supervisor):
+    """The broker's own supervisor.
+
+    Args:
+        domains: The domains.
+        endpoints: The endpoints that listen.
+    """
+
+    def __init__(self, domains: _Specs, endpoints: _Specs) -> None:
+        """Declare the children."""
+        super().__init__(
+            [
+                ChildSpec(lambda: _Domains(domains), name="domains"),
+                ChildSpec(DynamicSupervisor, name="consumers"),
+                ChildSpec(lambda: _Endpoints(endpoints), name="endpoints"),
+            ],
+            strategy="rest_for_one",
+        )
+
+
+class _Domains(Supervisor):
+    """The supervisor of the domains.
+
+    A domain that crashes takes its queues' feeds along, so whoever holds feeds has to begin again: the supervisor
+    gives up at once, and the broker's own one restarts it with all that rests on it.
+    """
+
+    max_restarts = 0
+
+    def __init__(self, specs: _Specs) -> None:
+        """Take over the domains of an earlier incarnation."""
+        super().__init__()
+        self._specs = specs
+
+    def child_specs(self) -> list[ChildSpec]:
+        """Give the domains that there are to be."""
+        return list(self._specs.values())
+
+
+class _Endpoints(DynamicSupervisor):
+    """The supervisor of the endpoints; starts those that listened when it was ended."""
+
+    def __init__(self, specs: _Specs) -> None:
+        """Take over the endpoints of an earlier incarnation."""
+        super().__init__()
+        self._specs = specs
+
+    def child_specs(self) -> list[ChildSpec]:
+        """Give the endpoints that are to listen."""
+        return list(self._specs.values())
