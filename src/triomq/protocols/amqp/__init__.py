@@ -4,6 +4,12 @@ from triomq.protocols.amqp.codec import AMQP_METHODS, MethodTable
 from triomq.protocols.amqp.codes import REPLY_NAMES
 from triomq.protocols.amqp.connection import AMQPEngine
 from triomq.protocols.amqp.content import Framing, joined
+from triomq.protocols.amqp.control import (
+    BROKER_METHODS,
+    CONTROL_CAPABILITY,
+    ControlRequest,
+    ControlResponse,
+)
 from triomq.protocols.amqp.events import (
     AckRun,
     ChallengeAnswered,
@@ -102,6 +108,8 @@ from triomq.protocols.amqp.settings import Login, Settings, plain
 
 __all__ = [
     "AMQP_METHODS",
+    "BROKER_METHODS",
+    "CONTROL_CAPABILITY",
     # Methods and their table
     "METHODS",
     # Numbers
@@ -160,6 +168,8 @@ __all__ = [
     "ConnectionUnblocked",
     "ConnectionUpdateSecret",
     "ConnectionUpdateSecretOk",
+    "ControlRequest",
+    "ControlResponse",
     "DeliverRun",
     "EndOfStream",
     "Event",

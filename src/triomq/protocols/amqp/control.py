@@ -1,8 +1,8 @@
 """An extension class of our own, number 61502: looking into a broker over an ordinary channel.
 
-AMQP can publish, get and purge; it cannot list queues, read a message and leave it where it is, or show what runs. This
-class asks such things: one method with an operation's name and its arguments, one method with the result, both JSON. What
-the operations are stands in ``triomq.protocols.control``; here they are octets.
+AMQP can publish, get and purge; it cannot list queues, read a message and leave it where it is, or show what runs.
+This class asks such things: one method with an operation's name and its arguments, one method with the result, both
+JSON. What the operations are stands in ``triomq.protocols.control``; here they are octets.
 
 A server that knows the class says so by the capability ``triomq.control``; one that does not closes the connection with
 540 when it is asked (section 1.2), so a client looks at the capability first. Numbers from 61440 on are for extensions.

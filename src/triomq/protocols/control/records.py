@@ -1,0 +1,215 @@
+"""What a broker tells about itself, as it stands in the JSON of an answer.
+
+Octets are base64 there and Structs here. A newer broker may say more; what a reader does not know it passes over.
+"""
+
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+__all__ = [
+    "ActorRecord",
+    "BindingRecord",
+    "ConnectionRecord",
+    "Cursor",
+    "MessageRecord",
+    "Page",
+    "QueueRecord",
+    "SinkRecord",
+    "Totals",
+]
+
+T = TypeVar("T")
+
+Cursor = str | int
+"""Where a page ended, which the next request says as ``after``."""
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """As much of a list as fits into one answer.
+
+    Args:
+        items: Part of the list, in its order.
+        next: What to say as ``after`` for the following page; None when this was the last.
+    """
+
+    items: list[T]
+    next: Cursor | None = None
+
+
+class QueueRecord(msgspec.Struct, frozen=True, gc=False):
+    """A queue.
+
+    Args:
+        name: Its name.
+        state: Where its actor is in its life: running, backing_off, stopped and so on.
+        restarts: How often its actor was started again after a crash.
+        ready: Messages that no consumer has.
+        ready_bytes: Octets of their bodies.
+        unsettled: Messages that are out with consumers.
+        feeds: Consumers.
+        published: Messages stored since it was declared.
+        delivered: Messages handed out since then; those handed out again count again.
+        dropped: Messages that gave way or were refused because it was full.
+        durable: Whether it is there again after a restart.
+        exclusive: Whether it belongs to one connection.
+        auto_delete: Whether it goes with its last consumer.
+        max_length: Most ready messages; None is no limit.
+        max_bytes: Most octets of ready bodies; None is no limit.
+        overflow: What it does when it is full.
+    """
+
+    name: str
+    state: str
+    restarts: int
+    ready: int
+    ready_bytes: int
+    unsettled: int
+    feeds: int
+    published: int
+    delivered: int
+    dropped: int
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    max_length: int | None
+    max_bytes: int | None
+    overflow: str
+
+
+class SinkRecord(msgspec.Struct, frozen=True, gc=False):
+    """A sink, which AMQP calls an exchange.
+
+    Args:
+        name: Its name.
+        kind: direct, fanout, topic or headers.
+        state: Where its actor is in its life.
+        bindings: How many rules lead out of it.
+        durable: Whether it is there again after a restart.
+        auto_delete: Whether it goes with its last binding.
+        internal: Whether only other sinks may publish into it.
+    """
+
+    name: str
+    kind: str
+    state: str
+    bindings: int
+    durable: bool
+    auto_delete: bool
+    internal: bool
+
+
+class BindingRecord(msgspec.Struct, frozen=True):
+    """A rule that leads from a sink to a queue or to another sink.
+
+    Args:
+        source: The sink.
+        target: What it leads to.
+        destination: The name of that.
+        key: The routing key or pattern.
+        arguments: Its arguments; None where they are too long for an answer.
+    """
+
+    source: str
+    target: Literal["queue", "sink"]
+    destination: str
+    key: str
+    arguments: dict[str, object] | None
+
+
+class ConnectionRecord(msgspec.Struct, frozen=True, gc=False):
+    """A client that is connected.
+
+    Args:
+        peer: Its address.
+        user: As whom it has logged in.
+        virtual_host: Where it works.
+        channels: Open channels.
+        consumers: Open consumers.
+        age: Seconds since it has connected.
+    """
+
+    peer: str
+    user: str
+    virtual_host: str
+    channels: int
+    consumers: int
+    age: float
+
+
+class MessageRecord(msgspec.Struct, frozen=True, gc=False):
+    """A ready message, looked at and left where it is.
+
+    Args:
+        id: Its number, the same for as long as it is in its queue; order in the queue is order of numbers.
+        exchange: Where it was published.
+        routing_key: How.
+        redelivered: Whether it has been with a consumer and come back.
+        attempts: How often it has come back.
+        size: Octets of its body.
+        body: The body, or as much of its beginning as fits into an answer.
+        properties: What its content header says (AMQP 0-9-1 section 4.2.6.1), flags first; None where that is too long.
+    """
+
+    id: int
+    exchange: str
+    routing_key: str
+    redelivered: bool
+    attempts: int
+    size: int
+    body: bytes
+    properties: bytes | None
+
+
+class ActorRecord(msgspec.Struct, frozen=True, gc=False):
+    """An actor in the live tree.
+
+    Args:
+        path: Where in the tree it lives.
+        kind: Its class.
+        state: Where in its life it is.
+        restarts: How often it was started again after a crash.
+        handled: Messages that it has dealt with.
+        waiting: Messages in its mailbox.
+        children: How many actors live directly below it; a page may show fewer.
+    """
+
+    path: str
+    kind: str
+    state: str
+    restarts: int
+    handled: int
+    waiting: int
+    children: int
+
+
+class Totals(msgspec.Struct, frozen=True, gc=False):
+    """The broker as a whole, at one moment; counts of messages are those of the queues that exist now.
+
+    Args:
+        version: Its version.
+        uptime: Seconds since it was opened.
+        memory: Octets of memory that its process holds.
+        connections: Clients.
+        consumers: Their consumers.
+        queues: Queues.
+        sinks: Sinks.
+        ready: Messages that no consumer has.
+        unsettled: Messages that are out with consumers.
+        published: Messages stored so far.
+        delivered: Messages handed out so far.
+        dropped: Messages that gave way or were refused so far.
+    """
+
+    version: str
+    uptime: float
+    memory: int
+    connections: int
+    consumers: int
+    queues: int
+    sinks: int
+    ready: int
+    unsettled: int
+    published: int
+    delivered: int
+    dropped: int
