@@ -1,7 +1,7 @@
-"""Round robin: which feed gets what next, as one deals cards.
+"""Round robin: which feed gets what next, as one deals cards; and what all strategies have in common.
 
 A strategy is a class with no task and no queue: it keeps the order of the feeds and moves batches from an index to
-feeds with room. A queue calls it at the end of a turn.
+feeds with room. A queue calls it at the end of a turn. See ``strategies`` for which one a queue takes.
 """
 
 from collections import deque
@@ -10,10 +10,10 @@ from typing import Protocol
 
 from triomq.core.batch import Batch
 from triomq.core.feed import Feed
-from triomq.core.index import Index
+from triomq.core.message import Head
 from triomq.core.window import Window
 
-__all__ = ["BATCH_BYTES", "Dispatch", "RoundRobin"]
+__all__ = ["BATCH_BYTES", "Dispatch", "Ready", "RoundRobin"]
 
 BATCH_BYTES = 128 * 1024
 """Largest total of a batch, one message excepted: what a connection writes at once (more costs page faults)."""
@@ -21,16 +21,48 @@ BATCH_BYTES = 128 * 1024
 _DEAL = 64  # messages dealt at once to several feeds: looked at for the longest before they are dealt
 
 
+class Ready(Protocol):
+    """What a strategy sees of an index: the messages that are ready, from the first; see ``Index`` for each method."""
+
+    @property
+    def ready(self) -> int:
+        """How many messages may be taken; only whether there are any is looked at."""
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal."""
+
+    def next_head(self) -> Head:
+        """Give the head of the first message."""
+
+    def next_size(self) -> int:
+        """Tell the octets of the first message."""
+
+    def longest(self, count: int) -> int:
+        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+
+    def take(self, most: int, most_bytes: int) -> Batch:
+        """Hand out the first messages."""
+
+    def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
+        """Hand out messages in turns."""
+
+
 class Dispatch(Protocol):
-    """What a queue asks of a strategy."""
+    """What a queue asks of a strategy; it needs to say no more than this.
+
+    ``add`` when a feed is opened, and again whenever something of it was settled or a window has called it, unless it
+    is seated or waits in a line: each time it gets its seat back, if the strategy lets it have one. ``remove`` when it
+    is closed, and only then. ``dispatch`` at the end of each turn in which something is ready.
+    """
 
     def add(self, feed: Feed) -> None:
-        """Take part from now on."""
+        """Take part from now on, or again."""
 
     def remove(self, feed: Feed) -> None:
         """Take part no longer."""
 
-    def dispatch(self, index: Index) -> list[Batch]:
+    def dispatch(self, index: Ready) -> list[Batch]:
         """Take ready messages out of the index, as far as feeds have room; each batch names its feed."""
 
 
@@ -60,7 +92,12 @@ class RoundRobin:
             feed.seated = False
             self._seated.remove(feed)
 
-    def dispatch(self, index: Index) -> list[Batch]:
+    @property
+    def has_seats(self) -> bool:
+        """Whether any feed takes part just now."""
+        return bool(self._seated)
+
+    def dispatch(self, index: Ready) -> list[Batch]:
         """Deal until nothing is ready or no feed has room."""
         batches: list[Batch] = []
         seated = self._seated
@@ -89,14 +126,14 @@ class RoundRobin:
             self._seated.append(feed)
         return batch
 
-    def _deal(self, index: Index, batches: list[Batch]) -> None:
+    def _deal(self, index: Ready, batches: list[Batch]) -> None:
         """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
         seats, rounds = self._plan(index)
         players = [self._seated.popleft() for _ in range(seats)]
         dealt = [index.take(1, 1)] if seats == 1 else index.take_turns(seats, rounds)
         batches += map(self._give, dealt, players)
 
-    def _plan(self, index: Index) -> tuple[int, int]:
+    def _plan(self, index: Ready) -> tuple[int, int]:
         """Choose how many of the next feeds can be served together, and how often, with no window exceeded.
 
         A window that several of them share must have room for each of them, whichever of the messages it gets.

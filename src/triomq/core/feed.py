@@ -86,6 +86,11 @@ class Feed:
         self.used = 0  # the strategy's own note: when it last got something; 0 means never
         self.waiting = False  # the windows' own note: it stands in the line of one of them
 
+    @property
+    def unsettled(self) -> int:
+        """How many messages are out with its consumer; none, if it does not settle them."""
+        return self.window.used
+
     def is_full(self) -> bool:
         """Tell whether its own window has no room, so that nothing may go before something is settled."""
         window = self.window

@@ -1,0 +1,149 @@
+"""A table at which a strategy deals: what a queue does around one, with no task, no actor and no domain."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from hypothesis import strategies as st
+
+from triomq.actors import Ref
+from triomq.core import Batch, Feed, Head, Window
+from triomq.core.dispatch import Dispatch
+from triomq.core.index import Index
+
+NOBODY = cast("Ref", None)
+HEADS = [Head(), Head(publisher=1), Head(publisher=2)]
+
+
+class Player(Feed):
+    """A feed whose queue is a table."""
+
+    __slots__ = ("table",)
+
+    table: "Table"
+
+    def wake(self, window: Window) -> None:
+        self.table.wake(self, window)
+
+
+def player(
+    limit: int = 0, *, shared: tuple[Window, ...] = (), priority: int = 0, weight: int = 0, no_local: int = 0
+) -> Player:
+    return Player(
+        NOBODY,
+        NOBODY,
+        window=Window(limit),
+        shared=shared,
+        priority=priority,
+        weight=weight,
+        no_local=no_local,
+    )
+
+
+class Table:
+    """Keeps a strategy's index and feeds, and tells it what a queue would tell it."""
+
+    def __init__(self, make: Callable[[Callable[[], None]], Dispatch]) -> None:
+        self.index = Index()
+        self.strategy = make(self.discard)
+        self.feeds: dict[Feed, None] = {}
+        self.out: list[Batch] = []
+        self.heads: dict[int, Head] = {}  # by message id
+        self.settled = 0
+        self.discarded: list[Head] = []
+        self._called: list[tuple[Window, Feed]] = []
+
+    def discard(self) -> None:
+        self.discarded.append(self.index.next_head())
+        self.index.drop_first()
+
+    def open(self, *players: Player) -> None:
+        for one in players:
+            one.table = self
+            self.strategy.add(one)
+            self.feeds[one] = None
+
+    def close(self, feed: Feed) -> None:
+        del self.feeds[feed]
+        feed.forget()
+        self.strategy.remove(feed)
+
+    def publish(self, count: int, head: Head = HEADS[0]) -> None:
+        for number in range(count):
+            self.heads[len(self.heads) + 1] = head
+            assert len(self.heads) == sum(self.counts()) + number + 1
+        self.index.push(head, [b"x"] * count, count)
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Where all messages are: ready, out, settled, discarded."""
+        return self.index.ready, sum(batch.left for batch in self.out), self.settled, len(self.discarded)
+
+    def settle(self, batch: Batch, positions: Sequence[int] | None = None, *, requeue: bool = False) -> None:
+        index, feed = self.index, batch.feed
+        assert feed is not None
+        count, size = index.requeue(batch, positions) if requeue else index.accept(batch, positions)
+        if not requeue:
+            self.settled += count
+        if not batch.left:
+            self.out.remove(batch)
+        feed.give(count, size)
+        if not feed.seated and not feed.waiting:
+            self._seat(feed)
+
+    def wake(self, feed: Feed, window: Window) -> None:
+        self._seat(feed)
+        self._called.append((window, feed))
+
+    def _seat(self, feed: Feed) -> None:
+        if feed in self.feeds:
+            self.strategy.add(feed)
+
+    def turn(self) -> list[tuple[int, Feed]]:
+        """Deal; give the ids of the messages that went, in order, and to whom."""
+        batches = self.strategy.dispatch(self.index)
+        while self._called:
+            called, self._called = self._called, []
+            for window, feed in called:
+                following = window.pass_on(feed)
+                if following is not None:
+                    following.wake(window)
+            batches += self.strategy.dispatch(self.index)
+        self.out += batches
+        dealt = [(number, batch.feed) for batch in batches for number in batch.ids if batch.feed is not None]
+        for feed in {feed for _, feed in dealt}:
+            mine = [number for number, other in dealt if other is feed]
+            assert mine == sorted(mine)
+        return sorted(dealt, key=lambda one: one[0])
+
+
+def deal(table: Table, count: int, head: Head = HEADS[0]) -> list[Feed]:
+    """Publish messages of one publisher in one turn; give who got what was dealt, in order."""
+    table.publish(count, head)
+    return [feed for _, feed in table.turn()]
+
+
+def check_books(table: Table) -> None:
+    """See that nothing is lost or doubled, and no window exceeded."""
+    assert sum(table.counts()) == len(table.heads)
+    assert table.index.unsettled == table.counts()[1]
+    for feed in table.feeds:
+        for window in feed.limits:
+            assert not window.limit or window.used <= window.limit
+        assert feed.unsettled == sum(batch.left for batch in table.out if batch.feed is feed)
+
+
+def play(table: Table, data: st.DataObject, players: st.SearchStrategy[Player]) -> list[tuple[int, Feed]]:
+    """Let something happen at a table, whatever it may be, and give what was dealt thereupon."""
+    what = data.draw(st.sampled_from(["open", "publish", "publish", "settle", "settle", "close"]))
+    if what == "open":
+        table.open(data.draw(players))
+    elif what == "publish":
+        table.publish(data.draw(st.integers(1, 5)), data.draw(st.sampled_from(HEADS)))
+    elif what == "settle" and table.out:
+        batch = data.draw(st.sampled_from(table.out))
+        some = data.draw(st.none() | st.just([batch.unsettled()[-1]]))
+        table.settle(batch, some, requeue=data.draw(st.booleans()))
+    elif what == "close" and table.feeds:
+        table.close(data.draw(st.sampled_from(list(table.feeds))))
+    dealt = table.turn()
+    check_books(table)
+    return dealt
