@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from triomq.errors import ConfigError
-from triomq.transports import Poller, accept_raw, address_of, bind_tcp
+from triomq.transports import Poller, accept_raw, address_of, bind_tcp, name_of
 from triomq.transports.tcp import _advice
 
 
@@ -64,6 +64,29 @@ async def test_an_address_is_itself_alone() -> None:
     assert address[0] == "127.0.0.1"
     assert address[1] > 0
     await close(listeners)
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+async def test_an_address_may_be_of_ipv6_and_its_peers_are_shown_in_brackets(host: str) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    (listener,) = await bind_tcp(host, 0)
+    client = await trio.open_tcp_stream("::1", address_of(listener)[1])
+    poller = Poller()
+    accepted = accept_raw(await listener.accept(), poller)
+    assert accepted.peer == f"[::1]:{client.socket.getsockname()[1]}"
+    accepted.close()
+    await client.aclose()
+    await listener.aclose()
+    poller.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [(("127.0.0.1", 5672), "127.0.0.1:5672"), (("::1", 5672), "[::1]:5672"), ("/run/triomq.sock", "/run/triomq.sock")],
+)
+def test_addresses_are_written_as_people_know_them(address: tuple[str, int] | str, shown: str) -> None:
+    assert name_of(address) == shown
 
 
 async def test_a_port_in_use_says_what_to_do() -> None:

@@ -2,11 +2,13 @@
 
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport
-from triomq.transports.tcp import accept_raw, address_of, bind_tcp
+from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, name_of
+from triomq.transports.unix import bind_unix, close_listener
 
 __all__ = [
     "LARGE_RECEIVE_SIZE",
     "RECEIVE_SIZE",
+    "Address",
     "Driver",
     "Poller",
     "RawSocket",
@@ -15,4 +17,7 @@ __all__ = [
     "accept_raw",
     "address_of",
     "bind_tcp",
+    "bind_unix",
+    "close_listener",
+    "name_of",
 ]

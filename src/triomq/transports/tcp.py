@@ -9,7 +9,10 @@ from triomq.errors import ConfigError
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
-__all__ = ["accept_raw", "address_of", "bind_tcp"]
+__all__ = ["Address", "accept_raw", "address_of", "bind_tcp", "name_of"]
+
+Address = tuple[str, int] | str
+"""Host and port, or the path of a Unix socket."""
 
 
 async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.SocketListener]:
@@ -59,10 +62,18 @@ def _advice(host: str, port: int, error: OSError) -> str:
     return f"cannot listen on {place}: {error.strerror or error}; check the host name and the port"
 
 
-def address_of(listener: trio.SocketListener) -> tuple[str, int]:
-    """Tell host and port of a listener."""
-    host, port = listener.socket.getsockname()[:2]
-    return str(host), int(port)
+def address_of(listener: trio.SocketListener) -> Address:
+    """Tell where a listener listens."""
+    name = listener.socket.getsockname()
+    return str(name) if isinstance(name, str) else (str(name[0]), int(name[1]))
+
+
+def name_of(address: Address) -> str:
+    """Write an address for people: ``127.0.0.1:5672``, ``[::1]:5672``, or a path."""
+    if isinstance(address, str):
+        return address
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
@@ -76,5 +87,5 @@ def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
     except OSError:
         stream.socket.close()
         raise
-    peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
+    peer = name_of((name[0], name[1])) if isinstance(name, tuple) else "local"
     return RawSocket(socket.socket(fileno=stream.socket.detach()), peer, poller)
