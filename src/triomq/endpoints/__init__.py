@@ -1,14 +1,16 @@
 """The listeners: each translates one protocol's events into calls of the core, and back."""
 
-from triomq.endpoints.amqp import AMQP, AMQPEndpoint, StopListening
+from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_properties import AMQP_CODEC, from_amqp, to_amqp
-from triomq.endpoints.base import DomainAccess, EndpointConfig, House
+from triomq.endpoints.base import Endpoint, EndpointConfig, StopListening
+from triomq.endpoints.house import DomainAccess, House
 
 __all__ = [
     "AMQP",
     "AMQP_CODEC",
     "AMQPEndpoint",
     "DomainAccess",
+    "Endpoint",
     "EndpointConfig",
     "House",
     "StopListening",

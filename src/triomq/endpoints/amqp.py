@@ -1,27 +1,19 @@
-"""The AMQP 0-9-1 endpoint: listens, and supervises one actor for each connection it accepts."""
+"""The AMQP 0-9-1 endpoint, and its configuration."""
 
-import logging
 from collections.abc import Mapping
 from importlib.metadata import version
 
 import msgspec
 import trio
 
-from triomq.actors import ChildSpec, DynamicSupervisor, Ref
-from triomq.actors import Message as ActorMessage
-from triomq.endpoints.amqp_connection import AMQPConnection, CloseConnection, Tick
-from triomq.endpoints.base import House
+from triomq.endpoints.amqp_connection import AMQPConnection
+from triomq.endpoints.base import Endpoint
+from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import AMQPEngine, Settings
-from triomq.transports import Poller, StreamTransport, Transport, accept_raw, address_of, bind_tcp
+from triomq.transports import Transport
 
-__all__ = ["AMQP", "AMQPEndpoint", "StopListening"]
-
-_log = logging.getLogger("triomq.amqp")
-
-_TICK = 0.5  # seconds between two looks at the timers of all connections: heartbeats are whole seconds
-
-_OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
+__all__ = ["AMQP", "AMQPEndpoint"]
 
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
@@ -60,6 +52,11 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
         """The endpoint's name in the tree of actors."""
         return f"amqp-{self.host}-{self.port}"
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose addresses it listens on."""
+        return (self.host,)
+
     def bound_to(self, port: int) -> "AMQP":
         """Give the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
@@ -84,12 +81,8 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
         )
 
 
-class StopListening(ActorMessage, frozen=True):
-    """To an endpoint: take no new connections and ask those that are there to go."""
-
-
-class AMQPEndpoint(DynamicSupervisor):
-    """The actor that listens; a child of the broker's endpoints.
+class AMQPEndpoint(Endpoint):
+    """The actor that listens for AMQP.
 
     Args:
         config: Where and how.
@@ -98,107 +91,12 @@ class AMQPEndpoint(DynamicSupervisor):
 
     def __init__(self, config: AMQP, house: House) -> None:
         """Prepare; ``on_start`` listens."""
-        super().__init__()
-        self.addresses: list[tuple[str, int]] = []
-        self._config = config
+        super().__init__(config.host, config.port)
         self._settings = config.settings()
+        self._virtual_hosts = config.virtual_hosts
         self._house = house
-        self._listeners: list[trio.SocketListener] = []
-        self._accepted = 0
-        self._accepting: trio.CancelScope | None = None
-        self._empty = trio.Event()
-        self._poller = Poller()
-        self._connections: dict[Ref, AMQPConnection] = {}
 
-    async def on_start(self) -> None:
-        """Listen on all addresses of the host."""
-        await super().on_start()
-        self._listeners = await bind_tcp(self._config.host, self._config.port)
-        self.addresses = [address_of(listener) for listener in self._listeners]
-        self._accepting = self.start_task(self._accept_all)
-        self.start_task(self._poller.run)
-        self.start_task(self._tick)
-
-    async def on_stop(self) -> None:
-        """Close what watches the sockets."""
-        self._poller.close()
-        await super().on_stop()
-
-    async def _accept_all(self) -> None:
-        """Accept until cancelled; also after a crash the port is then free for the next incarnation."""
-        try:
-            async with trio.open_nursery() as nursery:
-                for listener in self._listeners:
-                    nursery.start_soon(self._accept, listener)
-        finally:
-            for listener in self._listeners:
-                listener.socket.close()
-
-    async def _accept(self, listener: trio.SocketListener) -> None:
-        while True:
-            try:
-                stream = await listener.accept()
-            except OSError as error:
-                _log.error("cannot accept a connection: %s", error)
-                await trio.sleep(_OUT_OF_FILES)
-            else:
-                self._accept_one(stream)
-
-    def _accept_one(self, stream: trio.SocketStream) -> None:
-        try:
-            transport = accept_raw(stream, self._poller)
-        except OSError:
-            return  # gone again already
-        self.connect(transport)
-
-    def connect(self, transport: Transport) -> Ref:
-        """Serve a connection over a transport."""
+    def make_connection(self, transport: Transport) -> AMQPConnection:
+        """Make the actor that serves a connection over a transport."""
         engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings)
-        hosts = self._config.virtual_hosts
-        self._accepted += 1
-        connection = AMQPConnection(transport, engine, self._house, hosts)
-        spec = ChildSpec(lambda: connection, name=f"connection-{self._accepted}", restart="temporary")
-        ref = self.start_child_nowait(spec)
-        self._connections[ref] = connection
-        return ref
-
-    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
-        """Serve a connection over any Trio stream, such as one end of a memory stream."""
-        transport = StreamTransport(stream, peer)
-        ref = self.connect(transport)
-        self.start_task(transport.run)
-        return ref
-
-    async def _tick(self) -> None:
-        """Let each connection look at its timers when one is due."""
-        while True:
-            await trio.sleep(_TICK)
-            now = trio.current_time()
-            for ref in list(self.ref.children.values()):
-                if isinstance(ref.actor, AMQPConnection) and ref.actor.is_due(now):
-                    ref.tell_nowait(Tick(now))
-
-    def stop_listening(self, message: StopListening) -> None:
-        """Take no new connections and ask those that are there to go."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-        self._accepting = None
-        for ref in list(self.ref.children.values()):
-            ref.tell_nowait(CloseConnection(320, "the broker is shutting down"))
-        self._note_empty()
-
-    async def wait_empty(self) -> None:
-        """Wait until the last connection has gone, once ``StopListening`` was told."""
-        await self._empty.wait()
-
-    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """Put back what a connection that crashed had out."""
-        connection = self._connections.pop(ref, None)
-        if error is not None and connection is not None:
-            _log.error("%s crashed", ref.path, exc_info=error)
-            connection.on_stop()
-        self._note_empty()
-
-    def _note_empty(self) -> None:
-        if self._accepting is None and not self.ref.children:
-            self._empty.set()
+        return AMQPConnection(transport, engine, self._house, self._virtual_hosts)

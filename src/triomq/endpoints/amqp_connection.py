@@ -11,8 +11,7 @@ from typing import TypeVar, cast
 
 import trio
 
-from triomq.actors import InPlaceActor, Ref, Request, Supervisor
-from triomq.actors import Message as ActorMessage
+from triomq.actors import Ref, Request, Supervisor
 from triomq.core import (
     Deliver,
     Directory,
@@ -29,7 +28,8 @@ from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
-from triomq.endpoints.base import DomainAccess, House
+from triomq.endpoints.base import CloseConnection, Connection, Tick
+from triomq.endpoints.house import DomainAccess, House
 from triomq.errors import ActorStopped, HandlerFailed, Refused
 from triomq.protocols.amqp import (
     AMQP_METHODS,
@@ -56,7 +56,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
-__all__ = ["AMQPConnection", "CloseConnection", "Tick"]
+__all__ = ["AMQPConnection"]
 
 R = TypeVar("R")
 
@@ -69,20 +69,7 @@ _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
 
 
-class CloseConnection(ActorMessage, frozen=True):
-    """To a connection: say goodbye with this code and text, and end when the client has answered."""
-
-    code: int
-    text: str
-
-
-class Tick(ActorMessage, frozen=True):
-    """To a connection: a timer of its engine may be due."""
-
-    now: float
-
-
-class AMQPConnection(InPlaceActor):
+class AMQPConnection(Connection):
     """The actor of one connection; a temporary child of the endpoint that accepted it.
 
     Args:
@@ -371,7 +358,7 @@ class AMQPConnection(InPlaceActor):
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
         self._end_channels()
-        self.engine.close(message.code, message.text)
+        self.engine.close(320, message.reason)
 
     def is_due(self, now: float) -> bool:
         """Tell whether the engine has something to do by now."""
@@ -441,8 +428,7 @@ class AMQPConnection(InPlaceActor):
         The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
         client might never see our last words.
         """
-        self._left = True
-        self.abandon()
+        self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
@@ -450,8 +436,8 @@ class AMQPConnection(InPlaceActor):
             self._stop()
         _log.info("connection from %s closed: %s", self._transport.peer, self._ending)
 
-    def abandon(self) -> None:
-        """Put back what is out and let the session go; also for the supervisor, after a crash."""
+    def _let_go(self) -> None:
+        """Put back what is out and let the session go."""
         self._left = True
         self._end_channels()
         if self.virtual_host:
@@ -467,6 +453,10 @@ class AMQPConnection(InPlaceActor):
     def on_stop(self) -> None:
         """Close the transport, when the client has gone or the broker ends."""
         self.abandon()
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; also for the endpoint, after a crash."""
+        self._let_go()
         self._transport.close()
 
 

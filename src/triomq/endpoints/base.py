@@ -1,36 +1,26 @@
-"""What endpoints share: the things of a broker that they need, and how they are made."""
+"""What endpoints share: listening, accepting, looking at the timers of connections, and going in order.
 
-from collections.abc import Mapping
+The endpoint of a protocol says how a connection is made (``connect``); the actor of a connection says when it wants to
+be woken and how it says goodbye. All the rest is here.
+"""
+
+import logging
 from typing import Protocol
 
-import msgspec
+import trio
 
-from triomq.actors import DynamicSupervisor, Ref
-from triomq.core import Codecs, Directory
-from triomq.security import Users
+from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
+from triomq.actors import Message as ActorMessage
+from triomq.endpoints.house import House
+from triomq.transports import Poller, StreamTransport, Transport, accept_raw, address_of, bind_tcp
 
-__all__ = ["DomainAccess", "EndpointConfig", "House"]
+__all__ = ["CloseConnection", "Connection", "Endpoint", "EndpointConfig", "StopListening", "Tick"]
 
+_log = logging.getLogger("triomq.endpoints")
 
-class DomainAccess(msgspec.Struct, frozen=True):
-    """One domain, as an endpoint sees it: the actor to ask, and the directory to read."""
+_TICK = 0.5  # seconds between two looks at the timers of all connections: heartbeats are whole seconds
 
-    ref: Ref
-    directory: Directory
-
-
-class House(msgspec.Struct, frozen=True):
-    """What a broker lends to its endpoints.
-
-    Args:
-        domains: The domains by name.
-        users: Who may log in.
-        codecs: How properties from each wire are decoded.
-    """
-
-    domains: Mapping[str, DomainAccess]
-    users: Users
-    codecs: Codecs
+_OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
 
 class EndpointConfig(Protocol):
@@ -40,8 +30,176 @@ class EndpointConfig(Protocol):
     def name(self) -> str:
         """The endpoint's name in the tree of actors."""
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose addresses it listens on; none if only this machine can reach it, by a Unix socket."""
+
     def bound_to(self, port: int) -> "EndpointConfig":
         """Give the same configuration with the port that was found, for the next incarnation."""
 
-    def make(self, house: House) -> DynamicSupervisor:
+    def make(self, house: House) -> "Endpoint":
         """Make the actor that listens."""
+
+
+class StopListening(ActorMessage, frozen=True):
+    """To an endpoint: take no new connections and ask those that are there to go."""
+
+
+class CloseConnection(ActorMessage, frozen=True):
+    """To a connection: the broker wants it to end; say goodbye, and end when the client has answered."""
+
+    reason: str
+
+
+class Tick(ActorMessage, frozen=True):
+    """To a connection: one of its timers may be due."""
+
+    now: float
+
+
+class Connection(InPlaceActor):
+    """Base of the actors of connections; a temporary child of the endpoint that accepted it."""
+
+    __slots__ = ()
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether a timer is due by now."""
+        raise NotImplementedError
+
+    def tick(self, message: Tick) -> None:
+        """Do what is due."""
+        raise NotImplementedError
+
+    def close_connection(self, message: CloseConnection) -> None:
+        """Say goodbye."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; called after a crash, when no handler of this actor runs."""
+        raise NotImplementedError
+
+
+class Endpoint(DynamicSupervisor):
+    """The actor that listens for one protocol; a child of the broker's endpoints, made by its configuration.
+
+    Args:
+        host: A name or an address.
+        port: A port, or 0 for one that is free.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        """Prepare; ``on_start`` listens."""
+        super().__init__()
+        self.addresses: list[tuple[str, int]] = []
+        self._host = host
+        self._port = port
+        self._listeners: list[trio.SocketListener] = []
+        self._accepted = 0
+        self._accepting: trio.CancelScope | None = None
+        self._empty = trio.Event()
+        self._poller = Poller()
+        self._connections: dict[Ref, Connection] = {}
+
+    # What a protocol says
+
+    def make_connection(self, transport: Transport) -> Connection:
+        """Make the actor that serves a connection over a transport, which it owns from now on."""
+        raise NotImplementedError
+
+    # Listening
+
+    async def on_start(self) -> None:
+        """Listen on all addresses of the host."""
+        await super().on_start()
+        self._listeners = await self._bind()
+        self.addresses = [address_of(listener) for listener in self._listeners]
+        self._accepting = self.start_task(self._accept_all)
+        self.start_task(self._poller.run)
+        self.start_task(self._tick)
+
+    async def _bind(self) -> list[trio.SocketListener]:
+        return await bind_tcp(self._host, self._port)
+
+    async def on_stop(self) -> None:
+        """Close what watches the sockets."""
+        self._poller.close()
+        await super().on_stop()
+
+    async def _accept_all(self) -> None:
+        """Accept until cancelled; also after a crash the port is then free for the next incarnation."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for listener in self._listeners:
+                    nursery.start_soon(self._accept, listener)
+        finally:
+            for listener in self._listeners:
+                listener.socket.close()
+
+    async def _accept(self, listener: trio.SocketListener) -> None:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                _log.error("cannot accept a connection: %s", error)
+                await trio.sleep(_OUT_OF_FILES)
+            else:
+                self._accept_one(stream)
+
+    def _accept_one(self, stream: trio.SocketStream) -> None:
+        try:
+            transport = accept_raw(stream, self._poller)
+        except OSError:
+            return  # gone again already
+        self.connect(transport)
+
+    def connect(self, transport: Transport) -> Ref:
+        """Serve a connection over a transport."""
+        connection = self.make_connection(transport)
+        self._accepted += 1
+        spec = ChildSpec(lambda: connection, name=f"connection-{self._accepted}", restart="temporary")
+        ref = self.start_child_nowait(spec)
+        self._connections[ref] = connection
+        return ref
+
+    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
+        """Serve a connection over any Trio stream, such as one end of a memory stream."""
+        transport = StreamTransport(stream, peer)
+        ref = self.connect(transport)
+        self.start_task(transport.run)
+        return ref
+
+    async def _tick(self) -> None:
+        """Let each connection look at its timers when one is due."""
+        while True:
+            await trio.sleep(_TICK)
+            now = trio.current_time()
+            for ref, connection in list(self._connections.items()):
+                if connection.is_due(now):
+                    ref.tell_nowait(Tick(now))
+
+    # Ending
+
+    def stop_listening(self, message: StopListening) -> None:
+        """Take no new connections and ask those that are there to go."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._accepting = None
+        for ref in list(self.ref.children.values()):
+            ref.tell_nowait(CloseConnection("the broker is shutting down"))
+        self._note_empty()
+
+    async def wait_empty(self) -> None:
+        """Wait until the last connection has gone, once ``StopListening`` was told."""
+        await self._empty.wait()
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """Put back what a connection that crashed had out."""
+        connection = self._connections.pop(ref, None)
+        if error is not None and connection is not None:
+            _log.error("%s crashed", ref.path, exc_info=error)
+            connection.abandon()
+        self._note_empty()
+
+    def _note_empty(self) -> None:
+        if self._accepting is None and not self.ref.children:
+            self._empty.set()
