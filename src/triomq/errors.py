@@ -3,6 +3,7 @@
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
 ├─ Refused                  NotFound · AccessRefused · PreconditionFailed · ResourceLocked · LimitExceeded · Unroutable
+├─ Disconnected
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
 └─ ConfigError
 
@@ -14,6 +15,7 @@ __all__ = [
     "ActorError",
     "ActorStopped",
     "ConfigError",
+    "Disconnected",
     "HandlerFailed",
     "LimitExceeded",
     "LocalProtocolError",
@@ -77,6 +79,10 @@ class LimitExceeded(Refused):
 
 class Unroutable(Refused):
     """A message published as mandatory reached no queue."""
+
+
+class Disconnected(TriomqError):
+    """A client found nobody at the other end, or lost them; what was not confirmed may or may not have happened."""
 
 
 class ActorError(TriomqError):

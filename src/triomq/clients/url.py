@@ -1,0 +1,151 @@
+"""Where a broker is and as whom to come, read from a URL.
+
+``amqp://user:password@host:port/virtual%2Fhost?heartbeat=30`` over TCP, ``amqp+unix://user:password@/path/to/socket``
+over a Unix socket. What is left out has AMQP's usual value.
+"""
+
+from collections.abc import Callable
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from triomq.errors import ConfigError
+
+__all__ = ["AMQPUrl", "parse_amqp_url"]
+
+DEFAULT_PORT = 5672
+DEFAULT_PATIENCE = 10.0
+FRAME_MIN_SIZE = 4096
+
+
+class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where a broker is, as whom to log in, and what to wish for.
+
+    Args:
+        host: Name or address; empty for a Unix socket.
+        port: TCP port.
+        path: The Unix socket's path; empty for TCP.
+        user: Who logs in.
+        password: With what; never shown.
+        virtual_host: Where to work.
+        heartbeat: Seconds between heartbeats; 0 asks for none.
+        frame_max: Octets of the largest frame.
+        timeout: Seconds that the broker may take for one answer.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    path: str = ""
+    user: str = "guest"
+    password: str = "guest"
+    virtual_host: str = "/"
+    heartbeat: int = 0
+    frame_max: int = 131072
+    timeout: float = DEFAULT_PATIENCE
+
+    @property
+    def place(self) -> str:
+        """Say where, without the password: for texts."""
+        if self.path:
+            return self.path
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        """Keep the password out of logs."""
+        return f"AMQPUrl({self.user!r} at {self.place} in {self.virtual_host!r})"
+
+
+def parse_amqp_url(url: str) -> AMQPUrl:
+    """Read a URL.
+
+    Raises:
+        ConfigError: It is none, or something in it is not allowed; the text says what, and never shows the password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # The error's own text may hold a password that was not written as a URL wants it.
+        raise ConfigError(f"the URL's host or port cannot be read; {_EXAMPLE}, with %23 for # in a password") from None
+    read = _SCHEMES.get(parts.scheme)
+    if read is None:
+        raise ConfigError(f"the URL begins with {_scheme_of(url)!r}, which is no AMQP; {_EXAMPLE}")
+    if parts.fragment:
+        raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
+    found = read(parts, DEFAULT_PORT if port is None else port)
+    return msgspec.structs.replace(found, **_credentials(parts), **_query(parts.query))
+
+
+_EXAMPLE = "write amqp://user:password@host:port/virtual-host, or amqp+unix://user:password@/path/to/socket"
+
+
+def _scheme_of(url: str) -> str:
+    """Give what stands before the colon, and nothing behind it: there a password may be."""
+    return url.partition(":")[0][:20]
+
+
+def _tcp(parts: SplitResult, port: int) -> AMQPUrl:
+    # As AMQP clients have it: no path and an empty one are "/", and a slash in the name itself is written %2F.
+    name = unquote(parts.path[1:])
+    if "/" in parts.path[1:]:
+        raise ConfigError(f"the virtual host {name!r} has a slash in it; write %2F for each")
+    return AMQPUrl(host=unquote(parts.hostname or "127.0.0.1"), port=port, virtual_host=name or "/")
+
+
+def _unix(parts: SplitResult, port: int) -> AMQPUrl:
+    if parts.hostname or not parts.path.strip("/"):
+        raise ConfigError("a Unix socket's URL has no host and an absolute path: amqp+unix:///run/triomq.sock")
+    return AMQPUrl(host="", path=unquote(parts.path))
+
+
+def _tls(parts: SplitResult, port: int) -> AMQPUrl:
+    raise ConfigError("amqps:// needs TLS, which this client does not speak yet; use amqp:// or amqp+unix://")
+
+
+_SCHEMES: dict[str, Callable[[SplitResult, int], AMQPUrl]] = {"amqp": _tcp, "amqp+unix": _unix, "amqps": _tls}
+
+
+def _credentials(parts: SplitResult) -> dict[str, str]:
+    found = {"user": parts.username, "password": parts.password}
+    return {name: unquote(value) for name, value in found.items() if value is not None}
+
+
+def _whole(most: int, least: int = 0) -> Callable[[str], int]:
+    """Make a reader of whole numbers within bounds."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError("seconds, more than 0")
+    return seconds
+
+
+_OPTIONS: dict[str, Callable[[str], int | float | str]] = {
+    "heartbeat": _whole(65535),
+    "frame_max": _whole(2**32 - 1, FRAME_MIN_SIZE),
+    "timeout": _seconds,
+    "virtual_host": str,
+}
+
+
+def _query(query: str) -> dict[str, int | float | str]:
+    found: dict[str, int | float | str] = {}
+    for name, text in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise ConfigError(f"the URL's option {name!r} is not known; there are {', '.join(_OPTIONS)}")
+        try:
+            found[name] = _OPTIONS[name](text)
+        except ValueError as error:
+            raise ConfigError(f"the URL's option {name} is {text!r}; it must be {error}") from None
+    return found

@@ -1,0 +1,88 @@
+"""Reading URLs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triomq.clients import AMQPUrl, parse_amqp_url
+from triomq.errors import ConfigError
+
+GOOD = {
+    "amqp://": AMQPUrl(),
+    "amqp://localhost": AMQPUrl(host="localhost"),
+    "amqp://h:1234": AMQPUrl(host="h", port=1234),
+    "amqp://guest:guest@127.0.0.1:5672/": AMQPUrl(),
+    "amqp://ada:s%40cr%2Fet@h/shop": AMQPUrl(host="h", user="ada", password="s@cr/et", virtual_host="shop"),
+    "amqp://h/%2F": AMQPUrl(host="h"),
+    "amqp://h/a%2Fb%20c": AMQPUrl(host="h", virtual_host="a/b c"),
+    "amqp://ada:@h": AMQPUrl(host="h", user="ada", password=""),
+    "amqp://[::1]:99/": AMQPUrl(host="::1", port=99),
+    "amqp://h?heartbeat=30&frame_max=4096&timeout=0.5": AMQPUrl(host="h", heartbeat=30, frame_max=4096, timeout=0.5),
+    "amqp+unix:///run/triomq.sock": AMQPUrl(host="", path="/run/triomq.sock"),
+    "amqp+unix://ada:x@/run/a%20b?virtual_host=shop": AMQPUrl(
+        host="", path="/run/a b", user="ada", password="x", virtual_host="shop"
+    ),
+}
+
+
+@pytest.mark.parametrize("url", GOOD)
+def test_a_url_says_where_and_as_whom(url: str) -> None:
+    assert parse_amqp_url(url) == GOOD[url]
+
+
+BAD = {
+    "": "begins with ''",
+    "localhost": "begins with 'localhost', which is no AMQP; write amqp://",
+    "http://h": "begins with 'http'",
+    "amqps://h": "needs TLS, which this client does not speak yet; use amqp://",
+    "amqp://h:many": "cannot be read",
+    "amqp://h:99999": "cannot be read",
+    "amqp://[::1": "cannot be read",
+    "amqp://h/a/b": "the virtual host 'a/b' has a slash in it; write %2F",
+    "amqp://ada:p#w@h": "%23 for #",
+    "amqp://h/a#b": "write %23",
+    "amqp://h?heart=1": "option 'heart' is not known; there are heartbeat, frame_max, timeout, virtual_host",
+    "amqp://h?heartbeat=-1": "option heartbeat is '-1'; it must be a whole number from 0 to 65535",
+    "amqp://h?frame_max=100": "a whole number from 4096",
+    "amqp://h?timeout=0": "option timeout is '0'; it must be seconds, more than 0",
+    "amqp://h?timeout=nan": "seconds",
+    "amqp+unix://h/run/x": "no host and an absolute path",
+    "amqp+unix://": "no host and an absolute path",
+}
+
+
+@pytest.mark.parametrize("url", BAD)
+def test_a_wrong_url_is_refused_with_what_is_wrong(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_amqp_url(url)
+    assert BAD[url] in str(caught.value)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(rest: str) -> None:
+    try:
+        found = parse_amqp_url(f"amqp://{rest}")
+    except ConfigError:
+        return
+    assert found.port <= 65535
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "amqp://ada:secret@h:many",
+        "ada:secret@h",
+        "amqps://ada:secret@h",
+        "amqp://ada:secret/@h",
+        "amqp://a:secret@h/b/c",
+    ],
+)
+def test_errors_never_show_the_password(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_amqp_url(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_it_is_shown_without_the_password() -> None:
+    assert repr(parse_amqp_url("amqp://ada:secret@[::1]/shop")) == "AMQPUrl('ada' at [::1]:5672 in 'shop')"
+    assert parse_amqp_url("amqp+unix:///run/x").place == "/run/x"
