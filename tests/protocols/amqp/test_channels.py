@@ -32,6 +32,7 @@ from triomq.protocols.amqp import (
     Method,
     PublishRun,
     QueueDeclare,
+    QueueDeclareOk,
     Received,
     Returned,
     Settings,
@@ -77,6 +78,15 @@ def test_the_peer_closes_a_channel_and_is_answered_by_the_endpoint() -> None:
     assert said(server) == [(1, BasicGetEmpty()), (1, ChannelCloseOk())]
     with pytest.raises(LocalProtocolError, match="channel 1 is not open"):
         server.send_method(1, BasicGetEmpty())
+
+
+def test_an_open_and_a_close_that_come_at_once_are_both_answered() -> None:
+    server = running(channels=())
+    server.receive_data(method(1, ChannelOpen()) + method(1, ChannelClose(200, "changed my mind")))
+    assert [type(event) for event in server.events()] == [ChannelOpened, ChannelClosed]
+    server.send_method(1, ChannelOpenOk())
+    server.send_method(1, ChannelCloseOk())
+    assert said(server) == [(1, ChannelOpenOk()), (1, ChannelCloseOk())]
 
 
 def test_nothing_may_follow_the_peer_s_close() -> None:
@@ -164,6 +174,36 @@ def test_a_body_above_the_limit_closes_its_channel_before_any_of_it_is_kept() ->
     assert run.channel == 2
     server.receive_data(method(1, ChannelCloseOk()))
     assert server.events() == [ChannelClosed(1, 311, text, by_peer=False)]
+
+
+def test_what_is_said_on_a_channel_that_failed_and_is_gone_already_is_dropped() -> None:
+    server = running(Settings(max_message_size=10))
+    # The peer answers a close that it cannot have seen; what came before is answered by an endpoint that cannot know.
+    server.receive_data(
+        method(1, QueueDeclare("q")) + method(1, BasicPublish("", "q")) + header(1, 11) + method(1, ChannelCloseOk())
+    )
+    assert [type(event) for event in server.events()] == [Received, ChannelFailed, ChannelClosed]
+    sent(server)
+    server.send_method(1, QueueDeclareOk("q"))
+    server.send_content(1, BasicGetOk(1, False, "", ""), b"\0\0", b"")
+    server.close_channel(1, 404, "no")
+    assert sent(server) == b""
+    server.receive_data(method(1, ChannelOpen()))
+    server.send_method(1, ChannelOpenOk())
+    server.send_method(1, QueueDeclareOk("q"))
+    assert len(said(server)) == 2
+
+
+def test_a_channel_that_fails_and_is_opened_again_at_once_may_be_answered_twice() -> None:
+    server = running(Settings(max_message_size=10), channels=())
+    lying = method(1, BasicPublish("", "q")) + header(1, 11) + method(1, ChannelCloseOk())
+    server.receive_data(method(1, ChannelOpen()) + lying + method(1, ChannelOpen()))
+    opened = [event for event in server.events() if isinstance(event, ChannelOpened)]
+    assert [event.incarnation for event in opened] == [1, 2]
+    sent(server)
+    for _ in opened:
+        server.send_method(1, ChannelOpenOk())
+    assert said(server) == [(1, ChannelOpenOk())]
 
 
 def test_unfinished_contents_are_bounded_over_all_channels() -> None:

@@ -86,6 +86,18 @@ def test_a_refused_login_is_told_and_waited_out() -> None:
     assert last(server, Closed) == Closed(403, text, by_peer=False)
 
 
+def test_what_a_client_sent_ahead_of_a_refusal_is_read_as_what_comes_after_it() -> None:
+    for judge in (
+        lambda server: server.refuse_login("no"),
+        lambda server: server.close(403, "no"),
+    ):
+        server = greeted()
+        server.receive_data(method(0, ConnectionTuneOk(1, 4096, 0)) + method(0, ConnectionCloseOk()))
+        judge(server)
+        assert server.events()[1:] == [Closed(403, "ACCESS_REFUSED - no", by_peer=False)]
+        assert server.finished
+
+
 def test_a_mechanism_may_take_more_steps() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("SCRAM", b"first")))
     server = AMQPEngine("server", now=0.0)

@@ -135,6 +135,12 @@ ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
         "FRAME_ERROR - content header of 13 octets",
         (60, 40),
     ),
+    "header without property flags": (
+        PUBLISH + frame(2, 1, b"\0\x3c\0\0\0\0\0\0\0\0\0\4") + body(1, b"body"),
+        501,
+        "FRAME_ERROR - content header of 12 octets",
+        (60, 40),
+    ),
     "properties that are cut short": (
         PUBLISH + header(1, 0, b"\x80\x00\x05abc"),
         502,

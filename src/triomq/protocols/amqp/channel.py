@@ -10,9 +10,10 @@ class Channel:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
 
     ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
+    ``failed`` says that the engine closes it, not the endpoint.
     """
 
-    __slots__ = ("assembly", "close_code", "close_text", "number", "plain", "state")
+    __slots__ = ("assembly", "close_code", "close_text", "failed", "number", "plain", "state")
 
     def __init__(self, number: int) -> None:
         """Begin as an opening channel."""
@@ -22,6 +23,7 @@ class Channel:
         self.plain = True
         self.close_code = 0
         self.close_text = ""
+        self.failed = False
 
     def move(self, event: str) -> bool:
         """Follow the table; say whether it has this event here."""

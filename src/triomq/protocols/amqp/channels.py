@@ -65,7 +65,7 @@ _CONTENT_EVENTS: dict[type[Method], Callable[[int, Method, Framing, bytes], Even
 class ChannelTable:
     """Owned by one engine: its channels by number, those still closing among them."""
 
-    __slots__ = ("_cache", "_core", "_framings", "_incarnations", "_limits", "open")
+    __slots__ = ("_cache", "_core", "_framings", "_incarnations", "_limits", "_lost", "open")
 
     def __init__(self, core: Core, cache: MethodCache, framings: FramingTable) -> None:
         """Begin with no channel."""
@@ -74,6 +74,9 @@ class ChannelTable:
         self._framings = framings
         self._limits = Limits(core.settings.max_message_size)
         self._incarnations = 0
+        # Numbers of channels that ended by a failure which the endpoint may not have been told of yet: a peer may answer
+        # our close, and even open again, in the octets that fail. Words that come too late for one are dropped.
+        self._lost: set[int] = set()
         self.open: dict[int, Channel] = {}
 
     # What comes in
@@ -101,6 +104,8 @@ class ChannelTable:
             self._core.send(ChannelCloseOk(), channel.number)
         else:
             del self.open[channel.number]
+            if channel.failed:
+                self._lost.add(channel.number)
             text = channel.close_text
             self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
 
@@ -172,6 +177,7 @@ class ChannelTable:
             self._core.events.append(make(channel.number, assembly.method, framing, content))
 
     def _fail(self, channel: Channel, error: PeerError) -> None:
+        channel.failed = True
         self.close(channel.number, error.code, error.text, error.class_id, error.method_id)
         self._core.events.append(ChannelFailed(channel.number, error.code, error.text, error.class_id, error.method_id))
 
@@ -188,6 +194,8 @@ class ChannelTable:
             if channel is None:
                 return
             if row.method in (ChannelOpenOk, ChannelCloseOk) and not channel.move(f"sent {row.name}"):
+                if number in self._lost:
+                    return
                 raise LocalProtocolError(f"{row.name} cannot be sent on channel {number}, which is {channel.state}")
             if channel.state == "closed":
                 del self.open[number]
@@ -201,6 +209,8 @@ class ChannelTable:
         """
         channel = self.open.get(number)
         if channel is None:
+            if number in self._lost:
+                return None
             raise LocalProtocolError(f"channel {number} is not open")
         return None if channel.state == "closing" else channel
 

@@ -155,6 +155,7 @@ class AMQPEngine:
         if not self._core.over:
             self._core.say_close(code, text, class_id, method_id)
             self._channels.drop()
+            self._reader.read_on()
 
     # The handshake: a server's commands
 
@@ -166,6 +167,7 @@ class AMQPEngine:
     def refuse_login(self, text: str) -> None:
         """Answer ``LoginRequested``: close with 403 and ``text``."""
         self._server("refuse_login").refuse_login(text)
+        self._reader.read_on()
 
     def challenge(self, challenge: bytes) -> None:
         """Answer ``LoginRequested``: the mechanism needs one more step, ``ChallengeAnswered`` will come."""

@@ -32,6 +32,8 @@ _Kind = TypeVar("_Kind", bound=Method)
 # frame type, channel, size · class, weight, body size, property flags
 _CONTENT = struct.Struct(">BHIHHQH")
 _BASIC = 60
+# A content header's payload up to and with the property flags (section 4.2.6.1).
+SHORTEST_HEADER = 14
 _TAG = struct.Struct(">Q")
 
 # An ack: frame header, class and method, tag, no bit set, frame end.
@@ -217,7 +219,7 @@ class RunReader:
             kind, channel, size, class_id, weight, body_size, flags = _CONTENT.unpack_from(data, start)
             if kind != HEADER or channel != number or class_id != _BASIC or weight:
                 return None
-            if size > self.payload_max or body_size > self.body_max:
+            if not SHORTEST_HEADER <= size <= self.payload_max or body_size > self.body_max:
                 return None
             body = stop = start + OVERHEAD + size
             if body_size:

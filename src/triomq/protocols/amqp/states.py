@@ -87,5 +87,6 @@ CHANNEL: StateTable = {
     },
     "open": {"received channel.close": "ending", "sent channel.close": "closing"},
     "closing": {"received channel.close": "closing", "received channel.close-ok": "closed"},
-    "ending": {"sent channel.close-ok": "closed"},
+    # Open and close may come in one piece; each is answered, in order.
+    "ending": {"sent channel.open-ok": "ending", "sent channel.close-ok": "closed"},
 }
