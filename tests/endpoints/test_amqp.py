@@ -1,6 +1,7 @@
 """The endpoint: its configuration, its listeners, its connections, its end."""
 
 import socket
+from pathlib import Path
 
 import pytest
 import trio
@@ -8,6 +9,7 @@ import trio.testing
 
 from endpoints.client import Client, delivered
 from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
+from triomq.actors import ChildSpec
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQP, AMQPEndpoint, StopListening
@@ -17,6 +19,10 @@ from triomq.protocols.amqp import (
     Closed,
     DeliverRun,
     EndOfStream,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -32,6 +38,17 @@ def test_the_defaults_are_those_that_clients_know() -> None:
         2047,
     )
     assert config.virtual_hosts == {"/": "default"}
+
+
+def test_it_says_which_hosts_it_listens_on_so_that_a_broker_can_judge_them() -> None:
+    assert AMQP().hosts == ("localhost",)
+    assert AMQP(host="0.0.0.0").hosts == ("0.0.0.0",)
+    assert AMQP(path="/run/triomq.sock").hosts == ()
+
+
+def test_its_name_says_where_it_listens() -> None:
+    assert AMQP(host="::1", port=7).name == "amqp-::1-7"
+    assert AMQP(path="/run/triomq.sock").name == "amqp-run-triomq.sock"
 
 
 def test_the_settings_of_the_engine_come_from_the_configuration() -> None:
@@ -78,6 +95,28 @@ async def test_virtual_hosts_lead_to_domains(virtual_time: None) -> None:
             await stranger.flush()
             await stranger.next()
             assert await stranger.closed() == (530, f"NOT_ALLOWED - vhost {host} not found")
+
+
+async def test_what_has_the_same_name_in_two_virtual_hosts_is_two_things(virtual_time: None) -> None:
+    config = AMQP(host="127.0.0.1", port=0, virtual_hosts={"/": "default", "/shop": "shop"})
+    async with open_broker(config) as broker:
+        shop = await broker.add_domain("shop")
+        clients = [dial(endpoint_of(broker), virtual_host=host) for host in ("/", "/shop")]
+        for number, client in enumerate(clients):
+            await client.connect()
+            await client.open_channel(1)
+            await client.call(1, ExchangeDeclare("e", ("fanout", "direct")[number]), ExchangeDeclareOk)
+            await client.declare("q", exclusive=True)  # the other one's owner is another session
+            await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
+            client.publish(1, "e", "k", b"%d" % number)
+            await client.flush()
+        for number, client in enumerate(clients):
+            await client.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
+            assert [one.body for one in await client.deliveries(1)] == [b"%d" % number]
+        await clients[0].leave()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "q" not in broker.directory.queues
+        assert "q" in shop.directory.queues
 
 
 async def test_connections_are_children_with_names_of_their_own(
@@ -180,6 +219,24 @@ async def test_it_listens_on_what_it_says_and_no_longer_when_stopped() -> None:
         await listening.aclose()
         with pytest.raises(OSError):
             await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_it_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "amqp.sock")
+    async with open_broker() as broker:
+        config = AMQP(path=path)
+        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name=config.name))
+        assert isinstance(ref.actor, AMQPEndpoint)
+        assert ref.actor.addresses == [path]
+        client = Client(await trio.open_unix_socket(path))
+        await client.connect()
+        await client.open_channel(1)
+        await client.declare("q")
+        await client.leave()
+        await ref.tell(StopListening())
+        await ref.actor.wait_empty()
+        await broker.endpoints.stop_child(ref)
+        assert not await trio.Path(path).exists()
 
 
 async def test_a_long_backlog_passes_through_a_socket_in_order() -> None:

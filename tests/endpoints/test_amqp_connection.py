@@ -93,10 +93,6 @@ async def test_octets_of_another_protocol_are_answered_with_ours(endpoint: AMQPE
     assert await client.stream.receive_some() == b""
 
 
-async def test_a_new_secret_is_accepted(client: Client) -> None:
-    await client.call(0, ConnectionUpdateSecret(b"new", "expired"), ConnectionUpdateSecretOk)
-
-
 # Timers
 
 

@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 
 from triomq.errors import RemoteProtocolError
 from triomq.protocols import decode_table, encode_table
-from triomq.security import Credentials, read_amqplain, read_plain
+from triomq.security import (
+    Accepted,
+    AMQPlain,
+    Challenge,
+    Credentials,
+    Denied,
+    Plain,
+    Users,
+    read_amqplain,
+    read_plain,
+)
 
 
 def decode(table: bytes) -> dict[str, object]:
@@ -65,3 +75,28 @@ def test_any_octets_are_credentials_or_none(response: bytes) -> None:
 
 def test_a_password_is_not_shown() -> None:
     assert "secret" not in repr(read_plain(b"\0ada\0secret"))
+
+
+# Steps
+
+USERS = Users({"ada": "secret"})
+
+
+def test_plain_knows_its_users_by_their_passwords() -> None:
+    assert Plain(USERS).first(b"\0ada\0secret") == Accepted("ada")
+    assert Plain(USERS).first(b"\0ada\0wrong") == Denied("ada")
+    assert Plain(USERS).first(b"nonsense") == Denied("")
+
+
+def test_a_client_that_begins_plain_with_nothing_is_asked_once() -> None:
+    mechanism = Plain(USERS)
+    assert mechanism.first(b"") == Challenge(b"")
+    assert mechanism.next(b"\0ada\0secret") == Accepted("ada")
+    assert mechanism.next(b"") == Denied("")
+
+
+def test_amqplain_asks_nothing() -> None:
+    mechanism = AMQPlain(USERS, decode)
+    assert mechanism.first(amqplain(LOGIN="ada", PASSWORD="secret")) == Accepted("ada")
+    assert mechanism.first(amqplain(LOGIN="ada", PASSWORD="wrong")) == Denied("ada")
+    assert mechanism.next(amqplain(LOGIN="ada", PASSWORD="secret")) == Denied("")

@@ -7,10 +7,12 @@ import msgspec
 import trio
 
 from triomq.endpoints.amqp_connection import AMQPConnection
+from triomq.endpoints.amqp_login import MECHANISMS
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import AMQPEngine, Settings
+from triomq.security import MakeMechanism
 from triomq.transports import Transport
 
 __all__ = ["AMQP", "AMQPEndpoint"]
@@ -32,6 +34,7 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
     Args:
         host: Name or address; ``localhost`` is both loopback addresses.
         port: Port; 0 takes one that is free.
+        path: Path of a Unix socket to listen on instead; host and port are not used then.
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
         frame_max: Octets of the largest frame, from 4,096.
         channel_max: Open channels of one connection.
@@ -41,6 +44,7 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
 
     host: str = "localhost"
     port: int = 5672
+    path: str = ""
     heartbeat: int = 60
     frame_max: int = 131072
     channel_max: int = 2047
@@ -50,12 +54,12 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
     @property
     def name(self) -> str:
         """The endpoint's name in the tree of actors."""
-        return f"amqp-{self.host}-{self.port}"
+        return f"amqp-{self.path.strip('/').replace('/', '-')}" if self.path else f"amqp-{self.host}-{self.port}"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts whose addresses it listens on."""
-        return (self.host,)
+        """The hosts whose addresses it listens on; none with a ``path``."""
+        return () if self.path else (self.host,)
 
     def bound_to(self, port: int) -> "AMQP":
         """Give the same configuration with the port that was found."""
@@ -87,16 +91,20 @@ class AMQPEndpoint(Endpoint):
     Args:
         config: Where and how.
         house: What the broker lends.
+        mechanisms: How one may log in, best first.
     """
 
-    def __init__(self, config: AMQP, house: House) -> None:
+    def __init__(self, config: AMQP, house: House, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS) -> None:
         """Prepare; ``on_start`` listens."""
-        super().__init__(config.host, config.port)
-        self._settings = config.settings()
+        super().__init__(config.host, config.port, path=config.path)
+        self._settings = msgspec.structs.replace(config.settings(), mechanisms=tuple(mechanisms))
+        self._mechanisms = mechanisms
         self._virtual_hosts = config.virtual_hosts
         self._house = house
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
         engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings)
-        return AMQPConnection(transport, engine, self._house, self._virtual_hosts)
+        return AMQPConnection(
+            transport, engine, self._house, virtual_hosts=self._virtual_hosts, mechanisms=self._mechanisms
+        )

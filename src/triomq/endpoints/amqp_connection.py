@@ -36,6 +36,7 @@ from triomq.protocols.amqp import (
     AckRun,
     AMQPEngine,
     BasicCancel,
+    ChallengeAnswered,
     ChannelClosed,
     ChannelCloseOk,
     ChannelFailed,
@@ -54,6 +55,7 @@ from triomq.protocols.amqp import (
     PublishRun,
     Received,
 )
+from triomq.security import Accepted, Challenge, Denied, MakeMechanism, Step
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["AMQPConnection"]
@@ -77,10 +79,17 @@ class AMQPConnection(Connection):
         engine: The protocol, in the server's role.
         house: Domains and users.
         virtual_hosts: Which domain each virtual host is.
+        mechanisms: How one may log in.
     """
 
     def __init__(
-        self, transport: Transport, engine: AMQPEngine, house: House, virtual_hosts: Mapping[str, str]
+        self,
+        transport: Transport,
+        engine: AMQPEngine,
+        house: House,
+        *,
+        virtual_hosts: Mapping[str, str],
+        mechanisms: Mapping[str, MakeMechanism],
     ) -> None:
         """Start in the handshake."""
         self.engine = engine
@@ -92,7 +101,8 @@ class AMQPConnection(Connection):
         self._transport = transport
         self._house = house
         self._virtual_hosts = virtual_hosts
-        self._login = LogIn(house.users)
+        self._login = LogIn(house.users, mechanisms)
+        self._user = ""
         self._channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
@@ -211,14 +221,26 @@ class AMQPConnection(Connection):
     # What the engine reports
 
     def _login_requested(self, event: LoginRequested) -> None:
-        login = self._login
-        if login.check(event):
-            self.engine.accept_login()
-            return
-        _log.warning("login of %r from %s refused (%s)", login.name, self._transport.peer, event.mechanism)
+        self._judge(self._login.first(event))
+
+    def _challenge_answered(self, event: ChallengeAnswered) -> None:
+        self._judge(self._login.next(event))
+
+    def _judge(self, step: Step) -> None:
+        match step:
+            case Challenge(challenge):
+                self.engine.challenge(challenge)
+            case Accepted(user):
+                self._user = user
+                self.engine.accept_login()
+            case Denied(name):
+                self._deny(name)
+
+    def _deny(self, name: str) -> None:
+        mechanism = self._login.mechanism_name
+        _log.warning("login of %r from %s refused (%s)", name, self._transport.peer, mechanism)
         self._ending = "login refused"
-        if login.client_can("authentication_failure_close"):
-            mechanism = event.mechanism
+        if self._login.client_can("authentication_failure_close"):
             self.engine.refuse_login(
                 f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )
@@ -236,10 +258,10 @@ class AMQPConnection(Connection):
         self.virtual_host = event.virtual_host
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, user=self._login.user, origin=self._transport.peer)
+        self.session = Session(domain.ref, user=self._user, origin=self._transport.peer)
         self.session.attach()
         self.engine.open_connection()
-        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._login.user, self.virtual_host)
+        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._user, self.virtual_host)
 
     def _channel_opened(self, event: ChannelOpened) -> None:
         self._channels[event.channel] = Channel(self, event.channel)
@@ -294,7 +316,8 @@ class AMQPConnection(Connection):
     def _received_control(self, event: Received) -> None:
         """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
         if isinstance(event.method, ConnectionUpdateSecret):
-            # Passwords do not run out, so there is nothing to renew: RabbitMQ says ok too.
+            # Passwords do not run out, so there is nothing to renew and nothing to check: RabbitMQ says ok too.
+            _log.debug("%s at %s has a new secret: %s", self._user, self._transport.peer, event.method.reason)
             self.engine.send_method(0, ConnectionUpdateSecretOk())
 
     def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
@@ -468,6 +491,7 @@ _EVENTS: dict[type[Event], Callable[[AMQPConnection, Event], None]] = cast(
     "dict[type[Event], Callable[[AMQPConnection, Event], None]]",
     {
         AckRun: AMQPConnection._ack_run,
+        ChallengeAnswered: AMQPConnection._challenge_answered,
         ChannelClosed: AMQPConnection._channel_closed,
         ChannelFailed: AMQPConnection._channel_failed,
         ChannelOpened: AMQPConnection._channel_opened,

@@ -1,17 +1,25 @@
 """Logging in: who a client of an AMQP connection is, and what it can bear."""
 
-from triomq.protocols import decode_table
-from triomq.protocols.amqp import LoginRequested
-from triomq.security import Credentials, Users, read_amqplain, read_plain
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
-__all__ = ["LogIn"]
+from triomq.protocols import FieldValue, decode_table
+from triomq.protocols.amqp import ChallengeAnswered, LoginRequested
+from triomq.security import AMQPlain, Denied, MakeMechanism, Mechanism, Plain, Step, Users
+
+__all__ = ["MECHANISMS", "LogIn"]
 
 
-def _amqplain(response: bytes) -> Credentials | None:
-    return read_amqplain(response, lambda table: decode_table(len(table).to_bytes(4, "big") + table))
+def _decode_bare(table: bytes) -> Mapping[str, FieldValue]:
+    """Decode a field table that comes without its length."""
+    return decode_table(len(table).to_bytes(4, "big") + table)
 
 
-_MECHANISMS = {"PLAIN": read_plain, "AMQPLAIN": _amqplain}
+MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
+    {"PLAIN": Plain, "AMQPLAIN": lambda users: AMQPlain(users, _decode_bare)}
+)
+"""The SASL mechanisms that are offered, best first."""
 
 
 class LogIn:
@@ -19,29 +27,34 @@ class LogIn:
 
     Args:
         users: Who may log in.
+        mechanisms: How.
     """
 
-    __slots__ = ("_capabilities", "_users", "name", "user")
+    __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "mechanism_name")
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, mechanisms: Mapping[str, MakeMechanism]) -> None:
         """Start with nobody."""
-        self.name = ""
-        self.user = ""
+        self.mechanism_name = ""
         self._users = users
+        self._mechanisms = mechanisms
+        self._mechanism: Mechanism | None = None
         self._capabilities: dict[str, object] = {}
 
-    def check(self, event: LoginRequested) -> bool:
-        """Tell whether the client is who it says it is; ``user`` is then set, and ``name`` is what it called itself."""
+    def first(self, event: LoginRequested) -> Step:
+        """Begin with the mechanism that the client has chosen, and judge what it says first."""
         capabilities = event.client_properties.get("capabilities")
         self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
-        read = _MECHANISMS.get(event.mechanism)
-        credentials = None if read is None else read(event.response)
-        if credentials is None:
-            return False
-        self.name = credentials.name
-        if self._users.check(credentials.name, credentials.password):
-            self.user = credentials.name
-        return bool(self.user)
+        self.mechanism_name = event.mechanism
+        make = self._mechanisms.get(event.mechanism)
+        if make is None:
+            return Denied("")
+        self._mechanism = make(self._users)
+        return self._mechanism.first(event.response)
+
+    def next(self, event: ChallengeAnswered) -> Step:
+        """Judge the answer to a challenge."""
+        assert self._mechanism is not None  # it made the challenge
+        return self._mechanism.next(event.response)
 
     def client_can(self, capability: str) -> bool:
         """Tell whether the client says that it knows an extension of RabbitMQ's."""

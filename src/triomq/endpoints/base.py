@@ -12,7 +12,17 @@ import trio
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
 from triomq.actors import Message as ActorMessage
 from triomq.endpoints.house import House
-from triomq.transports import Poller, StreamTransport, Transport, accept_raw, address_of, bind_tcp
+from triomq.transports import (
+    Address,
+    Poller,
+    StreamTransport,
+    Transport,
+    accept_raw,
+    address_of,
+    bind_tcp,
+    bind_unix,
+    close_listener,
+)
 
 __all__ = ["CloseConnection", "Connection", "Endpoint", "EndpointConfig", "StopListening", "Tick"]
 
@@ -85,14 +95,16 @@ class Endpoint(DynamicSupervisor):
     Args:
         host: A name or an address.
         port: A port, or 0 for one that is free.
+        path: Path of a Unix socket to listen on instead.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, path: str = "") -> None:
         """Prepare; ``on_start`` listens."""
         super().__init__()
-        self.addresses: list[tuple[str, int]] = []
+        self.addresses: list[Address] = []
         self._host = host
         self._port = port
+        self._path = path
         self._listeners: list[trio.SocketListener] = []
         self._accepted = 0
         self._accepting: trio.CancelScope | None = None
@@ -109,16 +121,13 @@ class Endpoint(DynamicSupervisor):
     # Listening
 
     async def on_start(self) -> None:
-        """Listen on all addresses of the host."""
+        """Listen on all addresses of the host, or on the Unix socket."""
         await super().on_start()
-        self._listeners = await self._bind()
+        self._listeners = [bind_unix(self._path)] if self._path else await bind_tcp(self._host, self._port)
         self.addresses = [address_of(listener) for listener in self._listeners]
         self._accepting = self.start_task(self._accept_all)
         self.start_task(self._poller.run)
         self.start_task(self._tick)
-
-    async def _bind(self) -> list[trio.SocketListener]:
-        return await bind_tcp(self._host, self._port)
 
     async def on_stop(self) -> None:
         """Close what watches the sockets."""
@@ -133,7 +142,7 @@ class Endpoint(DynamicSupervisor):
                     nursery.start_soon(self._accept, listener)
         finally:
             for listener in self._listeners:
-                listener.socket.close()
+                close_listener(listener)
 
     async def _accept(self, listener: trio.SocketListener) -> None:
         while True:

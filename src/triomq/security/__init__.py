@@ -1,6 +1,31 @@
 """Users, passwords and SASL mechanisms; no protocol."""
 
-from triomq.security.mechanisms import Credentials, read_amqplain, read_plain
+from triomq.security.mechanisms import (
+    Accepted,
+    AMQPlain,
+    Challenge,
+    Credentials,
+    Denied,
+    MakeMechanism,
+    Mechanism,
+    Plain,
+    Step,
+    read_amqplain,
+    read_plain,
+)
 from triomq.security.users import Users
 
-__all__ = ["Credentials", "Users", "read_amqplain", "read_plain"]
+__all__ = [
+    "AMQPlain",
+    "Accepted",
+    "Challenge",
+    "Credentials",
+    "Denied",
+    "MakeMechanism",
+    "Mechanism",
+    "Plain",
+    "Step",
+    "Users",
+    "read_amqplain",
+    "read_plain",
+]

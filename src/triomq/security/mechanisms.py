@@ -1,12 +1,65 @@
-"""SASL mechanisms with one step: from a client's response to a name and a password."""
+"""SASL mechanisms (RFC 4422): from what a client says, in one step or several, to who it is.
+
+A mechanism is made for each log-in and forgotten when it has said ``Accepted`` or ``Denied``. It knows no wire: an
+endpoint carries responses to it and challenges back, as often as the mechanism asks.
+"""
 
 from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from triomq.errors import ProtocolError
+from triomq.security.users import Users
 
-__all__ = ["Credentials", "read_amqplain", "read_plain"]
+__all__ = [
+    "AMQPlain",
+    "Accepted",
+    "Challenge",
+    "Credentials",
+    "Denied",
+    "MakeMechanism",
+    "Mechanism",
+    "Plain",
+    "Step",
+    "read_amqplain",
+    "read_plain",
+]
+
+
+class Challenge(msgspec.Struct, frozen=True, gc=False):
+    """One more response is needed; this is what the client is asked."""
+
+    challenge: bytes
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """The client is this user."""
+
+    user: str
+
+
+class Denied(msgspec.Struct, frozen=True, gc=False):
+    """The client is not who it says it is; ``name`` is what it called itself, empty if that cannot be read."""
+
+    name: str
+
+
+Step: TypeAlias = Challenge | Accepted | Denied
+
+
+class Mechanism(Protocol):
+    """One log-in by one mechanism."""
+
+    def first(self, response: bytes) -> Step:
+        """Judge the initial response; ``b""`` is that of a client that waits to be asked."""
+
+    def next(self, response: bytes) -> Step:
+        """Judge the answer to the challenge that was given last."""
+
+
+MakeMechanism: TypeAlias = Callable[[Users], Mechanism]
+"""Begins a log-in, with the users that there are."""
 
 
 class Credentials(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +71,56 @@ class Credentials(msgspec.Struct, frozen=True, gc=False):
     def __repr__(self) -> str:
         """Keep the secret out of logs."""
         return f"Credentials({self.name!r}, …)"
+
+
+class Plain:
+    """PLAIN (RFC 4616): name and password in one response; a client that begins with none is asked for it.
+
+    Args:
+        users: Who may log in.
+    """
+
+    def __init__(self, users: Users) -> None:
+        """Begin a log-in."""
+        self._users = users
+
+    def first(self, response: bytes) -> Step:
+        """Judge the response, or ask for it: the challenge is empty (RFC 4422 section 5, a client-first mechanism)."""
+        return self.next(response) if response else Challenge(b"")
+
+    def next(self, response: bytes) -> Step:
+        """Judge the response."""
+        return _judge(self._users, read_plain(response))
+
+
+class AMQPlain:
+    """AMQPLAIN (the AMQP 0-9-1 brokers' own): name and password in a field table.
+
+    Args:
+        users: Who may log in.
+        decode_table: Decodes a field table's octets, which come without its length, and raises ProtocolError if it
+            cannot.
+    """
+
+    def __init__(self, users: Users, decode_table: Callable[[bytes], Mapping[str, object]]) -> None:
+        """Begin a log-in."""
+        self._users = users
+        self._decode_table = decode_table
+
+    def first(self, response: bytes) -> Step:
+        """Judge the response."""
+        return _judge(self._users, read_amqplain(response, self._decode_table))
+
+    def next(self, response: bytes) -> Step:
+        """Deny: nothing was asked."""
+        return Denied("")
+
+
+def _judge(users: Users, credentials: Credentials | None) -> Step:
+    if credentials is None:
+        return Denied("")
+    known = users.check(credentials.name, credentials.password)
+    return Accepted(credentials.name) if known else Denied(credentials.name)
 
 
 def read_plain(response: bytes) -> Credentials | None:
