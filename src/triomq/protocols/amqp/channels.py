@@ -74,8 +74,8 @@ class ChannelTable:
         self._framings = framings
         self._limits = Limits(core.settings.max_message_size)
         self._incarnations = 0
-        # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our close
-        # and even open again in the same octets. Words that come too late for such a channel are dropped.
+        # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our
+        # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
         self.open: dict[int, Channel] = {}
 
