@@ -9,6 +9,7 @@ from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Codecs, HeaderValue, Properties, decode_core, encode_core
 from triomq.core.queue import Enlist, Publish, Purge
 from triomq.core.queue_store import QueueStatistics, QueueStore
@@ -38,6 +39,8 @@ __all__ = [
     "Binding",
     "CloseFeed",
     "Codecs",
+    "Comparison",
+    "Condition",
     "Confirmed",
     "Confirms",
     "DeclareQueue",
@@ -61,6 +64,7 @@ __all__ = [
     "OpenFeed",
     "Outcome",
     "Overflow",
+    "Predicate",
     "Properties",
     "Publish",
     "Purge",
@@ -89,6 +93,7 @@ __all__ = [
     "decode_core",
     "encode_core",
     "make_binding",
+    "make_predicate",
     "properties_of",
     "settle",
 ]

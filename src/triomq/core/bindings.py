@@ -13,6 +13,7 @@ import msgspec
 from triomq.core.header_match import HeaderRule
 from triomq.core.options import SinkKind
 from triomq.core.packing import pack_arguments, unpack_arguments
+from triomq.core.predicate import Predicate
 from triomq.core.topic_trie import TopicTrie
 from triomq.errors import PreconditionFailed
 
@@ -40,6 +41,7 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
         destination: The name of what it leads to.
         key: The routing key or pattern.
         encoded_arguments: The arguments, encoded in one canonical way; see ``make_binding``.
+        predicate: What headers must be like besides; None asks nothing.
     """
 
     source: str
@@ -47,6 +49,7 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
     destination: str
     key: str = ""
     encoded_arguments: bytes = b""
+    predicate: Predicate | None = None
 
     @property
     def arguments(self) -> dict[str, object]:
@@ -57,7 +60,13 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_binding(
-    source: str, target: Target, destination: str, key: str = "", arguments: Mapping[str, object] | None = None
+    source: str,
+    target: Target,
+    destination: str,
+    key: str = "",
+    arguments: Mapping[str, object] | None = None,
+    *,
+    predicate: Predicate | None = None,
 ) -> Binding:
     """Make a binding whose arguments are compared by value, whatever their order.
 
@@ -68,7 +77,7 @@ def make_binding(
         encoded = pack_arguments(dict(arguments)) if arguments else b""
     except (OverflowError, TypeError, UnicodeEncodeError) as error:
         raise PreconditionFailed(f"the arguments of a binding to {destination!r} cannot be kept: {error}") from None
-    return Binding(source, target, destination, key, encoded)
+    return Binding(source, target, destination, key, encoded, predicate)
 
 
 class Table(Protocol[T]):

@@ -5,6 +5,7 @@ with every change that can lead messages elsewhere, so that publishers may keep 
 differs.
 """
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -109,7 +110,13 @@ class Directory:
         while waiting:
             sink = waiting.pop()
             by_headers = by_headers or sink.options.kind is SinkKind.HEADERS
-            for destination in sink.table.match(key, headers):
+            found = sink.table.match(key, headers)
+            if sink.guards is not None:
+                admitted = sink.guards.match(key, headers)
+                if admitted is not None:
+                    by_headers = True
+                    found = chain(found, admitted)
+            for destination in found:
                 if isinstance(destination, QueueStore):
                     queues[destination.ref] = None
                 elif destination not in visited:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.bindings import Binding, Table, make_table
+from triomq.core.guards import Guards
 from triomq.core.options import SinkOptions
 from triomq.core.queue_store import QueueStore
 from triomq.core.requests import SinkUnused
@@ -18,7 +19,7 @@ __all__ = ["AddBinding", "Destination", "RemoveBinding", "Sink", "SinkStore"]
 class SinkStore:
     """What of a sink outlives its incarnations; made and kept by the domain."""
 
-    __slots__ = ("bindings", "bound", "name", "options", "ref", "table")
+    __slots__ = ("bindings", "bound", "guards", "name", "options", "ref", "table")
 
     ref: Ref
 
@@ -29,6 +30,33 @@ class SinkStore:
         self.bindings: dict[Binding, Destination] = {}
         self.bound: dict[Binding, None] | None = None
         self.table: Table[Destination] = make_table(options.kind)
+        self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
+
+    def add(self, binding: Binding, destination: "Destination") -> None:
+        """Route by a binding from now on.
+
+        Raises:
+            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
+        """
+        if binding.predicate is None:
+            self.table.add(binding, destination)
+        else:
+            guards = Guards(self.options.kind) if self.guards is None else self.guards
+            guards.add(binding, destination)
+            self.guards = guards
+        self.bindings[binding] = destination
+
+    def remove(self, binding: Binding) -> "Destination | None":
+        """Route by a binding no longer; give where it led, None if it is not there."""
+        destination = self.bindings.pop(binding, None)
+        if destination is None:
+            return None
+        if self.guards is None or binding.predicate is None:
+            self.table.remove(binding, destination)
+        else:
+            self.guards.remove(binding)
+            self.guards = self.guards if len(self.guards) else None
+        return destination
 
 
 Destination = QueueStore | SinkStore
@@ -63,8 +91,7 @@ class Sink(InPlaceActor):
         store, binding, destination = self._store, message.binding, message.destination
         if binding in store.bindings:
             return False
-        store.table.add(binding, destination)
-        store.bindings[binding] = destination
+        store.add(binding, destination)
         if destination.bound is None:
             destination.bound = {}
         destination.bound[binding] = None
@@ -74,10 +101,9 @@ class Sink(InPlaceActor):
     def remove_binding(self, message: RemoveBinding) -> bool:
         """Remove a binding, if it is there; tell the domain when an auto-delete sink has none left."""
         store = self._store
-        destination = store.bindings.pop(message.binding, None)
+        destination = store.remove(message.binding)
         if destination is None:
             return False
-        store.table.remove(message.binding, destination)
         if destination.bound is not None:
             destination.bound.pop(message.binding, None)
         self._changed()

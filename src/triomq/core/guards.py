@@ -1,0 +1,66 @@
+"""Guards: bindings that lead somewhere only for messages whose headers fulfil a predicate."""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+from triomq.core.bindings import Binding, Headers, Table, make_table
+from triomq.core.options import SinkKind
+from triomq.core.predicate import Condition
+
+__all__ = ["Guards"]
+
+T = TypeVar("T")
+
+
+class _Guard(Generic[T]):
+    """What a table leads to instead of the destination behind a predicate."""
+
+    __slots__ = ("conditions", "destination")
+
+    def __init__(self, conditions: tuple[Condition, ...], destination: T) -> None:
+        self.conditions = conditions
+        self.destination = destination
+
+    def admits(self, headers: Mapping[str, object]) -> bool:
+        return all(condition.holds(headers) for condition in self.conditions)
+
+
+class Guards(Generic[T]):
+    """The guarded bindings of one sink, looked up first as its kind looks up others, then by their predicates.
+
+    Made by a sink with the first of them, so that a sink without pays nothing.
+    """
+
+    __slots__ = ("_guards", "_table")
+
+    def __init__(self, kind: SinkKind) -> None:
+        """Start empty, for a kind of sink."""
+        self._table: Table[_Guard[T]] = make_table(kind)
+        self._guards: dict[Binding, _Guard[T]] = {}
+
+    def __len__(self) -> int:
+        """Tell how many bindings are guarded."""
+        return len(self._guards)
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Let a binding that has a predicate lead to a destination.
+
+        Raises:
+            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
+        """
+        assert binding.predicate is not None
+        guard = _Guard(binding.predicate.conditions, destination)
+        self._table.add(binding, guard)
+        self._guards[binding] = guard
+
+    def remove(self, binding: Binding) -> None:
+        """Take a binding back that was added."""
+        self._table.remove(binding, self._guards.pop(binding))
+
+    def match(self, key: str, headers: Headers) -> Iterable[T] | None:
+        """Give the destinations of all that match; None when no header had to be looked at."""
+        found = list(self._table.match(key, headers))
+        if not found:
+            return None
+        values = headers()
+        return [guard.destination for guard in found if guard.admits(values)]

@@ -1,0 +1,197 @@
+"""Predicates: conditions that a message's headers must fulfil before a binding leads anywhere.
+
+All conditions of a predicate must hold; whoever needs "or" makes several bindings. Values compare by what they are,
+not by how they are encoded: all numbers are numbers, and truth values are none. A condition on a header that is
+missing, or is of another type, does not hold; except for the three that say "not", which hold exactly when what they
+deny does not.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+
+import msgspec
+from msgspec.msgpack import Decoder, Encoder
+
+from triomq.core.packing import from_extension, packable
+from triomq.errors import PreconditionFailed
+
+__all__ = ["Comparison", "Condition", "Predicate", "make_predicate"]
+
+_MISSING = object()
+
+
+class Comparison(Enum):
+    """What a condition asks of a header; the values are written to disk."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    """Not equal: missing, of another type, or another value."""
+    LESS = "less"
+    AT_MOST = "at-most"
+    GREATER = "greater"
+    AT_LEAST = "at-least"
+    STARTS_WITH = "starts-with"
+    ENDS_WITH = "ends-with"
+    CONTAINS = "contains"
+    LACKS = "lacks"
+    """Does not contain: missing, no text, or a text without this one in it."""
+    PRESENT = "present"
+    """Is there, whatever its value."""
+    ABSENT = "absent"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """What one header must be like.
+
+    Args:
+        name: The header's name; upper and lower case differ.
+        comparison: How it is compared.
+        value: What it is compared with: a number, a point in time (all comparisons of size, and equality), a text
+            (equality, and its parts), a truth value or octets (equality); nothing for presence and absence.
+    """
+
+    name: str
+    comparison: Comparison
+    value: object = None
+
+    def holds(self, headers: Mapping[str, object]) -> bool:
+        """Tell whether a message with these headers fulfils it."""
+        return _TESTS[self.comparison](headers.get(self.name, _MISSING), self.value)
+
+
+class Predicate(msgspec.Struct, frozen=True, gc=False):
+    """Conditions that must all hold. Two with equal conditions are the same predicate, whatever their order.
+
+    Args:
+        encoded: The conditions, encoded in one canonical way; see ``make_predicate``.
+    """
+
+    encoded: bytes
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions, in the order of their encoding."""
+        return tuple(Condition(name, Comparison(word), value) for name, word, value in _decoder.decode(self.encoded))
+
+    def holds(self, headers: Mapping[str, object]) -> bool:
+        """Tell whether a message with these headers passes."""
+        return all(condition.holds(headers) for condition in self.conditions)
+
+
+def make_predicate(conditions: Iterable[Condition]) -> Predicate:
+    """Make a predicate whose conditions are compared by value, whatever their order.
+
+    Raises:
+        PreconditionFailed: There is no condition, or one means nothing.
+    """
+    encoded = {_encode(condition) for condition in conditions}
+    if not encoded:
+        raise PreconditionFailed("a predicate has no condition; give it one, or bind without a predicate")
+    return Predicate(_encoder.encode([msgspec.Raw(condition) for condition in sorted(encoded)]))
+
+
+def _encode(condition: Condition) -> bytes:
+    _require_meaning(condition)
+    try:
+        return _encoder.encode([condition.name, condition.comparison.value, packable(condition.value)])
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise PreconditionFailed(f"the condition on header {condition.name!r} cannot be kept: {error}") from None
+
+
+def _require_meaning(condition: Condition) -> None:
+    """Refuse a condition whose value is nothing that its comparison can be made with."""
+    if not condition.name:
+        raise PreconditionFailed("a condition names no header; say which one it is about")
+    kind, fitting = _kind(condition.value), _FITTING[condition.comparison]
+    if kind not in fitting:
+        found = "nothing" if condition.value is None else f"{condition.value!r}"
+        raise PreconditionFailed(
+            f"the condition on header {condition.name!r} compares '{condition.comparison.value}' with {found}; "
+            f"it takes {' or '.join(fitting)}"
+        )
+
+
+_NUMBER, _TEXT, _TRUTH, _TIME, _LOCAL_TIME, _OCTETS, _NOTHING = (
+    "a number",
+    "a text",
+    "a truth value",
+    "a time with a zone",
+    "a time without a zone",
+    "octets",
+    "nothing",
+)
+
+
+def _kind(value: object) -> str | None:
+    """Tell with what else a value can be compared; None for what compares with nothing, such as lists and NaN."""
+    match value:
+        case None:
+            return _NOTHING
+        case bool():
+            return _TRUTH
+        case Decimal():
+            return None if value.is_nan() else _NUMBER
+        case int() | float():
+            return _NUMBER if value == value else None
+        case str():
+            return _TEXT
+        case datetime():
+            return _LOCAL_TIME if value.tzinfo is None else _TIME
+        case bytes():
+            return _OCTETS
+        case _:
+            return None
+
+
+_SIZES = (_NUMBER, _TIME, _LOCAL_TIME)
+_VALUES = (*_SIZES, _TEXT, _TRUTH, _OCTETS)
+
+_FITTING: dict[Comparison, tuple[str, ...]] = {
+    Comparison.EQUAL: _VALUES,
+    Comparison.DIFFERENT: _VALUES,
+    Comparison.LESS: _SIZES,
+    Comparison.AT_MOST: _SIZES,
+    Comparison.GREATER: _SIZES,
+    Comparison.AT_LEAST: _SIZES,
+    Comparison.STARTS_WITH: (_TEXT,),
+    Comparison.ENDS_WITH: (_TEXT,),
+    Comparison.CONTAINS: (_TEXT,),
+    Comparison.LACKS: (_TEXT,),
+    Comparison.PRESENT: (_NOTHING,),
+    Comparison.ABSENT: (_NOTHING,),
+}
+"""What each comparison can be made with."""
+
+
+def _alike(test: Callable[..., bool]) -> Callable[[object, object], bool]:
+    """Make a test that fails for a header that is of another kind than what is wanted."""
+    return lambda found, wanted: _kind(found) == _kind(wanted) and test(found, wanted)
+
+
+def _denied(test: Callable[[object, object], bool]) -> Callable[[object, object], bool]:
+    return lambda found, wanted: not test(found, wanted)
+
+
+_equal = _alike(operator.eq)
+_contains = _alike(operator.contains)
+
+_TESTS: dict[Comparison, Callable[[object, object], bool]] = {
+    Comparison.EQUAL: _equal,
+    Comparison.DIFFERENT: _denied(_equal),
+    Comparison.LESS: _alike(operator.lt),
+    Comparison.AT_MOST: _alike(operator.le),
+    Comparison.GREATER: _alike(operator.gt),
+    Comparison.AT_LEAST: _alike(operator.ge),
+    Comparison.STARTS_WITH: _alike(str.startswith),
+    Comparison.ENDS_WITH: _alike(str.endswith),
+    Comparison.CONTAINS: _contains,
+    Comparison.LACKS: _denied(_contains),
+    Comparison.PRESENT: lambda found, wanted: found is not _MISSING,
+    Comparison.ABSENT: lambda found, wanted: found is _MISSING,
+}
+
+_encoder = Encoder(order="deterministic")
+_decoder = Decoder(list[tuple[str, str, object]], ext_hook=from_extension)
