@@ -142,20 +142,17 @@ def model(condition: Condition, headers: Mapping[str, object]) -> bool:
             return not same or found != wanted
         case Comparison.LACKS:
             return not same or str(wanted) not in str(found)
-    return (
-        same
-        and {
-            Comparison.EQUAL: lambda: found == wanted,
-            Comparison.LESS: lambda: found < wanted,  # type: ignore[operator]
-            Comparison.AT_MOST: lambda: found <= wanted,  # type: ignore[operator]
-            Comparison.GREATER: lambda: found > wanted,  # type: ignore[operator]
-            Comparison.AT_LEAST: lambda: found >= wanted,  # type: ignore[operator]
-            Comparison.STARTS_WITH: lambda: str(found)[: len(str(wanted))] == wanted,
-            Comparison.ENDS_WITH: lambda: str(found)[max(0, len(str(found)) - len(str(wanted))) :] == wanted,
-            Comparison.CONTAINS: lambda: str(wanted) in str(found),
-        }
+    tests: dict[Comparison, Callable[[], bool]] = {
+        Comparison.EQUAL: lambda: found == wanted,
+        Comparison.LESS: lambda: found < wanted,  # type: ignore[operator]
+        Comparison.AT_MOST: lambda: found <= wanted,  # type: ignore[operator]
+        Comparison.GREATER: lambda: found > wanted,  # type: ignore[operator]
+        Comparison.AT_LEAST: lambda: found >= wanted,  # type: ignore[operator]
+        Comparison.STARTS_WITH: lambda: str(found)[: len(str(wanted))] == wanted,
+        Comparison.ENDS_WITH: lambda: str(found)[max(0, len(str(found)) - len(str(wanted))) :] == wanted,
+        Comparison.CONTAINS: lambda: str(wanted) in str(found),
+    }
     return same and tests[condition.comparison]()
-    )
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4), HEADERS)
