@@ -214,7 +214,7 @@ async def main() -> None:
     directory = Directory("benchmark")
     async with open_system() as system:
         domain = await system.start(lambda: Domain(directory), name="domain")
-        session = Session(domain)
+        session = Session(domain, directory)
         session.attach()
         house = House(directory, session)
         for count in COUNTS:

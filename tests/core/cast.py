@@ -72,7 +72,7 @@ class House:
         self._consumers = consumers
 
     def new_session(self) -> Session:
-        session = Session(self.domain)
+        session = Session(self.domain, self.directory)
         session.attach()
         return session
 
@@ -163,7 +163,7 @@ def close(feed: Feed) -> None:
 
 def ready(store: QueueStore) -> list[bytes]:
     """The contents that are ready in a queue, in order."""
-    return [message.content for _, message in store.index]
+    return [entry.message.content for entry in store.index.entries()]
 
 
 @asynccontextmanager

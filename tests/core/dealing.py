@@ -54,7 +54,7 @@ class Table:
 
     def discard(self) -> None:
         self.discarded.append(self.index.next_head())
-        self.index.drop_first()
+        self.index.drop(1)
 
     def open(self, *players: Player) -> None:
         for one in players:

@@ -126,12 +126,23 @@ class IndexMachine(RuleBasedStateMachine):
             self.index.accept(batch)
 
     @precondition(lambda self: self.ready)
-    @rule()
-    def drop_first(self) -> None:
-        first = min(self.ready)
-        message = self.index.drop_first()
-        assert (message.head, message.content) == self.ready.pop(first)
-        self.attempts.pop(first, None)
+    @rule(most=st.integers(1, 4))
+    def drop_what_is_first(self, most: int) -> None:
+        head, contents = self.index.first(most)
+        assert 1 <= len(contents) <= most
+        self.index.drop(len(contents))
+        for number, content in zip(sorted(self.ready), contents, strict=False):
+            assert (head, content) == self.ready.pop(number)
+            self.attempts.pop(number, None)
+
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        up_to = data.draw(st.integers(0, self.index.next_id))
+        going = [number for number in self.ready if number <= up_to]
+        assert self.index.discard(up_to) == len(going)
+        for number in going:
+            del self.ready[number]
+            self.attempts.pop(number, None)
 
     @rule()
     def purge(self) -> None:
@@ -151,9 +162,14 @@ class IndexMachine(RuleBasedStateMachine):
 
     @invariant()
     def ready_messages_stand_in_the_order_of_their_ids(self) -> None:
-        assert [(number, message.head, message.content) for number, message in self.index] == [
+        assert [(entry.id, entry.message.head, entry.message.content) for entry in self.index.entries()] == [
             (number, *self.ready[number]) for number in sorted(self.ready)
         ]
+        assert [entry.attempts for entry in self.index.entries()] == [
+            self.attempts.get(number, 0) for number in sorted(self.ready)
+        ]
+        middle = self.index.next_id // 2
+        assert [entry.id for entry in self.index.entries(middle)] == sorted(n for n in self.ready if n > middle)
         if self.ready:
             assert self.index.next_size() == len(self.ready[min(self.ready)][1])
             assert self.index.next_head() is self.ready[min(self.ready)][0]
@@ -167,7 +183,9 @@ TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = settings(stateful_step_count=40)
 
 
-@pytest.mark.parametrize("ask", [lambda index: index.take(1, 1), Index.next_size, Index.next_head, Index.drop_first])
+@pytest.mark.parametrize(
+    "ask", [lambda index: index.take(1, 1), Index.next_size, Index.next_head, lambda index: index.first(1)]
+)
 def test_an_empty_index_has_nothing_to_give(ask: object) -> None:
     assert callable(ask)
     with pytest.raises(IndexError, match=r"look at Index\.ready first"):
@@ -267,7 +285,7 @@ def test_a_purge_leaves_what_is_out() -> None:
     assert index.purge() == 1
     assert (index.ready, index.ready_bytes, index.unsettled) == (0, 0, 1)
     index.requeue(batch)
-    assert [number for number, _ in index] == [1]
+    assert [entry.id for entry in index.entries()] == [1]
 
 
 def test_a_run_without_messages_is_nothing() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import CORE_CODEC, Codecs, Head, Message, Properties, decode_core, encode_core
+from triomq.core import CORE_CODEC, Codecs, Head, Message, Properties, amend_core, decode_core, encode_core
 
 TEXTS = st.none() | st.text(max_size=5)
 HEADERS = st.dictionaries(
@@ -44,7 +44,7 @@ def test_no_properties_take_no_octets() -> None:
 
 def test_codecs_decode_by_the_tag_of_the_head() -> None:
     codecs = Codecs()
-    codecs.register(7, lambda encoded: Properties(type=encoded.decode()))
+    codecs.register(7, lambda encoded: Properties(type=encoded.decode()), amend_core)
     assert codecs.decode(Message(Head(codec=7, properties_stop=3), b"abcbody")) == Properties(type="abc")
     assert codecs.decode(Message(Head(), b"body")) == Properties()
 
@@ -52,6 +52,6 @@ def test_codecs_decode_by_the_tag_of_the_head() -> None:
 @pytest.mark.parametrize("codec", [CORE_CODEC, 7])
 def test_a_codec_tag_is_never_given_twice(codec: int) -> None:
     codecs = Codecs()
-    codecs.register(7, decode_core)
+    codecs.register(7, decode_core, amend_core)
     with pytest.raises(ValueError, match=f"codec tag {codec} is taken already"):
-        codecs.register(codec, decode_core)
+        codecs.register(codec, decode_core, amend_core)

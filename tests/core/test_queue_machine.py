@@ -410,7 +410,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_index_holds_what_the_model_holds(self) -> None:
-        found = [(number, message.head, message.content) for number, message in self.store.index]
+        found = [(entry.id, entry.message.head, entry.message.content) for entry in self.store.index.entries()]
         assert found == [(number, *self.ready[number]) for number in sorted(self.ready)]
         assert {number for batch in self.store.index.outstanding() for number in self.left(batch)} == set(self.out)
 

@@ -1,10 +1,10 @@
-from triomq.core import QueueOptions, QueueStatistics, QueueStore, Window
+from triomq.core import Directory, QueueOptions, QueueStatistics, QueueStore, Window
 
 from .cast import close, open_house, publish, ready, settle
 
 
 def test_a_new_store_is_empty() -> None:
-    assert QueueStore("q", QueueOptions()).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
+    assert QueueStore("q", QueueOptions(), Directory("d")).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
 
 
 async def test_statistics_count_what_is_there_and_what_was() -> None:

@@ -14,7 +14,7 @@ def feed_of(house: House, name: str) -> Feed:
 
 async def test_a_session_ends_with_its_last_connection() -> None:
     async with open_house() as house:
-        session = Session(house.domain, user="anna", origin="there")
+        session = Session(house.domain, house.directory, user="anna", origin="there")
         session.attach()
         session.attach()
         session.detach()

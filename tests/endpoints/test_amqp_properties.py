@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from triomq.core import Codecs, Head, Message, Properties
 from triomq.core.properties import decode_core, encode_core
-from triomq.endpoints import AMQP_CODEC, from_amqp, to_amqp
+from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.amqp_properties import headers_of
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Timestamp, Typed, decode_properties, encode_properties
 
@@ -159,7 +159,7 @@ def test_what_has_no_type_on_the_wire_becomes_text() -> None:
 
 def test_the_codec_has_a_number_that_records_may_carry_for_ever() -> None:
     codecs = Codecs()
-    codecs.register(AMQP_CODEC, from_amqp)
+    codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
     encoded = encode_properties(BasicProperties(app_id="a"))
     head = Head(codec=1, properties_stop=len(encoded), body_start=len(encoded))
     assert codecs.decode(Message(head, encoded + b"body")).app_id == "a"

@@ -8,8 +8,7 @@ from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.listening import Listening, is_loopback, say_goodbye
 from triomq.app.tree import Tree
-from triomq.core import Codecs
-from triomq.endpoints import AMQP_CODEC, DomainAccess, EndpointConfig, House, from_amqp
+from triomq.endpoints import DomainAccess, EndpointConfig, House
 from triomq.errors import ConfigError, NotFound
 from triomq.security import Users
 
@@ -26,19 +25,16 @@ class Broker(DomainHandle):
 
     def __init__(self, system: System, tree: Tree, users: Mapping[str, str] | None, first: str) -> None:
         """Hold a tree that runs; ``open_broker`` has started it."""
-        codecs = Codecs()
-        codecs.register(AMQP_CODEC, from_amqp)
-        consumers = Consumers(system, tree.top.children["consumers"], codecs)
+        consumers = Consumers(system, tree.top.children["consumers"], tree.codecs)
         super().__init__(tree.domains.children[first], tree.directories[first], consumers)
         self.system = system
-        self.codecs = codecs
         self.listening: list[Listening] = []
         self.users = Users(dict(_DEFAULT_USERS if users is None else users))
         self._open_to_all = users is None
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
-        self.house = House(self._access, self.users, codecs)
+        self.house = House(self._access, self.users, tree.codecs)
 
     # Domains
 

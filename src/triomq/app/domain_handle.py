@@ -41,7 +41,7 @@ class DomainHandle:
         self.domain_ref = ref
         self.directory = directory
         self.consumers = consumers
-        self.session = Session(ref, user="", origin="")
+        self.session = Session(ref, directory)
         self.session.attach()
 
     def __repr__(self) -> str:

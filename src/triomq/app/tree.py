@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
-from triomq.core import DeclareSink, Directory, Domain, SinkKind, SinkOptions
+from triomq.core import Codecs, DeclareSink, Directory, Domain, SinkKind, SinkOptions
+from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
 
 __all__ = ["Tree"]
 
@@ -24,7 +25,9 @@ class Tree:
     """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not."""
+        self.codecs = Codecs()
+        self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
         self.directories: dict[str, Directory] = {}
         self.endpoint_specs: dict[str, ChildSpec] = {}
         self._domain_specs: dict[str, ChildSpec] = {}
@@ -46,7 +49,7 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name)
+        directory = Directory(name, self.codecs)
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()
         assert isinstance(self.domains.actor, Supervisor)

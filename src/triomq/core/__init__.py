@@ -2,22 +2,28 @@
 
 from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
+from triomq.core.browse import Browse, Discard
+from triomq.core.clock import Clock
 from triomq.core.confirms import Confirmed, Confirms, Receipt
 from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
+from triomq.core.index import Entry
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
+from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
-from triomq.core.properties import Codecs, HeaderValue, Properties, decode_core, encode_core
-from triomq.core.queue import Enlist, Publish, Purge
+from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
+from triomq.core.publish import Fits, Offer, Publish
+from triomq.core.queue import Enlist, Purge
 from triomq.core.queue_store import QueueStatistics, QueueStore
 from triomq.core.refusals import (
     Inequivalent,
     InExclusiveUse,
     NoSuchQueue,
     NoSuchSink,
+    QueueFull,
     QueueInUse,
     QueueLocked,
     QueueNotEmpty,
@@ -30,13 +36,19 @@ from triomq.core.refusals import (
 from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, Unbind
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
+from triomq.core.transaction import Transaction
 from triomq.core.window import Window
 
 __all__ = [
     "CORE_CODEC",
+    "Action",
+    "Amend",
     "Batch",
     "Bind",
     "Binding",
+    "Browse",
+    "Changed",
+    "Clock",
     "CloseFeed",
     "Codecs",
     "Comparison",
@@ -49,18 +61,24 @@ __all__ = [
     "DeleteSink",
     "Deliver",
     "Directory",
+    "Discard",
     "Domain",
     "Enlist",
+    "Entry",
     "Feed",
     "FeedClosed",
+    "Fits",
     "Get",
     "Head",
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
+    "Kind",
     "Message",
     "NoSuchQueue",
     "NoSuchSink",
+    "Observers",
+    "Offer",
     "OpenFeed",
     "Outcome",
     "Overflow",
@@ -68,6 +86,7 @@ __all__ = [
     "Properties",
     "Publish",
     "Purge",
+    "QueueFull",
     "QueueInUse",
     "QueueLocked",
     "QueueNotEmpty",
@@ -87,8 +106,10 @@ __all__ = [
     "SinkOptions",
     "SinkStore",
     "Target",
+    "Transaction",
     "Unbind",
     "Window",
+    "amend_core",
     "body_of",
     "decode_core",
     "encode_core",

@@ -1,6 +1,7 @@
 """A batch: messages of one run, handed to one consumer together, until each of them is settled."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +31,8 @@ class Batch(msgspec.Struct, eq=False):
         feed: The feed they went to; None for a single get.
         queue: The queue they came from, which is told how they are settled.
         first_tag: An endpoint's own number of the first message, given when it is encoded.
+        deadline: When the messages expire, should they come back; infinity if never.
+        level: The priority that they were taken from.
     """
 
     head: Head
@@ -41,6 +44,8 @@ class Batch(msgspec.Struct, eq=False):
     feed: "Feed | None" = None
     queue: Ref | None = None
     first_tag: int = 0
+    deadline: float = inf
+    level: int = 0
 
     def message(self, position: int) -> Message:
         """Give the message at a position that is not settled yet.

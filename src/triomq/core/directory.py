@@ -5,6 +5,7 @@ with every change that can lead messages elsewhere, so that publishers may keep 
 differs.
 """
 
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,10 @@ import msgspec
 
 from triomq.actors import Ref
 from triomq.core.bindings import Headers
+from triomq.core.clock import Clock
+from triomq.core.observer import Observers
 from triomq.core.options import SinkKind
+from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
 from triomq.core.sink import SinkStore
@@ -20,7 +24,10 @@ from triomq.core.sink import SinkStore
 if TYPE_CHECKING:
     from triomq.core.session import Session
 
-__all__ = ["Directory", "Route"]
+__all__ = ["QUEUE", "Directory", "Route"]
+
+QUEUE = "queue."
+"""What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -43,14 +50,25 @@ class Directory:
 
     Args:
         name: The domain's name, for texts.
+        codecs: How properties from each wire are decoded; without it only the core's own are.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, codecs: Codecs | None = None) -> None:
         """Start empty."""
         self.name = name
+        self.codecs = codecs or Codecs()
+        self.clock: Clock[QueueStore] = Clock()
+        self.observers = Observers()
         self.sinks: dict[str, SinkStore] = {}
         self.queues: dict[str, QueueStore] = {}
         self.version = 0
+        self._sessions = 0
+        self._idle_wanted: list[Callable[[], None]] = []
+
+    def number_session(self) -> int:
+        """Give the next session's number, from 1."""
+        self._sessions += 1
+        return self._sessions
 
     def changed(self) -> None:
         """Note that routes found so far may be wrong from now on."""
@@ -84,10 +102,45 @@ class Directory:
             raise QueueStopped(name)
         return store
 
-    def route(self, exchange: str, key: str, headers: Headers) -> Route:
+    @staticmethod
+    def name_of(queue: Ref) -> str:
+        """Tell the name of the queue behind an actor."""
+        return queue.name.removeprefix(QUEUE)
+
+    def has(self, queue: Ref) -> bool:
+        """Tell whether a queue, known by its actor, is still there."""
+        store = self.queues.get(self.name_of(queue))
+        return store is not None and store.ref is queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more happens in any queue by itself."""
+        return all(queue.idle for queue in self.queues.values())
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, at the end of the turn in which the domain becomes idle; at once if it is."""
+        if self.idle:
+            callback()
+        else:
+            self._idle_wanted.append(callback)
+
+    def look_idle(self) -> None:
+        """Call whoever waits for the domain to be idle, if it is; for queues, when they may have become so."""
+        if self._idle_wanted and self.idle:
+            wanted, self._idle_wanted = self._idle_wanted, []
+            for callback in wanted:
+                callback()
+
+    def route(self, exchange: str, key: str, headers: Headers, *, inside: bool = False) -> Route:
         """Find the queues for a message published into a sink; the empty name is the default sink.
 
         The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.5).
+
+        Args:
+            exchange: The sink's name.
+            key: The routing key.
+            headers: Gives the message's headers, should a sink ask for them.
+            inside: Whether the house itself publishes, as it does with dead letters, so that internal sinks are open.
 
         Raises:
             NoSuchSink: There is none of that name.
@@ -97,7 +150,7 @@ class Directory:
             store = self.queues.get(key)
             return _NOWHERE if store is None else Route((store.ref,))
         sink = self.sink(exchange)
-        if sink.options.internal:
+        if sink.options.internal and not inside:
             raise SinkInternal(exchange)
         return self._walk(sink, key, headers)
 

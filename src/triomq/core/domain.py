@@ -2,15 +2,19 @@
 
 Its requests are answered in place, in the asker's turn: a declare is done when it returns. The stores of its sinks and
 queues stand in a ``Directory`` that outlives it, so that even a domain that crashes comes back with what it had.
+
+It also keeps the time for its queues: one task that waits for the next deadline of them all.
 """
 
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
 from triomq.core.bindings import Binding, Target
-from triomq.core.directory import Directory
+from triomq.core.directory import QUEUE, Directory
+from triomq.core.expiry import is_unused
+from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
-from triomq.core.queue import Enlist, Queue
+from triomq.core.queue import Due, Enlist, Queue
 from triomq.core.queue_store import QueueStatistics, QueueStore
 from triomq.core.refusals import QueueInUse, QueueLocked, QueueNotEmpty, Restarting, SinkBroken, SinkInUse
 from triomq.core.requests import (
@@ -19,6 +23,7 @@ from triomq.core.requests import (
     DeclareSink,
     DeleteQueue,
     DeleteSink,
+    QueueExpired,
     QueueUnused,
     SinkUnused,
     Unbind,
@@ -28,9 +33,6 @@ from triomq.core.sink import AddBinding, Destination, RemoveBinding, Sink, SinkS
 from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
 __all__ = ["Domain"]
-
-_QUEUE = "queue."
-"""What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
 
 class Domain(DynamicSupervisor):
@@ -54,6 +56,19 @@ class Domain(DynamicSupervisor):
             self._start_sink(sink)
         for queue in self.directory.queues.values():
             self._start_queue(queue)
+        self.start_task(self._keep_time)
+
+    async def _keep_time(self) -> None:
+        """Tell queues when their deadlines have come."""
+        clock, earlier = self.directory.clock, trio.Event()
+        clock.on_earlier = lambda: earlier.set()
+        while True:
+            with trio.CancelScope(deadline=clock.next_deadline):
+                await earlier.wait()
+            earlier = trio.Event()
+            for store in clock.take_due(clock.now()):
+                store.ref.tell_nowait(Due())
+                await trio.lowlevel.checkpoint()
 
     def declare_sink(self, message: DeclareSink) -> bool:
         """Make a sink, or check that the one there is the same."""
@@ -66,7 +81,14 @@ class Domain(DynamicSupervisor):
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.changed()
+        self._tell(Action.CREATED, Kind.SINK, store.name, message.session)
         return True
+
+    def _tell(self, action: Action, kind: Kind, name: str, session: Session | None) -> None:
+        self.directory.observers.tell(Changed(action, kind, name, session=session))
+
+    def _tell_binding(self, action: Action, binding: Binding, session: Session | None) -> None:
+        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session))
 
     def _start_sink(self, store: SinkStore) -> None:
         store.ref = self.start_child_nowait(
@@ -80,17 +102,19 @@ class Domain(DynamicSupervisor):
             return False
         if message.if_unused and store.bindings:
             raise SinkInUse(message.name)
-        self._remove_sink(store)
+        self._remove_sink(store, message.session)
         return True
 
-    def _remove_sink(self, store: SinkStore) -> None:
+    def _remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
         del self.directory.sinks[store.name]
         self.directory.changed()
         for binding, destination in store.bindings.items():
             if destination.bound is not None:
                 destination.bound.pop(binding, None)
-        self._unbind_all(store)
+            self._tell_binding(Action.DELETED, binding, session)
+        self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
+        self._tell(Action.DELETED, Kind.SINK, store.name, session)
 
     def sink_unused(self, message: SinkUnused) -> None:
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
@@ -108,17 +132,19 @@ class Domain(DynamicSupervisor):
                 raise QueueLocked(message.name)
             directory.queue(message.name, message.session)
             require_equivalent(message.name, options, existing.options)
+            existing.use()
             return existing
-        store = QueueStore(message.name, options, owner)
+        store = QueueStore(message.name, options, directory, owner)
         self._start_queue(store)
         directory.queues[message.name] = store
         directory.changed()
         if owner is not None:
             owner.queues[message.name] = None
+        self._tell(Action.CREATED, Kind.QUEUE, store.name, message.session)
         return store
 
     def _start_queue(self, store: QueueStore) -> None:
-        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=_QUEUE + store.name))
+        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=QUEUE + store.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
         """Delete a queue with its messages, its feeds and all bindings to it."""
@@ -132,16 +158,18 @@ class Domain(DynamicSupervisor):
             raise QueueInUse(message.name)
         if message.if_empty and statistics.ready:
             raise QueueNotEmpty(message.name)
-        self._remove_queue(store)
+        self._remove_queue(store, message.session)
         return statistics
 
-    def _remove_queue(self, store: QueueStore) -> None:
+    def _remove_queue(self, store: QueueStore, session: Session | None = None) -> None:
         del self.directory.queues[store.name]
         self.directory.changed()
         if store.owner is not None:
             store.owner.queues.pop(store.name, None)
-        self._unbind_all(store)
+        self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
+        self._tell(Action.DELETED, Kind.QUEUE, store.name, session)
+        self.directory.look_idle()
 
     def queue_unused(self, message: QueueUnused) -> None:
         """Delete an auto-delete queue whose last feed has closed, unless a new one has opened meanwhile."""
@@ -149,11 +177,20 @@ class Domain(DynamicSupervisor):
         if store is not None and store.options.auto_delete and not store.feeds:
             self._remove_queue(store)
 
+    def queue_expired(self, message: QueueExpired) -> None:
+        """Delete a queue that nobody has used for long, unless somebody has begun to meanwhile."""
+        store = self.directory.queues.get(message.name)
+        if store is not None and is_unused(store, self.directory.clock.now()):
+            self._remove_queue(store)
+
     def bind(self, message: Bind) -> bool:
         """Add a binding to its source."""
         sink = self.directory.sink(message.binding.source)
         destination = self._destination(message.binding, message.session)
-        return _ask(sink, AddBinding(message.binding, destination))
+        added = _ask(sink, AddBinding(message.binding, destination))
+        if added:
+            self._tell_binding(Action.CREATED, message.binding, message.session)
+        return added
 
     def _destination(self, binding: Binding, session: Session) -> Destination:
         if binding.target is Target.QUEUE:
@@ -166,18 +203,22 @@ class Domain(DynamicSupervisor):
         sink = self.directory.sinks.get(binding.source)
         if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
             self.directory.queue(binding.destination, message.session)
-        return sink is not None and _ask(sink, RemoveBinding(binding))
+        removed = sink is not None and _ask(sink, RemoveBinding(binding))
+        if removed:
+            self._tell_binding(Action.DELETED, binding, message.session)
+        return removed
 
-    def _unbind_all(self, destination: Destination) -> None:
+    def _unbind_all(self, destination: Destination, session: Session | None) -> None:
         """Remove all bindings that lead to something that is going."""
         for binding in list(destination.bound or ()):
             sink = self.directory.sinks.get(binding.source)
             if sink is not None:
                 sink.ref.tell_nowait(RemoveBinding(binding))
+                self._tell_binding(Action.DELETED, binding, session)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""
-        store = self.directory.queues.get(ref.name.removeprefix(_QUEUE))
+        store = self.directory.queues.get(self.directory.name_of(ref))
         if store is not None and store.ref is ref:
             stopped = ref.state == "stopped"
             store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")

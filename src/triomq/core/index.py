@@ -12,24 +12,29 @@ messages here.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from math import inf
 
 import msgspec
 
 from triomq.core.batch import Batch
 from triomq.core.message import Head, Message
 
-__all__ = ["Index"]
+__all__ = ["Entry", "Index"]
 
 _RUN_LENGTH = 512  # runs are merged up to this length: a slice off the front moves at most 4 KiB of pointers
 
 
 class _Run(msgspec.Struct, eq=False, gc=False):
-    """Ready messages that share a head; ids are ``first`` and the following. Holds no cycle, so needs no collection."""
+    """Ready messages that share head and deadline; ids are ``first`` and the following.
+
+    Holds no cycle, so needs no collection.
+    """
 
     head: Head
     contents: list[bytes]
     first: int
     size: int
+    deadline: float
 
 
 class _Returned(msgspec.Struct, eq=False, gc=False):
@@ -37,22 +42,40 @@ class _Returned(msgspec.Struct, eq=False, gc=False):
 
     head: Head
     content: bytes
+    deadline: float
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A ready message as one looks at it in its place.
+
+    Args:
+        id: Its id, which stays the same as long as it is in the queue.
+        attempts: How often it was delivered and came back.
+        deadline: When it expires, in seconds of the domain's clock; infinity if never.
+        message: Head and octets.
+    """
+
+    id: int
+    attempts: int
+    deadline: float
+    message: Message
 
 
 class Index:
-    """Ready and outstanding messages of one queue; plain data, no waiting, no telling.
+    """Ready and outstanding messages of one queue, or of one level of a priority queue; no waiting, no telling.
 
-    Created by the domain with the queue, ends with it. Idle it holds no container at all. ``ready`` counts messages
+    Created by the domain with the queue, ends with it. Idle it holds no container at all. It has one level, 0, so
+    that a queue can ask it what it asks a ``PriorityIndex``. ``ready`` counts messages
     that no consumer has, ``ready_bytes`` the octets of their bodies, ``unsettled`` the messages that are out.
     """
 
     __slots__ = (
         "_attempts",
         "_heap",
-        "_next_id",
         "_outstanding",
         "_returned",
         "_runs",
+        "next_id",
         "ready",
         "ready_bytes",
         "unsettled",
@@ -60,7 +83,7 @@ class Index:
 
     def __init__(self) -> None:
         """Start empty, with id 1."""
-        self._next_id = 1
+        self.next_id = 1
         self._runs: deque[_Run] | None = None
         self._heap: list[int] | None = None
         self._returned: dict[int, _Returned] | None = None
@@ -70,25 +93,31 @@ class Index:
         self.ready_bytes = 0
         self.unsettled = 0
 
-    def push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
-        """Append messages of a run; ``size`` is the total of their octets."""
+    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
+        """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
         count = len(contents)
         if not count:
             return
-        first = self._next_id
-        self._next_id = first + count
+        first = self.next_id
+        self.next_id = first + count
         self.ready += count
         self.ready_bytes += size - count * head.overhead
         runs = self._runs
         if runs:
             last = runs[-1]
-            if last.head is head and len(last.contents) + count <= _RUN_LENGTH:
+            length = len(last.contents)
+            if (
+                last.head is head
+                and length + count <= _RUN_LENGTH
+                and last.deadline == deadline
+                and last.first + length == first
+            ):
                 last.contents += contents
                 last.size += size
                 return
         elif runs is None:
             runs = self._runs = deque()
-        runs.append(_Run(head, list(contents), first, size))
+        runs.append(_Run(head, list(contents), first, size, deadline))
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Hand out the first ready messages that share a head: at most so many, at most so many octets, at least one.
@@ -115,13 +144,13 @@ class Index:
         available = len(run.contents)
         count = available if available < feeds else feeds * min(rounds, available // feeds)
         step = min(feeds, count)
-        dealt, first, head = run.contents[:count], run.first, run.head
+        dealt, first, head, deadline = run.contents[:count], run.first, run.head, run.deadline
         self._cut(run, count)
         batches = []
         for seat in range(step):
             share = dealt[seat::step]
             ids = range(first + seat, first + count, step)
-            batch = Batch(head, [*share], ids, False, sum(map(len, share)), len(share))
+            batch = Batch(head, [*share], ids, False, sum(map(len, share)), len(share), deadline=deadline)
             self._hand_out(batch)
             batches.append(batch)
         return batches
@@ -157,6 +186,27 @@ class Index:
             return self._returned[self._heap[0]].head
         return self._front().head
 
+    def next_deadline(self) -> float:
+        """Tell when the first ready message expires; infinity if never, or when nothing is ready."""
+        if self._heap:
+            assert self._returned is not None
+            return self._returned[self._heap[0]].deadline
+        return self._runs[0].deadline if self._runs else inf
+
+    def expired_level(self, now: float) -> int | None:
+        """Name a level whose first message has expired, if there is one."""
+        return 0 if self.next_deadline() <= now else None
+
+    @property
+    def next_level(self) -> int:
+        """The level whose first message goes next."""
+        return 0
+
+    @property
+    def lowest_level(self) -> int:
+        """The level whose first message gives way when there are too many."""
+        return 0
+
     def _front(self) -> _Run:
         if not self._runs:
             raise IndexError("nothing is ready; look at Index.ready first")
@@ -170,7 +220,7 @@ class Index:
         first = run.first
         contents: list[bytes | None] = [*run.contents[:count]]
         size = self._cut(run, count)
-        return Batch(run.head, contents, range(first, first + count), False, size, count)
+        return Batch(run.head, contents, range(first, first + count), False, size, count, deadline=run.deadline)
 
     def _cut(self, run: _Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""
@@ -193,13 +243,13 @@ class Index:
         assert heap
         assert returned is not None
         first = heap[0]
-        head, marked = returned[first].head, self.attempts(first) > 0
+        head, deadline, marked = returned[first].head, returned[first].deadline, self.attempts(first) > 0
         ids: list[int] = []
         contents: list[bytes | None] = []
         size = 0
         while heap and len(ids) < most:
             entry = returned[heap[0]]
-            if entry.head is not head or (self.attempts(heap[0]) > 0) is not marked:
+            if entry.head is not head or entry.deadline != deadline or (self.attempts(heap[0]) > 0) is not marked:
                 break
             if ids and size + len(entry.content) > most_bytes:
                 break
@@ -209,7 +259,7 @@ class Index:
             del returned[ids[-1]]
         self.ready -= len(ids)
         self.ready_bytes -= size - len(ids) * head.overhead
-        return Batch(head, contents, ids, marked, size, len(ids))
+        return Batch(head, contents, ids, marked, size, len(ids), deadline=deadline)
 
     def _hand_out(self, batch: Batch) -> None:
         if self._outstanding is None:
@@ -256,18 +306,18 @@ class Index:
             content = batch.contents[position]
             if content is not None:
                 batch.contents[position] = None
-                self._put_back(batch.ids[position], batch.head, content, marked=marked)
+                self._put_back(batch.ids[position], _Returned(batch.head, content, batch.deadline), marked=marked)
                 count += 1
                 size += len(content)
         return self._let_go(batch, count, size)
 
-    def _put_back(self, number: int, head: Head, content: bytes, *, marked: bool) -> None:
+    def _put_back(self, number: int, entry: _Returned, *, marked: bool) -> None:
         if self._heap is None or self._returned is None:
             self._heap, self._returned = [], {}
         heappush(self._heap, number)
-        self._returned[number] = _Returned(head, content)
+        self._returned[number] = entry
         self.ready += 1
-        self.ready_bytes += len(content) - head.overhead
+        self.ready_bytes += len(entry.content) - entry.head.overhead
         if marked:
             if self._attempts is None:
                 self._attempts = {}
@@ -294,25 +344,41 @@ class Index:
             if batch.contents[position] is not None:
                 self._attempts.pop(batch.ids[position], None)
 
-    def drop_first(self) -> Message:
-        """Take the oldest ready message out for good.
+    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
+        """Look at the first ready messages of a level, which share a head and a deadline: at most so many.
 
         Raises:
             IndexError: Nothing is ready.
         """
         if self._heap:
             assert self._returned is not None
-            number = heappop(self._heap)
-            entry = self._returned.pop(number)
-            if self._attempts:
-                self._attempts.pop(number, None)
-            self.ready -= 1
-            self.ready_bytes -= len(entry.content) - entry.head.overhead
-            return Message(entry.head, entry.content)
+            entry = self._returned[self._heap[0]]
+            return entry.head, [entry.content]
         run = self._front()
-        message = Message(run.head, run.contents[0])
-        self._cut(run, 1)
-        return message
+        return run.head, run.contents[:most]
+
+    def drop(self, count: int, level: int = 0) -> None:
+        """Take so many of the messages that ``first`` shows out for good."""
+        if not self._heap:
+            self._cut(self._front(), count)
+            return
+        assert self._returned is not None
+        number = heappop(self._heap)
+        entry = self._returned.pop(number)
+        if self._attempts:
+            self._attempts.pop(number, None)
+        self.ready -= 1
+        self.ready_bytes -= len(entry.content) - entry.head.overhead
+
+    def discard(self, up_to: int) -> int:
+        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        before = self.ready
+        while self._heap and self._heap[0] <= up_to:
+            self.drop(1)
+        while not self._heap and self._runs and self._runs[0].first <= up_to:
+            run = self._runs[0]
+            self._cut(run, min(up_to - run.first + 1, len(run.contents)))
+        return before - self.ready
 
     def purge(self) -> int:
         """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
@@ -324,15 +390,15 @@ class Index:
         self.ready = self.ready_bytes = 0
         return count
 
-    def __iter__(self) -> Iterator[tuple[int, Message]]:
-        """Go through the ready messages in order, with their ids; the index must not change meanwhile."""
-        for number in sorted(self._heap or ()):
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Go through the ready messages with ids above ``after``, in order; the index must not change meanwhile."""
+        for number in sorted(number for number in self._heap or () if number > after):
             assert self._returned is not None
             entry = self._returned[number]
-            yield number, Message(entry.head, entry.content)
+            yield Entry(number, self.attempts(number), entry.deadline, Message(entry.head, entry.content))
         for run in self._runs or ():
-            for offset, content in enumerate(run.contents):
-                yield run.first + offset, Message(run.head, content)
+            for offset in range(max(0, after + 1 - run.first), len(run.contents)):
+                yield Entry(run.first + offset, 0, run.deadline, Message(run.head, run.contents[offset]))
 
 
 def _fitting(contents: Sequence[bytes], most: int, most_bytes: int) -> int:

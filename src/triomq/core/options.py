@@ -16,6 +16,10 @@ class Overflow(Enum):
     """The oldest ready message gives way."""
     REJECT_PUBLISH = "reject-publish"
     """The new message is refused; publishers with confirms hear of it."""
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+    """The new message is refused, and becomes a dead letter as well."""
+    WAIT = "wait"
+    """A publisher in this process waits for room; whoever cannot wait is refused."""
 
 
 class SinkKind(Enum):
@@ -55,6 +59,14 @@ class QueueOptions(msgspec.Struct, frozen=True):
         max_length: How many ready messages it keeps; None keeps all.
         max_bytes: How many octets of ready bodies it keeps; None keeps all.
         overflow: What it does when it is full.
+        message_ttl: Seconds that a message may be ready before it expires; None keeps it for ever. What is 0 expires
+            unless a feed takes it at once.
+        expires: Seconds that it may go unused (no feed, no get, no declare) before it is deleted; None keeps it.
+        dead_letter_sink: Where rejected, expired and shed messages are published to; None drops them.
+        dead_letter_key: With which key; None keeps each message's own.
+        max_priority: The highest priority that counts; 0 takes messages in the order in which they came.
+        delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
+        single_active: Whether one feed gets everything until it is closed, and then the next.
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
     """
 
@@ -64,6 +76,13 @@ class QueueOptions(msgspec.Struct, frozen=True):
     max_length: int | None = None
     max_bytes: int | None = None
     overflow: Overflow = Overflow.DROP_HEAD
+    message_ttl: float | None = None
+    expires: float | None = None
+    dead_letter_sink: str | None = None
+    dead_letter_key: str | None = None
+    max_priority: int = 0
+    delivery_limit: int | None = None
+    single_active: bool = False
     notes: tuple[tuple[str, object], ...] = ()
 
     @property

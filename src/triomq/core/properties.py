@@ -4,15 +4,16 @@ Properties travel encoded as they came. They are decoded only when a headers sin
 another endpoint asks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
 from triomq.core.message import CORE_CODEC, Message
 from triomq.core.packing import from_extension, packable
 
-__all__ = ["Codecs", "HeaderValue", "Properties", "decode_core", "encode_core"]
+__all__ = ["Amend", "Codecs", "HeaderValue", "Properties", "amend_core", "decode_core", "encode_core"]
 
 HeaderValue = object
 """A header's value: None, bool, int, float, str, bytes, Decimal, datetime, or a list or dict of these."""
@@ -71,26 +72,58 @@ def decode_core(encoded: bytes) -> Properties:
     return _decoder.decode(encoded) if encoded else _NONE
 
 
-class Codecs:
-    """The table from a head's codec tag to the function that decodes its properties.
+class Amend(Protocol):
+    """Sets headers in encoded properties, and leaves everything else as the publisher's wire had it."""
 
-    Created by whoever opens a broker, who registers one decoder for each wire; handed to domains; never changed later.
+    def __call__(
+        self, encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool
+    ) -> tuple[bytes, int]:
+        """Give the new properties in the same encoding, and the head's ``flags`` for them.
+
+        Args:
+            encoded: The properties as they came.
+            headers: What to set; other headers stay.
+            drop_expiration: Whether the message is to lose its expiration.
+        """
+
+
+def amend_core(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
+    """Set headers in properties in the core's own form; see ``Amend``."""
+    properties = decode_core(encoded)
+    changed = msgspec.structs.replace(
+        properties,
+        headers={**(properties.headers or {}), **headers} or None,
+        expiration=None if drop_expiration else properties.expiration,
+    )
+    return encode_core(changed), 0
+
+
+class Codecs:
+    """The table from a head's codec tag to the functions that decode and amend its properties.
+
+    Created by whoever opens a broker, who registers each wire's; handed to domains; never changed later.
     """
 
     def __init__(self) -> None:
         """Start with the core's own form alone."""
-        self._decoders: dict[int, Callable[[bytes], Properties]] = {CORE_CODEC: decode_core}
+        self._codecs: dict[int, tuple[Callable[[bytes], Properties], Amend]] = {CORE_CODEC: (decode_core, amend_core)}
 
-    def register(self, codec: int, decode: Callable[[bytes], Properties]) -> None:
-        """Add a wire's decoder under its tag.
+    def register(self, codec: int, decode: Callable[[bytes], Properties], amend: Amend) -> None:
+        """Add a wire's functions under its tag.
 
         Raises:
             ValueError: The tag is taken; tags are written to disk and never reused.
         """
-        if codec in self._decoders:
+        if codec in self._codecs:
             raise ValueError(f"codec tag {codec} is taken already; give each properties format a tag of its own")
-        self._decoders[codec] = decode
+        self._codecs[codec] = decode, amend
 
     def decode(self, message: Message) -> Properties:
         """Decode a message's properties, whichever wire it came from."""
-        return self._decoders[message.head.codec](message.properties)
+        return self._codecs[message.head.codec][0](message.properties)
+
+    def amend(
+        self, message: Message, headers: Mapping[str, HeaderValue], *, drop_expiration: bool = True
+    ) -> tuple[bytes, int]:
+        """Set headers of a message, whichever wire it came from; see ``Amend``."""
+        return self._codecs[message.head.codec][1](message.properties, headers, drop_expiration=drop_expiration)

@@ -5,93 +5,110 @@ dispatches once to the feeds that have room. Being full is an answer: the oldest
 
 Its messages live in an ``Index`` that the domain owns, so that they outlive a crash: the domain puts what was out with
 consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
+
+Time is the domain's: a queue whose messages expire or wait sets its next deadline in the domain's clock, and is told
+``Due``. Most queues have no deadline and never look at the clock.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from triomq.actors import InPlaceActor, Request
 from triomq.actors import Message as ActorMessage
 from triomq.core.batch import Batch
+from triomq.core.browse import Browse, Discard, browse
 from triomq.core.confirms import Receipt
+from triomq.core.deadletter import Reason, bury
+from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
-from triomq.core.dispatch import Dispatch, RoundRobin
+from triomq.core.dispatch import Dispatch
+from triomq.core.expiry import drop_expired, is_unused, next_deadline
 from triomq.core.feed import Feed, Wake
+from triomq.core.index import Entry
+from triomq.core.intake import sort_out
+from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
 from triomq.core.options import Overflow
+from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse
-from triomq.core.requests import QueueUnused
+from triomq.core.requests import QueueExpired, QueueUnused
+from triomq.core.strategies import suitable_dispatch
 from triomq.core.window import UNLIMITED, Window
 
-__all__ = ["Enlist", "Publish", "Purge", "Queue"]
-
-
-class Publish(ActorMessage, frozen=True):
-    """To a queue: store the messages of a run.
-
-    Args:
-        head: What they share.
-        contents: Their octets.
-        size: Total of the octets.
-        receipt: Where to report that they are placed; None when nobody asks.
-        position: Where in the receipt's run these messages begin.
-    """
-
-    head: Head
-    contents: Sequence[bytes]
-    size: int
-    receipt: Receipt | None = None
-    position: int = 0
-
-    def split(self) -> Sequence["Publish"]:
-        """Give each message alone, so that the one that crashes a queue takes no other with it."""
-        return [
-            Publish(self.head, [content], len(content), self.receipt, self.position + offset)
-            for offset, content in enumerate(self.contents)
-        ]
-
-    def abandoned(self, error: BaseException) -> None:
-        """Refuse what no queue will ever store."""
-        if self.receipt is not None:
-            self.receipt.refused(self.position, len(self.contents))
+__all__ = ["Due", "Enlist", "Purge", "Queue"]
 
 
 class Purge(Request[int], frozen=True):
-    """To a queue: forget all ready messages; answers how many they were."""
+    """To a queue: forget all messages that no consumer has; answers how many they were."""
 
 
 class Enlist(Request[QueueStatistics], frozen=True):
     """To a queue: what is in you, now that everything before this has been dealt with?"""
 
 
+class Due(ActorMessage, frozen=True):
+    """To a queue: the deadline that you have set has come."""
+
+
 class Queue(InPlaceActor):
     """The actor of one queue; started by its domain, lives until deleted."""
 
-    __slots__ = ("_called", "_dispatch", "_index", "_rejects", "_sheds", "_store")
+    __slots__ = (
+        "_called",
+        "_dispatch",
+        "_index",
+        "_keeps_time",
+        "_rejects",
+        "_sheds",
+        "_sorts",
+        "_store",
+        "_turn_began",
+    )
 
     def __init__(self, store: QueueStore) -> None:
-        """Take over what an earlier incarnation left."""
+        """Take over the messages of an earlier incarnation; feeds were closed when that ended."""
+        options = store.options
         self._store = store
         self._index = store.index
-        bounded, overflow = store.options.is_bounded, store.options.overflow
-        self._rejects = bounded and overflow is Overflow.REJECT_PUBLISH
-        self._sheds = bounded and overflow is Overflow.DROP_HEAD
+        self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
+        self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
+        self._sorts = options.message_ttl is not None or options.max_priority > 0
+        self._keeps_time = True  # whether there is a deadline; looked at once even if there is none
+        self._turn_began = inf  # when the first message of this turn came, in a queue whose messages expire
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
+
+    def on_start(self) -> None:
+        """Set the first deadline, should there be one."""
+        self._store.use()
+        deadline = next_deadline(self._store)
+        if deadline < inf:
+            self._store.directory.clock.set(self._store, deadline)
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
         self._store.take_back("the queue is deleted")
+        self._store.directory.clock.forget(self._store)
+        self._store.tell_room()
+
+    # Publishing
 
     def publish(self, message: Publish) -> None:
         """Store a run, or as much of it as there is room for."""
-        placed = len(message.contents)
-        if self._rejects:
+        store = self._store
+        placed = count = len(message.contents)
+        if message.delay > 0:
+            self._put_off(message)
+        elif self._rejects:
             placed = self._push_fitting(message)
         else:
-            self._index.push(message.head, message.contents, message.size)
-        self._store.published += placed
-        self._store.dropped += len(message.contents) - placed
+            self._push(message.head, message.contents, message.size)
+        store.published += placed
+        if placed < count:
+            store.dropped += count - placed
+            if store.options.overflow is Overflow.REJECT_PUBLISH_DLX:
+                store.dead_lettered += bury(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
             self._report(message.receipt, message, placed)
 
@@ -102,53 +119,111 @@ class Queue(InPlaceActor):
         if placed:
             receipt.placed(placed)
 
+    def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
+        """Store messages behind those that are there."""
+        if not self._sorts and not head.has_expiration:
+            self._index.push(head, contents, size)
+            return
+        store = self._store
+        now = store.directory.clock.now()
+        self._turn_began = min(self._turn_began, now)
+        self._keeps_time = True
+        for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
+            self._index.push(head, part.contents, part.size, part.deadline, part.level)
+
+    def _put_off(self, run: Publish) -> None:
+        """Keep a run until its time has come; it is stored then, whatever the limits say."""
+        store = self._store
+        if store.delayed is None:
+            store.delayed = Delayed()
+        due = store.directory.clock.now() + run.delay
+        store.delayed.push(DelayedRun(run.head, run.contents, run.size), due)
+        self._keeps_time = True
+
     def _push_fitting(self, run: Publish) -> int:
         """Store as much as fits, letting feeds make room as long as they can; tell how many messages were stored."""
         contents, placed = run.contents, 0
         while placed < len(contents):
             self._deliver()
-            fitting = self._fitting(run.head, contents[placed:])
+            fitting = count_fitting(self._store, run.head, contents[placed:])
             if not fitting:
                 break
             part = contents[placed : placed + fitting]
-            self._index.push(run.head, part, sum(map(len, part)))
+            self._push(run.head, part, sum(map(len, part)))
             placed += fitting
         return placed
 
-    def _fitting(self, head: Head, contents: Sequence[bytes]) -> int:
-        """Count how many of the contents there is room for."""
-        options, index = self._store.options, self._index
-        count = len(contents)
-        if options.max_length is not None:
-            count = min(count, max(0, options.max_length - index.ready))
-        if options.max_bytes is not None:
-            room = options.max_bytes - index.ready_bytes
-            for number, content in enumerate(contents[:count]):
-                room -= len(content) - head.overhead
-                if room < 0:
-                    return number
-        return count
+    def offer(self, message: Offer) -> bool:
+        """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
+        self._deliver()
+        index = self._index
+        if index.ready:
+            return False
+        self._push(message.head, [message.content], len(message.content))
+        self._dispatch_all()
+        if index.ready:
+            index.drop(1, index.lowest_level)
+            return False
+        self._store.published += 1
+        return True
+
+    def fits(self, message: Fits) -> bool:
+        """Tell whether nothing of some runs would be refused."""
+        if not self._rejects:
+            return True
+        self._deliver()
+        return fits_all(self._store, message.runs)
+
+    # Settling
 
     def settle(self, message: Settle) -> None:
         """Settle deliveries, and give their room back to the windows of their feed."""
-        batch = message.batch
+        batch, positions, outcome = message.batch, message.positions, message.outcome
         if not self._index.holds(batch):
             return
-        if message.outcome is Outcome.ACCEPT or message.outcome is Outcome.REJECT:
-            count, size = self._index.accept(batch, message.positions)
+        if outcome is Outcome.ACCEPT:
+            count, size = self._index.accept(batch, positions)
+        elif outcome is Outcome.REJECT:
+            count, size = self._give_up(batch, positions, Reason.REJECTED)
         else:
-            marked = message.outcome is Outcome.REQUEUE
-            count, size = self._index.requeue(batch, message.positions, marked=marked)
+            count, size = self._put_back(batch, positions, marked=outcome is Outcome.REQUEUE)
         feed = batch.feed
         if feed is not None:
             feed.give(count, size)
             if not feed.seated and not feed.waiting:
                 self._seat(feed)
 
+    def _give_up(self, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
+        """Let messages that are out become dead letters."""
+        store = self._store
+        if store.options.dead_letter_sink is not None:
+            found = batch.contents if positions is None else [batch.contents[position] for position in positions]
+            contents = [content for content in found if content is not None]
+            store.dead_lettered += bury(store, batch.head, contents, reason)
+        return self._index.accept(batch, positions)
+
+    def _put_back(self, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
+        """Put messages back in their places, except those that have come back too often."""
+        limit, index = self._store.options.delivery_limit, self._index
+        count, size = 0, 0
+        if marked and limit is not None:
+            going = batch.unsettled() if positions is None else positions
+            worn = [position for position in going if index.attempts(batch.ids[position]) >= limit]
+            if worn:
+                count, size = self._give_up(batch, worn, Reason.DELIVERY_LIMIT)
+                positions = [position for position in going if position not in set(worn)]
+        if index.holds(batch):
+            returned, octets = index.requeue(batch, positions, marked=marked)
+            count, size = count + returned, size + octets
+            self._keeps_time = self._keeps_time or batch.deadline < inf
+        return count, size
+
     def _seat(self, feed: Feed) -> None:
         """Let a feed take part in the dispatch again, if it is still open."""
         if self._dispatch is not None and self._store.feeds and feed in self._store.feeds:
             self._dispatch.add(feed)
+
+    # Consuming
 
     def open_feed(self, message: OpenFeed) -> None:
         """Let a feed take part in the dispatch."""
@@ -157,10 +232,20 @@ class Queue(InPlaceActor):
             raise InExclusiveUse(self._store.name)
         if feeds is None:
             feeds = self._store.feeds = {}
-        if self._dispatch is None:
-            self._dispatch = RoundRobin()
+        self._dispatch = suitable_dispatch(
+            self._dispatch,
+            message.feed,
+            feeds,
+            discard=self._drop_unwanted,
+            single_active=self._store.options.single_active,
+        )
         self._dispatch.add(message.feed)
         feeds[message.feed] = None
+
+    def _drop_unwanted(self) -> None:
+        """Drop the message that goes next, since no feed wants it."""
+        self._index.drop(1, self._index.next_level)
+        self._store.dropped += 1
 
     def close_feed(self, message: CloseFeed) -> None:
         """Deliver no more to a feed; tell the domain when the last one leaves an auto-delete queue."""
@@ -171,29 +256,77 @@ class Queue(InPlaceActor):
         feed.forget()
         if self._dispatch is not None:
             self._dispatch.remove(feed)
-        if not feeds and self._store.options.auto_delete:
+        if feeds:
+            return
+        self._use()
+        if self._store.options.auto_delete:
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueUnused(self._store.name))
 
     def get(self, message: Get) -> Batch | None:
         """Hand out one message, after feeds have taken what they can."""
-        self._deliver()
-        if not self._index.ready:
+        self._use()
+        if not self._deliver() or not self._index.ready:
             return None
         self._store.delivered += 1
         batch = self._index.take(1, UNLIMITED)
         batch.queue = self.ref
         return batch
 
+    def _use(self) -> None:
+        """Note that somebody uses the queue."""
+        if self._store.options.expires is not None:
+            self._store.use()
+            self._keeps_time = True
+
     def purge(self, message: Purge) -> int:
-        """Forget all ready messages, after feeds have taken what they can."""
+        """Forget all messages that no consumer has, after feeds have taken what they can."""
         self._deliver()
-        return self._index.purge()
+        store = self._store
+        return self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+
+    def browse(self, message: Browse) -> Sequence[Entry]:
+        """Show ready messages, after feeds have taken what they can."""
+        self._deliver()
+        return browse(self._store, message.after, message.limit)
+
+    def discard(self, message: Discard) -> int:
+        """Forget ready messages up to an id."""
+        return self._index.discard(message.up_to)
 
     def enlist(self, message: Enlist) -> QueueStatistics:
         """Take a snapshot, after feeds have taken what they can."""
         self._deliver()
         return self._store.statistics()
+
+    # Time
+
+    def due(self, message: Due) -> None:
+        """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
+        self._keeps_time = True
+        if is_unused(self._store, self._store.directory.clock.now()):
+            assert self.ref.parent is not None
+            self.ref.parent.tell_nowait(QueueExpired(self._store.name))
+
+    def _catch_up(self) -> bool:
+        """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
+        store, now = self._store, self._store.directory.clock.now()
+        while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
+            self._push(run.head, run.contents, run.size)
+        return drop_expired(store, min(now, self._turn_began))
+
+    def _look_ahead(self) -> None:
+        """Drop what nobody took in time, and set the next deadline."""
+        store = self._store
+        clock = store.directory.clock
+        now = clock.now()
+        self._turn_began = inf
+        deadline = next_deadline(store) if drop_expired(store, now) else now
+        self._keeps_time = deadline < inf
+        if self._keeps_time:
+            clock.set(store, deadline)
+
+    # Dispatching
 
     def wake(self, message: Wake) -> None:
         """Let a feed take part again that waited for a window."""
@@ -208,15 +341,32 @@ class Queue(InPlaceActor):
     def after_batch(self) -> None:
         """Dispatch once per turn."""
         self._deliver()
+        store = self._store
+        if store.room_wanted and not is_full(store):
+            store.tell_room()
+        store.directory.look_idle()
 
-    def _deliver(self) -> None:
-        """Hand out what feeds have room for, then let the oldest give way if there is still too much."""
+    def _deliver(self) -> bool:
+        """Hand out what feeds have room for, then let the oldest give way if there is still too much.
+
+        Returns:
+            Whether what is ready now may be delivered; if not, too much has expired for one turn.
+        """
+        if self._keeps_time and not self._catch_up():
+            self._look_ahead()
+            return False
+        self._dispatch_all()
+        if self._sheds:
+            shed(self._store)
+        if self._keeps_time:
+            self._look_ahead()
+        return True
+
+    def _dispatch_all(self) -> None:
         self._hand_out()
         while self._called:
             self._pass_on()
             self._hand_out()
-        if self._sheds:
-            self._shed()
 
     def _hand_out(self) -> None:
         if self._dispatch is None or not self._index.ready:
@@ -238,12 +388,3 @@ class Queue(InPlaceActor):
                 self._wake(following, window)
             else:
                 following.wake(window)
-
-    def _shed(self) -> None:
-        """Let the oldest ready messages give way until the limits hold."""
-        options, index = self._store.options, self._index
-        most = UNLIMITED if options.max_length is None else options.max_length
-        most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
-        while index.ready > most or index.ready_bytes > most_bytes:
-            index.drop_first()
-            self._store.dropped += 1

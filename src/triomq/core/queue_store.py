@@ -1,17 +1,22 @@
 """What of a queue outlives its incarnations: its options, its messages, the list of its feeds."""
 
+from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from triomq.actors import Ref
 from triomq.core.bindings import Binding
+from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
 from triomq.core.feed import Feed
 from triomq.core.index import Index
 from triomq.core.options import QueueOptions
+from triomq.core.priority import PriorityIndex
 
 if TYPE_CHECKING:
+    from triomq.core.directory import Directory
     from triomq.core.session import Session
 
 __all__ = ["QueueStatistics", "QueueStore"]
@@ -28,6 +33,9 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
         dropped: Messages that gave way or were refused because the queue was full.
+        delayed: Messages whose time has not come.
+        expired: Messages whose time was over.
+        dead_lettered: Copies of given up messages that went to other queues.
     """
 
     ready: int
@@ -37,34 +45,104 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     published: int
     delivered: int
     dropped: int
+    delayed: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
 
 
 class QueueStore:
-    """What of a queue outlives its incarnations; made and kept by the domain."""
+    """What of a queue outlives its incarnations; made and kept by the domain.
 
-    __slots__ = ("bound", "delivered", "dropped", "feeds", "index", "name", "options", "owner", "published", "ref")
+    Args:
+        name: The queue's name.
+        options: What it was declared with.
+        directory: The domain's directory.
+        owner: The session that has the queue for itself.
+    """
+
+    __slots__ = (
+        "bound",
+        "dead_lettered",
+        "delayed",
+        "delivered",
+        "directory",
+        "dropped",
+        "expired",
+        "feeds",
+        "index",
+        "name",
+        "options",
+        "owner",
+        "published",
+        "ref",
+        "room_wanted",
+        "used",
+    )
 
     ref: Ref
 
-    def __init__(self, name: str, options: QueueOptions, owner: "Session | None" = None) -> None:
-        """Start empty; ``owner`` is the session that has the queue for itself."""
+    def __init__(
+        self, name: str, options: QueueOptions, directory: "Directory", owner: "Session | None" = None
+    ) -> None:
+        """Start empty."""
         self.name = name
         self.options = options
+        self.directory = directory
         self.owner = owner
-        self.index = Index()
+        self.index: Index | PriorityIndex = PriorityIndex(options.max_priority) if options.max_priority else Index()
+        self.delayed: Delayed | None = None
+        self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
+        self.room_wanted: list[Callable[[], None]] | None = None
         self.bound: dict[Binding, None] | None = None
         self.feeds: dict[Feed, None] | None = None
         self.published = 0
         self.delivered = 0
         self.dropped = 0
+        self.expired = 0
+        self.dead_lettered = 0
+
+    def use(self) -> None:
+        """Note that somebody uses the queue now."""
+        if self.options.expires is not None:
+            self.used = self.directory.clock.now()
 
     def statistics(self) -> QueueStatistics:
         """Take a snapshot."""
         index = self.index
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
-            index.ready, index.ready_bytes, index.unsettled, feeds, self.published, self.delivered, self.dropped
+            index.ready,
+            index.ready_bytes,
+            index.unsettled,
+            feeds,
+            self.published,
+            self.delivered,
+            self.dropped,
+            self.delayed.count if self.delayed is not None else 0,
+            self.expired,
+            self.dead_lettered,
         )
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more happens here by itself: nobody works on a message, none waits for its time or a feed."""
+        index, options = self.index, self.options
+        if index.unsettled or (self.delayed is not None and self.delayed.count):
+            return False
+        dying = options.dead_letter_sink is not None and index.next_deadline() < inf
+        return not index.ready or not (self.feeds or dying)
+
+    def wait_room(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, when the queue may have room again or is gone."""
+        if self.room_wanted is None:
+            self.room_wanted = []
+        self.room_wanted.append(callback)
+
+    def tell_room(self) -> None:
+        """Call whoever waits for room."""
+        wanted, self.room_wanted = self.room_wanted, None
+        for callback in wanted or ():
+            callback()
 
     def take_back(self, reason: str) -> None:
         """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.

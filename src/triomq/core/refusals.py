@@ -1,13 +1,14 @@
 """The core's refusals: each names what it is about, so that endpoints can word them as their people expect."""
 
 from triomq.actors import Ref
-from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused, ResourceLocked
+from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
 __all__ = [
     "InExclusiveUse",
     "Inequivalent",
     "NoSuchQueue",
     "NoSuchSink",
+    "QueueFull",
     "QueueInUse",
     "QueueLocked",
     "QueueNotEmpty",
@@ -102,6 +103,15 @@ class QueueNotEmpty(PreconditionFailed):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is not empty; purge it first, or delete it with if_empty=False")
+
+
+class QueueFull(LimitExceeded):
+    """The queue has no room for what is to be published, and refuses rather than let older messages give way."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
 
 
 class Inequivalent(PreconditionFailed):

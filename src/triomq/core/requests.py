@@ -17,6 +17,7 @@ __all__ = [
     "DeclareSink",
     "DeleteQueue",
     "DeleteSink",
+    "QueueExpired",
     "QueueUnused",
     "SinkUnused",
     "Unbind",
@@ -32,6 +33,7 @@ class DeclareSink(Request[bool], frozen=True):
 
     name: str
     options: SinkOptions
+    session: "Session | None" = None
 
 
 class DeleteSink(Request[bool], frozen=True):
@@ -43,6 +45,7 @@ class DeleteSink(Request[bool], frozen=True):
 
     name: str
     if_unused: bool = False
+    session: "Session | None" = None
 
 
 class DeclareQueue(Request[QueueStore], frozen=True):
@@ -99,6 +102,12 @@ class Unbind(Request[bool], frozen=True):
 
 class QueueUnused(ActorMessage, frozen=True):
     """To a domain: the last feed of an auto-delete queue has closed."""
+
+    name: str
+
+
+class QueueExpired(ActorMessage, frozen=True):
+    """To a domain: nobody has used a queue for as long as it lives without."""
 
     name: str
 

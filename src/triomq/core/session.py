@@ -1,13 +1,19 @@
 """A session: who is here.
 
-It owns exclusive queues and open feeds, carries the publisher's identity and origin, and lives until its last
-connection ends. A feed belongs to a session and not to a channel: consumer and channel are two things.
+It owns exclusive queues and open feeds, and lives until its last connection ends. Its number is the publisher's
+identity, which messages carry (``Head.publisher``); its origin says where it comes from. A feed belongs to a session
+and not to a channel: consumer and channel are two things.
 """
+
+from typing import TYPE_CHECKING
 
 from triomq.actors import Ref
 from triomq.core.delivery import CloseFeed, OpenFeed
 from triomq.core.feed import Feed
 from triomq.core.requests import DeleteQueue
+
+if TYPE_CHECKING:
+    from triomq.core.directory import Directory
 
 __all__ = ["Session"]
 
@@ -17,15 +23,17 @@ class Session:
 
     Args:
         domain: The domain in which it lives.
+        directory: The domain's directory.
         user: The authenticated user's name.
         origin: Where the client says it comes from; empty for a client of our own.
     """
 
-    __slots__ = ("_connections", "_feeds", "domain", "ended", "origin", "queues", "user")
+    __slots__ = ("_connections", "_feeds", "domain", "ended", "number", "origin", "queues", "user")
 
-    def __init__(self, domain: Ref, *, user: str = "", origin: str = "") -> None:
+    def __init__(self, domain: Ref, directory: "Directory", *, user: str = "", origin: str = "") -> None:
         """Start without connections; the first ``attach`` is due now."""
         self.domain = domain
+        self.number = directory.number_session()
         self.user = user
         self.origin = origin
         self.queues: dict[str, None] = {}

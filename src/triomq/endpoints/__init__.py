@@ -1,7 +1,7 @@
 """The listeners: each translates one protocol's events into calls of the core, and back."""
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
-from triomq.endpoints.amqp_properties import AMQP_CODEC, from_amqp, to_amqp
+from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.base import Endpoint, EndpointConfig, StopListening
 from triomq.endpoints.house import DomainAccess, House
 
@@ -14,6 +14,7 @@ __all__ = [
     "EndpointConfig",
     "House",
     "StopListening",
+    "amend_amqp",
     "from_amqp",
     "to_amqp",
 ]

@@ -258,7 +258,7 @@ class AMQPConnection(Connection):
         self.virtual_host = event.virtual_host
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, user=self._user, origin=self._transport.peer)
+        self.session = Session(domain.ref, domain.directory, user=self._user, origin=self._transport.peer)
         self.session.attach()
         self.engine.open_connection()
         _log.info("connection from %s opened by %s in %s", self._transport.peer, self._user, self.virtual_host)

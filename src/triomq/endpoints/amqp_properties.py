@@ -1,5 +1,6 @@
 """From AMQP's properties to the core's and back, for consumers behind another endpoint and for headers sinks."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
@@ -10,7 +11,7 @@ from triomq.core import HeaderValue, Properties
 from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 
-__all__ = ["AMQP_CODEC", "from_amqp", "headers_of", "plain_value", "to_amqp"]
+__all__ = ["AMQP_CODEC", "amend_amqp", "from_amqp", "headers_of", "plain_value", "to_amqp"]
 
 AMQP_CODEC = 1
 """The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
@@ -41,6 +42,18 @@ def from_amqp(encoded: bytes) -> Properties:
         user_id=basic.user_id,
         app_id=basic.app_id,
     )
+
+
+def amend_amqp(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
+    """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``."""
+    basic = decode_properties(encoded)
+    changed = msgspec.structs.replace(
+        basic,
+        headers={**(basic.headers or {}), **{name: _to_field(value) for name, value in headers.items()}} or None,
+        expiration=None if drop_expiration else basic.expiration,
+    )
+    amended = encode_properties(changed)
+    return amended, int.from_bytes(amended[:2], "big")
 
 
 def headers_of(encoded: bytes) -> dict[str, HeaderValue]:

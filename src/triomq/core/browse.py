@@ -1,0 +1,38 @@
+"""Browsing: looking at ready messages in their places, and forgetting what one has seen.
+
+A browser takes nothing: messages stay ready for feeds. Their ids stay the same as long as they are in the queue, so
+that a browser goes on behind the last id it saw, and can discard everything up to it, which never touches what has
+arrived since. A message that is out with a consumer is not seen, and stands in its old place again when it comes back.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from triomq.actors import Request
+from triomq.core.index import Entry
+from triomq.core.queue_store import QueueStore
+
+__all__ = ["Browse", "Discard", "browse"]
+
+
+class Browse(Request[Sequence[Entry]], frozen=True):
+    """To a queue: show ready messages, in the order in which they would go.
+
+    Args:
+        after: Only messages with an id above this one.
+        limit: At most so many.
+    """
+
+    after: int = 0
+    limit: int = 100
+
+
+class Discard(Request[int], frozen=True):
+    """To a queue: forget the ready messages up to this id; answers how many they were."""
+
+    up_to: int
+
+
+def browse(store: QueueStore, after: int, limit: int) -> list[Entry]:
+    """List ready messages of a queue with ids above ``after``, at most so many."""
+    return list(islice(store.index.entries(after), limit))

@@ -1,0 +1,151 @@
+"""Dead letters: what becomes of a message that its queue will not deliver any more.
+
+It is published again, to the sink and with the key that the queue names, in the same turn and in the very queue's name.
+Its headers tell its history in the form that RabbitMQ's clients know: ``x-death`` lists, newest first, which queue gave
+it up, why and how often; ``x-first-death-…`` keep how it began.
+
+Queues may dead-letter into each other. A message that comes back to a queue by expiry alone would go round for ever, so
+it is dropped there; with a rejection in the circle somebody has decided each time, and it may go on.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, cast
+
+from triomq.core.message import Head, Message
+from triomq.core.properties import HeaderValue, Properties
+from triomq.core.publish import Publish
+from triomq.errors import NotFound
+
+if TYPE_CHECKING:
+    from triomq.core.queue_store import QueueStore
+
+__all__ = ["Reason", "bury"]
+
+_log = logging.getLogger("triomq.core")
+
+History = list[dict[str, HeaderValue]]
+
+
+class Reason(Enum):
+    """Why a queue gave a message up."""
+
+    REJECTED = "rejected"
+    """A consumer will not have it."""
+    EXPIRED = "expired"
+    """Its time to live is over."""
+    MAX_LENGTH = "maxlen"
+    """The queue was full."""
+    DELIVERY_LIMIT = "delivery_limit"
+    """It came back too often."""
+
+
+def bury(store: "QueueStore", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
+    """Publish messages that a queue gives up to its dead-letter sink, if it has one.
+
+    Args:
+        store: The queue's.
+        head: What the messages share.
+        contents: Their octets.
+        reason: Why.
+
+    Returns:
+        How many copies went to queues.
+    """
+    sink = store.options.dead_letter_sink
+    if sink is None:
+        return 0
+    key = store.options.dead_letter_key
+    return sum(
+        _bury_one(store, sink, head.routing_key if key is None else key, Message(head, content), reason)
+        for content in contents
+    )
+
+
+def _bury_one(store: "QueueStore", sink: str, key: str, message: Message, reason: Reason) -> int:
+    directory = store.directory
+    properties = directory.codecs.decode(message)
+    headers = dict(properties.headers or {})
+    history = _history_of(headers.get("x-death"))
+    news = _continued(history, store.name, message.head, properties, reason)
+    changes = _first_death(headers, store.name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
+    try:
+        route = directory.route(sink, key, lambda: headers | changes, inside=True)
+    except NotFound:
+        return 0  # it may be declared again later; until then dead letters are dropped
+    encoded, flags = directory.codecs.amend(message, changes)
+    content = encoded + message.body
+    publish = Publish(_head_of(message.head, sink, key, encoded, flags), [content], len(content))
+    copies = 0
+    for queue in route.queues:
+        if reason is not Reason.REJECTED and _is_circle(news, directory.name_of(queue)):
+            _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", store.name, queue.path)
+            continue
+        queue.tell_nowait(publish)
+        copies += 1
+    return copies
+
+
+def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Head:
+    """Make the head of a dead letter: the sink and the key are new, the expiration is gone."""
+    start = len(encoded)
+    return Head(
+        codec=head.codec,
+        exchange=sink,
+        routing_key=key,
+        properties_stop=start,
+        body_start=start,
+        flags=flags,
+        publisher=head.publisher,
+        has_priority=head.has_priority,
+    )
+
+
+def _history_of(found: HeaderValue) -> History:
+    """Read the history; what a publisher made up in its place is none."""
+    if not isinstance(found, list):
+        return []
+    return [dict(entry) for entry in found if isinstance(entry, dict)]
+
+
+def _continued(history: History, queue: str, head: Head, properties: Properties, reason: Reason) -> History:
+    """Add this death to the history, or count it where the same has happened before; either way it comes first."""
+    for entry in history:
+        if entry.get("queue") == queue and entry.get("reason") == reason.value:
+            count = entry.get("count")
+            again = {**entry, "count": count + 1 if isinstance(count, int) else 1}
+            return [again, *(other for other in history if other is not entry)]
+    entry = {
+        "count": 1,
+        "reason": reason.value,
+        "queue": queue,
+        "time": datetime.now(UTC).replace(microsecond=0),
+        "exchange": head.exchange,
+        "routing-keys": [head.routing_key],
+    }
+    if properties.expiration is not None:
+        entry["original-expiration"] = str(round(properties.expiration * 1000))
+    return [entry, *history]
+
+
+def _first_death(headers: Mapping[str, HeaderValue], queue: str, head: Head, reason: Reason) -> dict[str, HeaderValue]:
+    """Say how it began, once."""
+    if "x-first-death-queue" in headers:
+        return {}
+    return {
+        "x-first-death-exchange": head.exchange,
+        "x-first-death-queue": queue,
+        "x-first-death-reason": reason.value,
+    }
+
+
+def _is_circle(history: Sequence[Mapping[str, HeaderValue]], queue: str) -> bool:
+    """Tell whether the message was in this queue before, and nobody has rejected it since."""
+    for entry in history:
+        if entry.get("reason") == Reason.REJECTED.value:
+            return False
+        if entry.get("queue") == queue:
+            return True
+    return False

@@ -1,0 +1,63 @@
+"""Messages that are not ready before their time.
+
+They wait beside the queue's index and get their place, and their id, when the time has come: behind what is ready by
+then.
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
+
+import msgspec
+
+from triomq.core.message import Head
+
+__all__ = ["Delayed", "DelayedRun"]
+
+
+class DelayedRun(msgspec.Struct, frozen=True, gc=False):
+    """Messages that share a head and a time; ``size`` is the total of their octets."""
+
+    head: Head
+    contents: Sequence[bytes]
+    size: int
+
+
+class Delayed:
+    """The delayed messages of one queue, by time and then by arrival; made with the first of them.
+
+    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait.
+    """
+
+    __slots__ = ("_heap", "_sequence", "count")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._heap: list[tuple[float, int, DelayedRun]] = []
+        self._sequence = 0
+        self.count = 0
+
+    def push(self, run: DelayedRun, due: float) -> None:
+        """Keep messages until a time, in seconds of the domain's clock."""
+        self._sequence += 1
+        self.count += len(run.contents)
+        heappush(self._heap, (due, self._sequence, run))
+
+    @property
+    def next_due(self) -> float:
+        """When the next message becomes ready; infinity when none waits."""
+        return self._heap[0][0] if self._heap else inf
+
+    def take_due(self, now: float) -> DelayedRun | None:
+        """Take out the first run whose time has come."""
+        if self.next_due > now:
+            return None
+        run = heappop(self._heap)[2]
+        self.count -= len(run.contents)
+        return run
+
+    def purge(self) -> int:
+        """Forget all and tell how many they were."""
+        count, self.count = self.count, 0
+        self._heap.clear()
+        return count

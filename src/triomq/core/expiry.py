@@ -1,0 +1,55 @@
+"""Expiry: which messages of a queue are over, when the next one is, and when the queue itself is.
+
+A message expires at the front: one that waits behind another is looked at when it comes first, as in RabbitMQ. So a
+queue has one next deadline, and finding it costs nothing. In a priority queue each level has a front.
+"""
+
+from math import inf
+
+from triomq.core.deadletter import Reason, bury
+from triomq.core.queue_store import QueueStore
+
+__all__ = ["drop_expired", "is_unused", "next_deadline"]
+
+_LETTERS = 2_000
+"""Dead letters that one turn makes, each about 20 µs: a million messages may expire at once."""
+
+
+def drop_expired(store: QueueStore, now: float) -> bool:
+    """Drop the messages that have expired, or let them become dead letters.
+
+    Args:
+        store: The queue's.
+        now: Seconds of the domain's clock.
+
+    Returns:
+        Whether that was all; the rest is for another turn, and must not be delivered before.
+    """
+    index, letters = store.index, 0
+    lettered = store.options.dead_letter_sink is not None
+    while (level := index.expired_level(now)) is not None:
+        if letters >= _LETTERS:
+            return False
+        head, contents = index.first(_LETTERS, level)
+        if lettered:
+            store.dead_lettered += bury(store, head, contents, Reason.EXPIRED)
+            letters += len(contents)
+        index.drop(len(contents), level)
+        store.expired += len(contents)
+    return True
+
+
+def next_deadline(store: QueueStore) -> float:
+    """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
+    deadline = store.index.next_deadline()
+    if store.delayed is not None:
+        deadline = min(deadline, store.delayed.next_due)
+    if store.options.expires is not None and not store.feeds:
+        deadline = min(deadline, store.used + store.options.expires)
+    return deadline
+
+
+def is_unused(store: QueueStore, now: float) -> bool:
+    """Tell whether nobody has used the queue for so long that it goes."""
+    expires = store.options.expires
+    return expires is not None and not store.feeds and store.used + expires <= now < inf

@@ -1,0 +1,56 @@
+"""The limits of a queue: how much more fits, and who gives way."""
+
+from collections.abc import Sequence
+
+from triomq.core.deadletter import Reason, bury
+from triomq.core.message import Head
+from triomq.core.publish import Publish
+from triomq.core.queue_store import QueueStore
+from triomq.core.window import UNLIMITED
+
+__all__ = ["count_fitting", "fits_all", "is_full", "shed"]
+
+
+def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
+    """Count how many of a run's contents there is room for, from the first on."""
+    options, index = store.options, store.index
+    count = len(contents)
+    if options.max_length is not None:
+        count = min(count, max(0, options.max_length - index.ready))
+    if options.max_bytes is not None:
+        room = options.max_bytes - index.ready_bytes
+        for number, content in enumerate(contents[:count]):
+            room -= len(content) - head.overhead
+            if room < 0:
+                return number
+    return count
+
+
+def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
+    """Tell whether there is room for all messages of some runs."""
+    options, index = store.options, store.index
+    if options.max_length is not None and index.ready + sum(len(run.contents) for run in runs) > options.max_length:
+        return False
+    bodies = sum(run.size - len(run.contents) * run.head.overhead for run in runs)
+    return options.max_bytes is None or index.ready_bytes + bodies <= options.max_bytes
+
+
+def is_full(store: QueueStore) -> bool:
+    """Tell whether not even an empty message fits."""
+    options, index = store.options, store.index
+    return (options.max_length is not None and index.ready >= options.max_length) or (
+        options.max_bytes is not None and index.ready_bytes >= options.max_bytes
+    )
+
+
+def shed(store: QueueStore) -> None:
+    """Let the oldest ready messages give way until the limits hold; in a priority queue the lowest ones."""
+    options, index = store.options, store.index
+    most = UNLIMITED if options.max_length is None else options.max_length
+    most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
+    while index.ready > most or index.ready_bytes > most_bytes:
+        level = index.lowest_level
+        head, contents = index.first(max(1, index.ready - most), level)
+        store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
+        index.drop(len(contents), level)
+        store.dropped += len(contents)

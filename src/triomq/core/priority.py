@@ -1,0 +1,165 @@
+"""The index of a queue with priorities: a plain index for each level in use, and one line of ids through them all."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import TypeVar, TypeVarTuple
+
+from triomq.core.batch import Batch
+from triomq.core.index import Entry, Index
+from triomq.core.message import Head
+
+__all__ = ["PriorityIndex"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class PriorityIndex:
+    """Ready and outstanding messages by priority: the highest level goes first, within one the oldest.
+
+    It answers what an ``Index`` answers; a batch remembers the level that it came from, and goes back there. Which
+    levels hold ready messages stands in the bits of one integer, so that empty levels cost nothing.
+
+    Args:
+        levels: The highest level; messages above it count as of this level.
+    """
+
+    __slots__ = ("_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
+
+    def __init__(self, levels: int) -> None:
+        """Start empty, with id 1."""
+        self.highest = levels
+        self.next_id = 1
+        self.ready = 0
+        self.ready_bytes = 0
+        self.unsettled = 0
+        self._levels: dict[int, Index] = {}
+        self._filled = 0
+
+    def _change(self, number: int, operation: Callable[[Index, *Ts], R], *args: *Ts) -> R:
+        """Do something to one level, and count what it has changed."""
+        level = self._levels[number]
+        ready, size, unsettled = level.ready, level.ready_bytes, level.unsettled
+        result = operation(level, *args)
+        self.ready += level.ready - ready
+        self.ready_bytes += level.ready_bytes - size
+        self.unsettled += level.unsettled - unsettled
+        if level.ready:
+            self._filled |= 1 << number
+        else:
+            self._filled &= ~(1 << number)
+        return result
+
+    @property
+    def next_level(self) -> int:
+        """The level whose message goes next."""
+        if not self._filled:
+            raise IndexError("nothing is ready; look at PriorityIndex.ready first")
+        return self._filled.bit_length() - 1
+
+    @property
+    def lowest_level(self) -> int:
+        """The level whose first message gives way when there are too many."""
+        return (self._filled & -self._filled).bit_length() - 1
+
+    def _front(self) -> Index:
+        return self._levels[self.next_level]
+
+    def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
+        """Append messages of a run to a level; ``size`` is the total of their octets."""
+        number = min(level, self.highest)
+        if number not in self._levels:
+            self._levels[number] = Index()
+        self._levels[number].next_id = self.next_id
+        self.next_id += len(contents)
+        self._change(number, Index.push, head, contents, size, deadline)
+
+    def take(self, most: int, most_bytes: int) -> Batch:
+        """Hand out the first messages of the highest level; see ``Index.take``."""
+        number = self.next_level
+        batch = self._change(number, Index.take, most, most_bytes)
+        batch.level = number
+        return batch
+
+    def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
+        """Deal messages of the highest level; see ``Index.take_turns``."""
+        number = self.next_level
+        batches = self._change(number, Index.take_turns, feeds, rounds)
+        for batch in batches:
+            batch.level = number
+        return batches
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal."""
+        return self._front().run_length if self._filled else 0
+
+    def longest(self, count: int) -> int:
+        """Tell the octets of the largest of the messages that would be dealt first."""
+        return self._front().longest(count)
+
+    def next_size(self) -> int:
+        """Tell the octets of the message that goes next."""
+        return self._front().next_size()
+
+    def next_head(self) -> Head:
+        """Give the head of the message that goes next."""
+        return self._front().next_head()
+
+    def next_deadline(self) -> float:
+        """Tell when the first message of some level expires."""
+        return min((level.next_deadline() for level in self._levels.values()), default=inf)
+
+    def expired_level(self, now: float) -> int | None:
+        """Name a level whose first message has expired, if there is one; low ones first."""
+        return min((number for number, level in self._levels.items() if level.next_deadline() <= now), default=None)
+
+    def first(self, most: int, level: int) -> tuple[Head, list[bytes]]:
+        """Look at the first ready messages of a level; see ``Index.first``."""
+        return self._levels[level].first(most)
+
+    def drop(self, count: int, level: int) -> None:
+        """Take so many of the messages that ``first`` shows out for good."""
+        self._change(level, Index.drop, count)
+
+    def discard(self, up_to: int) -> int:
+        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        return sum(self._change(number, Index.discard, up_to) for number in self._levels)
+
+    def purge(self) -> int:
+        """Take all ready messages out for good and tell how many they were."""
+        return sum(self._change(number, Index.purge) for number in self._levels)
+
+    def holds(self, batch: Batch) -> bool:
+        """Tell whether a batch is outstanding here."""
+        return batch.level in self._levels and self._levels[batch.level].holds(batch)
+
+    def outstanding(self) -> list[Batch]:
+        """List the batches that are out, highest level first."""
+        return [batch for _, level in sorted(self._levels.items(), reverse=True) for batch in level.outstanding()]
+
+    def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
+        """Settle messages for good; see ``Index.accept``."""
+        return self._change(batch.level, Index.accept, batch, positions)
+
+    def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
+        """Put messages back in their old places; see ``Index.requeue``."""
+        put_back = _requeue_marked if marked else _requeue_unmarked
+        return self._change(batch.level, put_back, batch, positions)
+
+    def attempts(self, number: int) -> int:
+        """Tell how often the message with this id was delivered and came back."""
+        return max((level.attempts(number) for level in self._levels.values()), default=0)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Go through the ready messages with ids above ``after``, highest level first."""
+        for _, level in sorted(self._levels.items(), reverse=True):
+            yield from level.entries(after)
+
+
+def _requeue_marked(level: Index, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+    return level.requeue(batch, positions, marked=True)
+
+
+def _requeue_unmarked(level: Index, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+    return level.requeue(batch, positions, marked=False)
