@@ -4,6 +4,7 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 import pika
@@ -430,3 +431,32 @@ async def test_a_queue_of_this_program_alone_is_locked_for_clients() -> None:
         with pytest.raises(QueueLocked):
             broker.queue("theirs")
         await client.leave()
+
+
+async def test_an_endpoint_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "broker.sock")
+    async with open_broker(AMQP(path=path)) as broker:
+        listening = broker.listening[0]
+        assert listening.address == path
+        with pytest.raises(ValueError, match="is a Unix socket, which has no port"):
+            _ = listening.port
+        client = Client(await trio.open_unix_socket(path))
+        await client.connect()
+        await client.leave()
+        await listening.aclose()
+        assert not await trio.Path(path).exists()
+
+
+async def test_users_may_be_given_anew_while_it_runs(virtual_time: None) -> None:
+    async with open_broker() as broker:
+        changes = broker.set_users({"ada": "secret"})
+        assert (changes.added, changes.removed) == (("ada",), ("guest",))
+        assert broker.house.users.names == ["ada"]
+        assert broker.set_users(None).added == ("guest",)
+
+
+async def test_who_listens_to_others_keeps_users_of_ones_own() -> None:
+    async with open_broker(AMQP(host="0.0.0.0", port=0), users={"ada": "secret"}) as broker:
+        with pytest.raises(ConfigError, match="is open to other machines"):
+            broker.set_users(None)
+        assert broker.house.users.names == ["ada"]

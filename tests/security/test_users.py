@@ -41,3 +41,20 @@ def test_the_same_password_of_two_users_is_kept_differently() -> None:
 def test_a_password_is_not_kept() -> None:
     users = Users({"a": "unlikely secret"})
     assert "unlikely" not in repr(users._verifiers)
+
+
+def test_all_users_may_be_given_anew_and_the_changes_are_told() -> None:
+    users = Users({"ada": "secret", "bob": "other", "eve": "same"})
+    changes = users.replace({"eve": "same", "bob": "new", "cleo": "first"})
+    assert (changes.added, changes.changed, changes.removed) == (("cleo",), ("bob",), ("ada",))
+    assert users.names == ["bob", "cleo", "eve"]
+    assert not users.check("ada", b"secret")
+    assert users.check("bob", b"new")
+    assert users.check("cleo", b"first")
+
+
+def test_a_user_who_stays_keeps_the_same_verifier() -> None:
+    users = Users({"eve": "same"})
+    before = users._verifiers["eve"]
+    users.replace({"eve": "same"})
+    assert users._verifiers["eve"] is before

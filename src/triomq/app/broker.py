@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system
 from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
-from triomq.app.listening import Listening, is_loopback, say_goodbye
+from triomq.app.listening import Listening, require_loopback, say_goodbye
 from triomq.app.tree import Tree
 from triomq.endpoints import DomainAccess, EndpointConfig, House
-from triomq.errors import ConfigError, NotFound
-from triomq.security import Users
+from triomq.errors import NotFound
+from triomq.security import UserChanges, Users
 
 __all__ = ["Broker", "open_broker"]
 
@@ -23,18 +23,21 @@ class Broker(DomainHandle):
     It is the handle of its first domain, and ``domain`` gives the others.
     """
 
-    def __init__(self, system: System, tree: Tree, users: Mapping[str, str] | None, first: str) -> None:
+    def __init__(
+        self, system: System, tree: Tree, first: str, *, users: Mapping[str, str] | None, drain: float
+    ) -> None:
         """Hold a tree that runs; ``open_broker`` has started it."""
         consumers = Consumers(system, tree.top.children["consumers"], tree.codecs)
         super().__init__(tree.domains.children[first], tree.directories[first], consumers)
         self.system = system
         self.listening: list[Listening] = []
-        self.users = Users(dict(_DEFAULT_USERS if users is None else users))
+        self.drain_seconds = drain
+        self._users = Users(_DEFAULT_USERS if users is None else users)
         self._open_to_all = users is None
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
-        self.house = House(self._access, self.users, tree.codecs)
+        self.house = House(self._access, self._users, tree.codecs)
 
     # Domains
 
@@ -63,6 +66,22 @@ class Broker(DomainHandle):
             self._handles[name] = handle
         return self._handles[name]
 
+    # Users
+
+    def set_users(self, users: Mapping[str, str] | None) -> UserChanges:
+        """Let these be the users and no others; whoever is connected and no longer a user is told goodbye.
+
+        Args:
+            users: Name to password; None for guest/guest.
+
+        Raises:
+            ConfigError: There are to be no users of one's own, and an endpoint is open to other machines.
+        """
+        if users is None:
+            require_loopback(host for listening in self.listening for host in listening.config.hosts)
+        self._open_to_all = users is None
+        return self._users.replace(_DEFAULT_USERS if users is None else users)
+
     # Endpoints
 
     @property
@@ -87,13 +106,15 @@ class Broker(DomainHandle):
             ConfigError: The address cannot be had, or it is open to other machines while the users are still the
                 default ones.
         """
-        self._check_users(getattr(config, "host", "localhost"))
+        if self._open_to_all:
+            require_loopback(config.hosts)
         configs = [config]
         name = self._free_name(config.name)
         spec = ChildSpec(lambda: configs[-1].make(self.house), name=name)
         await self.endpoints.start_child(spec)
-        listening = Listening(self, name)
-        configs.append(config.bound_to(listening.port))  # a restart must not move it
+        listening = Listening(self, name, config)
+        if config.hosts:
+            configs.append(config.bound_to(listening.port))  # a restart must not move it
         self._tree.endpoint_specs[name] = spec
         self.listening.append(listening)
         return listening
@@ -112,21 +133,17 @@ class Broker(DomainHandle):
             self.listening.remove(listening)
             del self._tree.endpoint_specs[listening.name]
 
-    def _check_users(self, host: str) -> None:
-        if self._open_to_all and not is_loopback(host):
-            raise ConfigError(
-                f"host {host!r} is open to other machines, where everybody knows the password of the user guest; "
-                "give open_broker(users={name: password}), or listen on localhost"
-            )
-
     async def drain(self) -> None:
         """Let endpoints take nothing new and clients go in order; for ``open_broker``."""
-        await say_goodbye(self.endpoint_refs.values())
+        await say_goodbye(self.endpoint_refs.values(), self.drain_seconds)
 
 
 @asynccontextmanager
 async def open_broker(
-    *endpoints: EndpointConfig, users: Mapping[str, str] | None = None, domains: Sequence[str] = ("default",)
+    *endpoints: EndpointConfig,
+    users: Mapping[str, str] | None = None,
+    domains: Sequence[str] = ("default",),
+    drain: float = 3.0,
 ) -> AsyncIterator[Broker]:
     """Open a broker that lives until the block is left; it keeps its messages in memory.
 
@@ -138,6 +155,7 @@ async def open_broker(
         users: Who may log in, name to password; without it guest/guest, on loopback addresses alone.
         domains: The namespaces of sinks and queues, of which nothing leads from one to another; the first is the one
             that the broker itself is the handle of.
+        drain: Seconds that clients get to answer the goodbye before their connections are cut.
 
     Raises:
         ConfigError: An address cannot be had.
@@ -147,7 +165,7 @@ async def open_broker(
         await tree.start(system)
         first, *others = domains
         await tree.start_domain(first)
-        broker = Broker(system, tree, users, first)
+        broker = Broker(system, tree, first, users=users, drain=drain)
         for name in others:
             await broker.add_domain(name)
         for config in endpoints:

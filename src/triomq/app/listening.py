@@ -7,35 +7,34 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.actors import Ref
-from triomq.endpoints import AMQPEndpoint, StopListening
-from triomq.errors import ActorStopped
+from triomq.endpoints import Endpoint, EndpointConfig, StopListening
+from triomq.errors import ActorStopped, ConfigError
+from triomq.transports import Address
 
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
-__all__ = ["Listening", "is_loopback", "say_goodbye"]
-
-_GOODBYE = 3.0
-"""Seconds that clients get to answer the broker's goodbye before their connections are cut."""
+__all__ = ["Listening", "require_loopback", "say_goodbye"]
 
 
 class Listening:
     """An endpoint that listens; obtained from ``Broker.listen``, ends with ``aclose`` or with the broker."""
 
-    def __init__(self, broker: "Broker", name: str) -> None:
+    def __init__(self, broker: "Broker", name: str, config: EndpointConfig) -> None:
         """Hold an endpoint by its name."""
         self._broker = broker
         self.name = name
+        self.config = config
 
     @property
-    def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each address that it listens on."""
+    def addresses(self) -> list[Address]:
+        """Host and port of each address that it listens on, or the path of its Unix socket."""
         ref = self._broker.endpoint_refs.get(self.name)
-        return list(ref.actor.addresses) if ref is not None and isinstance(ref.actor, AMQPEndpoint) else []
+        return list(ref.actor.addresses) if ref is not None and isinstance(ref.actor, Endpoint) else []
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port of the first address.
+    def address(self) -> Address:
+        """Host and port of the first address, or the path of its Unix socket.
 
         Raises:
             ActorStopped: It does not listen, any more or just now.
@@ -47,34 +46,56 @@ class Listening:
 
     @property
     def port(self) -> int:
-        """The port, the same on all addresses."""
-        return self.address[1]
+        """The port, the same on all addresses.
+
+        Raises:
+            ActorStopped: It does not listen, any more or just now.
+            ValueError: It listens on a Unix socket.
+        """
+        address = self.address
+        if isinstance(address, str):
+            raise ValueError(f"{address} is a Unix socket, which has no port; use the address")
+        return address[1]
 
     async def aclose(self) -> None:
         """Take no new connections, say goodbye to those that are there, and stop listening."""
         ref = self._broker.endpoint_refs.get(self.name)
         self._broker.forget(self)
         if ref is not None:
-            await say_goodbye([ref])
+            await say_goodbye([ref], self._broker.drain_seconds)
             await self._broker.endpoints.stop_child(ref)
 
 
-async def say_goodbye(endpoints: Iterable[Ref]) -> None:
-    """Ask endpoints to stop listening, and give their clients a while to go."""
+async def say_goodbye(endpoints: Iterable[Ref], seconds: float) -> None:
+    """Ask endpoints to stop listening, and give their clients so many seconds to go."""
     refs = list(endpoints)
     for ref in refs:
         try:
             await ref.tell(StopListening())
         except ActorStopped:
             continue
-    with trio.move_on_after(_GOODBYE):
+    with trio.move_on_after(seconds):
         for ref in refs:
-            if isinstance(ref.actor, AMQPEndpoint):
+            if isinstance(ref.actor, Endpoint):
                 await ref.actor.wait_empty()
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether an address can be reached from this machine alone."""
+def require_loopback(hosts: Iterable[str]) -> None:
+    """Refuse to listen where others can connect; for brokers that have no users of their own.
+
+    Raises:
+        ConfigError: One of the hosts is open to other machines.
+    """
+    for host in hosts:
+        if not _is_loopback(host):
+            raise ConfigError(
+                f"host {host!r} is open to other machines, where everybody knows the password of the user guest; "
+                "configure users, as open_broker(users={name: password}) or as a table [users.NAME] in the file, "
+                "or listen on localhost"
+            )
+
+
+def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

@@ -13,7 +13,7 @@ from triomq.security.mechanisms import (
     read_amqplain,
     read_plain,
 )
-from triomq.security.users import Users
+from triomq.security.users import UserChanges, Users
 
 __all__ = [
     "AMQPlain",
@@ -25,6 +25,7 @@ __all__ = [
     "Mechanism",
     "Plain",
     "Step",
+    "UserChanges",
     "Users",
     "read_amqplain",
     "read_plain",

@@ -15,6 +15,7 @@ from triomq.app.broker import Broker
 from triomq.app.serve import serve as serve_until_stopped
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
+from triomq.transports import name_of
 
 __all__ = ["main"]
 
@@ -62,8 +63,8 @@ def serve(
 def _announce(broker: Broker) -> None:
     """Say where it listens and how to connect."""
     addresses = [address for listening in broker.listening for address in listening.addresses]
-    port = addresses[0][1]
-    places = ", ".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+    port = broker.listening[0].port
+    places = ", ".join(name_of(address) for address in addresses)
     typer.echo(f"triomq {__version__} listens for AMQP 0-9-1 on {places}")
     typer.echo(f"connect with amqp://guest:guest@127.0.0.1:{port}")
     typer.echo("messages are kept in memory and end with this process; stop it with Ctrl-C")
