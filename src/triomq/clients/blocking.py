@@ -30,7 +30,7 @@ from triomq.protocols.amqp import (
     QueuePurgeOk,
     Received,
 )
-from triomq.protocols.control import Operation, Page, decode_result, encode, name_of
+from triomq.protocols.control import Listing, Operation, decode_result, encode, name_of
 
 __all__ = ["BlockingConnection", "Got", "open_blocking"]
 
@@ -176,7 +176,7 @@ class BlockingConnection:
         said = (self.server_properties.get(name) for name in ("product", "version"))
         return " ".join(str(part) for part in said if part) or "of an unknown kind"
 
-    def control_all(self, operation: Operation[Page[T]]) -> Iterator[T]:
+    def control_all(self, operation: Listing[T]) -> Iterator[T]:
         """Ask for a list, page by page; errors are those of ``control``."""
         while True:
             page = self.control(operation)

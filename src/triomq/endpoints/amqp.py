@@ -11,7 +11,7 @@ from triomq.endpoints.amqp_login import MECHANISMS
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
-from triomq.protocols.amqp import AMQPEngine, Settings
+from triomq.protocols.amqp import BROKER_METHODS, CONTROL_CAPABILITY, AMQPEngine, Settings
 from triomq.security import MakeMechanism
 from triomq.transports import Transport
 
@@ -24,6 +24,7 @@ _CAPABILITIES: dict[str, FieldValue] = {
     "consumer_cancel_notify": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    CONTROL_CAPABILITY: True,
 }
 """What clients may use beyond the specification; nothing is announced that does not work."""
 
@@ -104,7 +105,7 @@ class AMQPEndpoint(Endpoint):
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
-        engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings)
+        engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings, methods=BROKER_METHODS)
         return AMQPConnection(
             transport, engine, self._house, virtual_hosts=self._virtual_hosts, mechanisms=self._mechanisms
         )

@@ -28,11 +28,11 @@ from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
-from triomq.endpoints.base import CloseConnection, Connection, Tick
+from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
 from triomq.endpoints.house import DomainAccess, House
 from triomq.errors import ActorStopped, HandlerFailed, Refused
 from triomq.protocols.amqp import (
-    AMQP_METHODS,
+    BROKER_METHODS,
     AckRun,
     AMQPEngine,
     BasicCancel,
@@ -99,10 +99,11 @@ class AMQPConnection(Connection):
         self.domain: DomainAccess
         self.outlet = Outlet(engine, transport, self._undeliverable)
         self._transport = transport
-        self._house = house
+        self.house = house
         self._virtual_hosts = virtual_hosts
         self._login = LogIn(house.users, mechanisms)
         self._user = ""
+        self._since = trio.current_time()
         self._channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
@@ -251,7 +252,7 @@ class AMQPConnection(Connection):
 
     def _open_requested(self, event: OpenRequested) -> None:
         name = self._virtual_hosts.get(event.virtual_host)
-        domain = None if name is None else self._house.domains.get(name)
+        domain = None if name is None else self.house.domains.get(name)
         if domain is None:
             self.engine.close(530, f"vhost {event.virtual_host} not found", 10, 40)
             return
@@ -321,7 +322,7 @@ class AMQPConnection(Connection):
             self.engine.send_method(0, ConnectionUpdateSecretOk())
 
     def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
-        row = AMQP_METHODS.by_type[type(method)].row
+        row = BROKER_METHODS.by_type[type(method)].row
         self._refuse_numbered(channel, answer, (row.class_id, row.method_id))
 
     def _refuse_numbered(self, channel: Channel, answer: Answer, numbers: tuple[int, int]) -> None:
@@ -383,6 +384,20 @@ class AMQPConnection(Connection):
         self._end_channels()
         self.engine.close(320, message.reason)
 
+    def statistics(self) -> ConnectionStatistics | None:
+        """Give a snapshot; None outside of a virtual host."""
+        if not self.virtual_host:
+            return None
+        return ConnectionStatistics(
+            peer=self._transport.peer,
+            user=self._user,
+            domain=self.directory.name,
+            virtual_host=self.virtual_host,
+            channels=len(self._channels),
+            consumers=sum(len(channel.consumers) for channel in self._channels.values()),
+            since=self._since,
+        )
+
     def is_due(self, now: float) -> bool:
         """Tell whether the engine has something to do by now."""
         timer = self._linger_until if self._left else self.engine.next_timer()
@@ -412,7 +427,7 @@ class AMQPConnection(Connection):
         """Give a message's properties, as AMQP writes them, and its body."""
         if message.head.codec == AMQP_CODEC:
             return message.properties, message.body
-        return to_amqp(self._house.codecs.decode(message)), message.body
+        return to_amqp(self.house.codecs.decode(message)), message.body
 
     def after_batch(self) -> None:
         """Encode what is due, and write once; leave when nothing more will be heard."""

@@ -32,6 +32,7 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_consume, plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp_channel import Channel, Consumer
+from triomq.endpoints.amqp_control import control_request
 from triomq.errors import AccessRefused, NotFound
 from triomq.protocols.amqp import (
     AccessRequest,
@@ -54,6 +55,7 @@ from triomq.protocols.amqp import (
     ChannelFlowOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ControlRequest,
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -362,6 +364,7 @@ HANDLERS: dict[type[Method], _Handler] = cast(
         BasicReject: _reject,
         ChannelFlow: _flow,
         ConfirmSelect: _confirm_select,
+        ControlRequest: control_request,
         ExchangeBind: _exchange_bind,
         ExchangeDeclare: _exchange_declare,
         ExchangeDelete: _exchange_delete,

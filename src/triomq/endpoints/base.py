@@ -7,6 +7,7 @@ be woken and how it says goodbye. All the rest is here.
 import logging
 from typing import Protocol
 
+import msgspec
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
@@ -24,7 +25,15 @@ from triomq.transports import (
     close_listener,
 )
 
-__all__ = ["CloseConnection", "Connection", "Endpoint", "EndpointConfig", "StopListening", "Tick"]
+__all__ = [
+    "CloseConnection",
+    "Connection",
+    "ConnectionStatistics",
+    "Endpoint",
+    "EndpointConfig",
+    "StopListening",
+    "Tick",
+]
 
 _log = logging.getLogger("triomq.endpoints")
 
@@ -67,10 +76,36 @@ class Tick(ActorMessage, frozen=True):
     now: float
 
 
+class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot of a connection that works in a domain.
+
+    Args:
+        peer: The client's address.
+        user: As whom it has logged in.
+        domain: Where it works.
+        virtual_host: What the client calls that.
+        channels: Its open channels.
+        consumers: Its open consumers.
+        since: When it was accepted, on Trio's clock.
+    """
+
+    peer: str
+    user: str
+    domain: str
+    virtual_host: str
+    channels: int
+    consumers: int
+    since: float
+
+
 class Connection(InPlaceActor):
     """Base of the actors of connections; a temporary child of the endpoint that accepted it."""
 
     __slots__ = ()
+
+    def statistics(self) -> ConnectionStatistics | None:
+        """Give a snapshot; None as long as, or as soon as, it works in no domain."""
+        raise NotImplementedError
 
     def is_due(self, now: float) -> bool:
         """Tell whether a timer is due by now."""

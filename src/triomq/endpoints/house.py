@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory
@@ -25,8 +26,10 @@ class House(msgspec.Struct, frozen=True):
         domains: The domains by name; new ones may come.
         users: Who may log in.
         codecs: How properties from each wire are decoded.
+        opened: When the broker was opened, on Trio's clock.
     """
 
     domains: Mapping[str, DomainAccess]
     users: Users
     codecs: Codecs
+    opened: float = msgspec.field(default_factory=trio.current_time)

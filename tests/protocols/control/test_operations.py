@@ -2,11 +2,16 @@
 
 import pytest
 
-from triomq.protocols.control import OPERATIONS, Browse, ListQueues, Operation, OperationRow, name_of
+from triomq.protocols.control import OPERATIONS, Browse, Listing, ListQueues, Operation, OperationRow, name_of
 
 
 def test_every_operation_has_a_row() -> None:
-    assert {row.operation for row in OPERATIONS.values()} == set(Operation.__subclasses__())
+    kinds = {*Operation.__subclasses__(), *Listing.__subclasses__()} - {Listing}
+    assert {row.operation for row in OPERATIONS.values()} == kinds
+
+
+def test_every_listing_says_where_its_page_begins() -> None:
+    assert all("after" in kind.__struct_fields__ for kind in Listing.__subclasses__())
 
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=OPERATIONS)

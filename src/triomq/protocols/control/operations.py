@@ -28,6 +28,7 @@ __all__ = [
     "ListConnections",
     "ListQueues",
     "ListSinks",
+    "Listing",
     "Operation",
     "OperationRow",
     "ShowTree",
@@ -35,7 +36,9 @@ __all__ = [
 ]
 
 R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Limit = Annotated[int, msgspec.Meta(ge=1)]
 
 PAGE = 500
 """Items asked for at once, unless told otherwise: a page of queues is then about as long as a frame."""
@@ -45,90 +48,88 @@ class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unk
     """The base of all operations; ``R_co`` is what answers it. None of them changes anything."""
 
 
-class ListQueues(Operation[Page[QueueRecord]], frozen=True, gc=False):
+class Listing(Operation[Page[T]], Generic[T], frozen=True, gc=False, kw_only=True):
+    """The base of operations that are answered in pages; each has an ``after``, which says where the page begins.
+
+    Args:
+        limit: Most items of the page; it has fewer when they do not fit into an answer.
+    """
+
+    limit: Limit = PAGE
+
+
+class ListQueues(Listing[QueueRecord], frozen=True, gc=False):
     """Which queues are there in this virtual host?
 
     Args:
         pattern: Shell pattern of names, as ``mail.*``.
         order: By ``name``, in pages; or ``ready``, one page of those with most ready messages.
         after: Only names that come later than this one.
-        limit: Most items of the page.
     """
 
     pattern: str = "*"
     order: Literal["name", "ready"] = "name"
     after: str = ""
-    limit: Count = PAGE
 
 
-class ListSinks(Operation[Page[SinkRecord]], frozen=True, gc=False):
+class ListSinks(Listing[SinkRecord], frozen=True, gc=False):
     """Which sinks are there in this virtual host?
 
     Args:
         pattern: Shell pattern of names.
         after: Only names that come later than this one.
-        limit: Most items of the page.
     """
 
     pattern: str = "*"
     after: str = ""
-    limit: Count = PAGE
 
 
-class ListBindings(Operation[Page[BindingRecord]], frozen=True, gc=False):
+class ListBindings(Listing[BindingRecord], frozen=True, gc=False):
     """Which bindings lead out of the sinks of this virtual host?
 
     Args:
         source: Only those of this sink; empty for all.
         after: How many to pass over.
-        limit: Most items of the page.
     """
 
     source: str = ""
     after: Count = 0
-    limit: Count = PAGE
 
 
-class ListConnections(Operation[Page[ConnectionRecord]], frozen=True, gc=False):
+class ListConnections(Listing[ConnectionRecord], frozen=True, gc=False):
     """Who is connected to this virtual host?
 
     Args:
         after: How many to pass over, oldest first.
-        limit: Most items of the page.
     """
 
     after: Count = 0
-    limit: Count = PAGE
 
 
-class Browse(Operation[Page[MessageRecord]], frozen=True, gc=False):
+class Browse(Listing[MessageRecord], frozen=True, gc=False):
     """Which messages are ready in a queue? They stay there, unmarked.
 
     Args:
         queue: Its name.
         after: Only messages whose id is greater.
-        limit: Most items of the page.
         body: Most octets of each body.
     """
 
     queue: str
     after: Count = 0
-    limit: Count = PAGE
     body: Count = 2**32
 
 
-class ShowTree(Operation[Page[ActorRecord]], frozen=True, gc=False):
+class ShowTree(Listing[ActorRecord], frozen=True, gc=False):
     """Which actors live in the whole broker? Parents come before their children.
 
     Args:
         children: Most children shown of each actor, troubled ones first; 0 shows all.
         after: How many actors to pass over.
-        limit: Most items of the page.
     """
 
     children: Count = 0
     after: Count = 0
-    limit: Count = PAGE
 
 
 class GetTotals(Operation[Totals], frozen=True, gc=False):

@@ -51,6 +51,9 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         published: Messages stored since it was declared.
         delivered: Messages handed out since then; those handed out again count again.
         dropped: Messages that gave way or were refused because it was full.
+        delayed: Messages whose time has not come.
+        expired: Messages whose time was over.
+        dead_lettered: Copies of given up messages that went to other queues.
         durable: Whether it is there again after a restart.
         exclusive: Whether it belongs to one connection.
         auto_delete: Whether it goes with its last consumer.
@@ -69,6 +72,9 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     published: int
     delivered: int
     dropped: int
+    delayed: int
+    expired: int
+    dead_lettered: int
     durable: bool
     exclusive: bool
     auto_delete: bool

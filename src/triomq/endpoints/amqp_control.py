@@ -1,0 +1,90 @@
+"""The class control on AMQP: a request's octets, what an inspector finds, and back to octets that fit into a frame."""
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_channel import Channel
+from triomq.endpoints.inspector import BrokerInspector, DomainInspector
+from triomq.endpoints.paging import Paged, fill_page
+from triomq.errors import RemoteProtocolError
+from triomq.protocols.amqp import ControlRequest, ControlResponse
+from triomq.protocols.control import (
+    OPERATIONS,
+    Browse,
+    GetTotals,
+    ListBindings,
+    ListConnections,
+    Listing,
+    ListQueues,
+    ListSinks,
+    Operation,
+    ShowTree,
+    decode_operation,
+    encode,
+)
+
+__all__ = ["control_request"]
+
+_AROUND = 16
+"""Octets of a control.response that are not its result: the frame's eight, two numbers, a length."""
+
+_OfDomain = Callable[[DomainInspector, Operation[object]], object]
+_OfBroker = Callable[[BrokerInspector, Operation[object]], object]
+
+# What shows the virtual host of the connection alone, which whoever may enter it may see.
+_OF_DOMAIN: dict[type[Operation[object]], _OfDomain] = cast(
+    "dict[type[Operation[object]], _OfDomain]",
+    {
+        Browse: DomainInspector.browse,
+        ListBindings: DomainInspector.list_bindings,
+        ListConnections: DomainInspector.list_connections,
+        ListQueues: DomainInspector.list_queues,
+        ListSinks: DomainInspector.list_sinks,
+    },
+)
+# What shows more than that.
+_OF_BROKER: dict[type[Operation[object]], _OfBroker] = cast(
+    "dict[type[Operation[object]], _OfBroker]",
+    {GetTotals: BrokerInspector.get_totals, ShowTree: BrokerInspector.show_tree},
+)
+
+
+def control_request(channel: Channel, method: ControlRequest) -> None:
+    """Answer a control.request.
+
+    Raises:
+        AnswerError: The operation is not known (404) or its arguments are wrong (406).
+        Refused: What it asks about is not there, or locked.
+    """
+    operation = _operation(method)
+    room = channel.connection.engine.frame_max - _AROUND
+    found = _ask(channel, operation, room)
+    if isinstance(operation, Listing):
+        found = fill_page(cast("Iterable[Paged[object]]", found), limit=operation.limit, room=room)
+    channel.reply(ControlResponse(encode(found)))
+
+
+def _operation(method: ControlRequest) -> Operation[object]:
+    try:
+        return decode_operation(method.operation, method.arguments)
+    except KeyError:
+        raise AnswerError(404, f"no operation '{method.operation}'; there are {', '.join(OPERATIONS)}") from None
+    except RemoteProtocolError as error:
+        raise AnswerError(406, str(error)) from None
+
+
+def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
+    """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
+    connection = channel.connection
+    if (look := _OF_DOMAIN.get(type(operation))) is not None:
+        inspector = DomainInspector(
+            connection.directory,
+            connection.session,
+            connection.ref,
+            properties=lambda message: connection.to_wire(message)[0],
+            room=room,
+        )
+        return look(inspector, operation)
+    # Whoever may log in may see the whole broker: there is no permission yet that says who may not.
+    return _OF_BROKER[type(operation)](BrokerInspector(connection.house, connection.ref), operation)

@@ -1,0 +1,65 @@
+"""A list cut into pages, each as large as one answer may be."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from triomq.errors import PreconditionFailed
+from triomq.protocols.control import Cursor, Page, encode
+
+__all__ = ["Paged", "fill_page"]
+
+T = TypeVar("T")
+
+_FRAME = len(b'{"items":[],"next":null}')
+
+
+class Paged(msgspec.Struct, Generic[T], frozen=True):
+    """One item of a list.
+
+    Args:
+        cursor: What to say to go on behind it; None when the list has one page only.
+        record: The item.
+        shorten: Makes it fit into so many octets, if it can be made to.
+    """
+
+    cursor: Cursor | None
+    record: T
+    shorten: Callable[[T, int], T] | None = None
+
+
+def fill_page(entries: Iterable[Paged[T]], *, limit: int, room: int) -> Page[msgspec.Raw]:
+    """Put as many entries into a page as its limit and its room allow, at least one if there is any.
+
+    Args:
+        entries: What is left of the list; nothing behind the page's end is looked at but one entry.
+        limit: Most entries.
+        room: Most octets of the page as JSON.
+
+    Raises:
+        PreconditionFailed: Not even one fits.
+    """
+    items: list[msgspec.Raw] = []
+    last: Cursor | None = None
+    room -= _FRAME
+    for entry in entries:
+        if len(items) == limit:
+            return Page(items, last)
+        free = room - len(encode(entry.cursor)) - 1  # and a comma
+        item = encode(entry.record)
+        if len(item) > free and items:
+            return Page(items, last)
+        if len(item) > free:
+            item = _shortened(entry, free)
+        room -= len(item) + 1
+        items.append(msgspec.Raw(item))
+        last = entry.cursor
+    return Page(items)
+
+
+def _shortened(entry: Paged[T], free: int) -> bytes:
+    item = b"" if entry.shorten is None else encode(entry.shorten(entry.record, free))
+    if not 0 < len(item) <= free:
+        raise PreconditionFailed("an item does not fit into the frames of this connection; agree on a larger frame_max")
+    return item
