@@ -57,8 +57,7 @@ from triomq.protocols.amqp import (
 
 def test_every_method_that_a_client_may_send_on_a_channel_has_a_handler() -> None:
     # Publishes come as runs; opening, closing and their answers are the engine's.
-    elsewhere = {"basic.publish", "channel.open", "channel.close", "channel.close-ok", "channel.flow-ok"}
-    elsewhere |= {"basic.cancel-ok"}  # our cancels are sent with no-wait
+    elsewhere = {"basic.publish", "channel.open", "channel.close", "channel.close-ok"}
     asked = {row.method: row.name for row in METHODS if row.class_id != 10 and row.sender != "server"}
     assert {name for method, name in asked.items() if method not in HANDLERS} == elsewhere
 
@@ -552,6 +551,11 @@ async def test_flow_off_holds_deliveries_and_flow_on_lets_them_go(client: Client
     await client.silence()
     assert await client.call(1, ChannelFlow(active=True), ChannelFlowOk) == ChannelFlowOk(active=True)
     assert sorted(one.body for one in await client.deliveries(10)) == [b"x"] * 5 + [b"y"] * 5
+
+
+async def test_an_answer_to_nothing_does_no_harm(client: Client) -> None:
+    await client.say(1, ChannelFlowOk(active=True), BasicCancelOk("t"))
+    await client.call(1, BasicQos(), BasicQosOk)
 
 
 async def test_flow_off_does_not_hold_gets_and_other_channels(client: Client) -> None:

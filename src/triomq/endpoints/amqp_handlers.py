@@ -349,12 +349,17 @@ def _no_transactions(channel: Channel, method: Method) -> None:
 
 _Handler = Callable[[Channel, Method], None]
 
+def _note(channel: Channel, method: BasicCancelOk | ChannelFlowOk) -> None:
+    """Take the answer to a word of ours; nothing waits for it, so one that answers nothing does no harm."""
+
+
 HANDLERS: dict[type[Method], _Handler] = cast(
     "dict[type[Method], _Handler]",
     {
         AccessRequest: _access_request,
         BasicAck: _ack,
         BasicCancel: _cancel,
+        BasicCancelOk: _note,
         BasicConsume: _consume,
         BasicGet: _get,
         BasicNack: _nack,
@@ -363,6 +368,7 @@ HANDLERS: dict[type[Method], _Handler] = cast(
         BasicRecoverAsync: _recover_async,
         BasicReject: _reject,
         ChannelFlow: _flow,
+        ChannelFlowOk: _note,
         ConfirmSelect: _confirm_select,
         ControlRequest: control_request,
         ExchangeBind: _exchange_bind,
