@@ -3,14 +3,14 @@
 Every input is generated from the seed and its number, so that ``--seed 1 --first 4711 --inputs 1`` does one again.
 """
 
-import argparse
 import sys
-import time
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
-from .engine_trial import Input, Violation, check_end, check_kept, compare, generate, outcome, run
+from .engine_trial import Input, check_end, check_kept, compare, generate, outcome, run
 from .floods import flood
+from .loop import Violation, fuzz, parse
 from .mutations import cut
 
 # Shares of the inputs: most are short, and most of the work is in the single octets.
@@ -18,6 +18,7 @@ OCTETS_UP_TO = 400
 OCTETS_EVERY = 4
 KEPT_EVERY = 50
 FLOOD_EVERY = 20_000
+BATCH = 100
 
 
 def one(seed: int, number: int) -> tuple[Input, str]:
@@ -47,33 +48,20 @@ def _try(what: Input, random: Random, number: int) -> str:
     return result
 
 
+def play(seed: int, numbers: Iterable[int]) -> Counter[str]:
+    """Do the trials of these numbers, and now and then a flood."""
+    outcomes = Counter[str]()
+    for number in numbers:
+        outcomes[one(seed, number)[1]] += 1
+        if number % FLOOD_EVERY == 0:
+            outcomes[flood(Random(f"flood {seed}:{number}"))] += 1
+    return outcomes
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run until time or count is up, or something does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
-    parser.add_argument("--inputs", type=int, default=0, help="stop after so many inputs")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=1, help="number of the first input")
-    options = parser.parse_args(arguments)
-    if not options.seconds and not options.inputs:
-        parser.error("say --seconds or --inputs, or both")
-    began, outcomes, number = time.monotonic(), Counter[str](), options.first
-    try:
-        while not options.inputs or number < options.first + options.inputs:
-            if options.seconds and number % 100 == 0 and time.monotonic() - began > options.seconds:
-                break
-            outcomes[one(options.seed, number)[1]] += 1
-            if number % FLOOD_EVERY == 0:
-                outcomes[flood(Random(f"flood {options.seed}:{number}"))] += 1
-            number += 1
-    except Violation as violation:
-        print(f"VIOLATION: {violation}", file=sys.stderr)
-        return 1
-    seconds, inputs = time.monotonic() - began, number - options.first
-    print(f"{inputs} inputs in {seconds:.0f} s, {inputs / seconds:.0f} a second, seed {options.seed}")
-    for name, times in outcomes.most_common():
-        print(f"{times:10} {name}")
-    return 0
+    options = parse(__doc__, arguments)
+    return fuzz(options, BATCH, lambda numbers: play(options.seed, numbers))
 
 
 if __name__ == "__main__":

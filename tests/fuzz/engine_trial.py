@@ -16,6 +16,7 @@ from triomq.protocols.amqp import (
     ChallengeAnswered,
     ChannelClosed,
     ChannelCloseOk,
+    ChannelFailed,
     ChannelFlow,
     ChannelOpen,
     ChannelOpened,
@@ -36,6 +37,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.amqp.reader import HELD_MAX
 
+from .loop import Violation
 from .mutations import spoil
 from .words import (
     CLIENT_OPENING,
@@ -57,12 +59,9 @@ SETTINGS = {
         channel_max=5, frame_max=FRAME_MAX, heartbeat=0, max_message_size=MAX_MESSAGE, login=Login("PLAIN", b"\0u\0p")
     ),
 }
+CHALLENGES = 2
 SLACK = 64 * 1024
 """Octets that an engine may keep however little it was sent: frames being read, caches, what it has to say."""
-
-
-class Violation(Exception):
-    """Something that must hold did not."""
 
 
 class Input(NamedTuple):
@@ -89,13 +88,14 @@ def generate(random: Random) -> Input:
     role: Role = random.choice(("server", "server", "client"))
     opening, words = (CLIENT_OPENING, CLIENT_WORDS) if role == "server" else (SERVER_OPENING, SERVER_WORDS)
     steps = random.choice((len(opening), len(opening), random.randrange(len(opening) + 1)))
-    policy: Policy = random.choice(("accept", "accept", "accept", "challenge", "refuse", "close", "silent"))
+    policy: Policy = random.choice(("accept",) * 8 + ("challenge",) * 4 + ("refuse", "close", "silent"))
     if random.random() < 0.05:
         return Input(role, steps, policy, random.randbytes(random.randrange(200)))
     frames = list(opening[steps:])
-    if random.random() < 0.2:
+    if policy == "challenge" and random.random() < 0.8:
         secure = SECURE_OK if role == "server" else SECURE
-        frames[1:1] = [secure] * random.randrange(1, 4)
+        place = max(2 - steps, 0)
+        frames[place:place] = [secure] * random.choice((1, 2, 2, 2, 3))
     for _ in range(random.randrange(5)):
         frames += random.choice(words)
     return Input(role, steps, policy, b"".join(spoil(random, frames)))
@@ -113,7 +113,7 @@ class Endpoint:
         self.active = active
         self.events: list[Event] = []
         self.said: list[bytes | memoryview] = []
-        self._challenges = 2
+        self._challenges = CHALLENGES
         self._tags = count(1)
 
     def feed(self, data: bytes) -> None:
@@ -314,6 +314,9 @@ def prepare(what: Input, *, active: bool = False) -> Endpoint:
             for number in (1, 2):
                 endpoint.engine.send_method(number, ChannelOpen())
         endpoint.feed(octets)
+        if step == 1 and what.role == "server" and what.policy == "challenge" and what.steps > 2:
+            for _ in range(CHALLENGES):
+                endpoint.feed(SECURE_OK)
     return endpoint
 
 
@@ -337,6 +340,8 @@ def outcome(endpoint: Endpoint) -> str:
         if isinstance(event, Failed):
             return f"failed {event.code}"
     for event in endpoint.events:
+        if isinstance(event, ChannelFailed):
+            return f"channel failed {event.code}"
         if isinstance(event, Closed):
             return "closed by peer" if event.by_peer else "closed by us"
     return endpoint.engine.state

@@ -5,7 +5,8 @@ from random import Random
 
 from triomq.protocols.amqp import BasicPublish, ChannelClose, ChannelOpen, QueueDeclare
 
-from .engine_trial import Endpoint, Input, Violation, check_end, check_kept, prepare
+from .engine_trial import Endpoint, Input, check_end, check_kept, prepare
+from .loop import Violation
 from .words import CLIENT_OPENING, frame, header, method
 
 CHUNK = 64 * 1024

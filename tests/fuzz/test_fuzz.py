@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from . import amqp_engine
-from .engine_trial import Endpoint, Input, Violation, check_events, check_said, compare, kept, run
+from . import amqp_broker, amqp_engine
+from .engine_trial import Endpoint, Input, check_events, check_said, compare, kept, run
 from .floods import FLOODS, flood
+from .loop import Violation
 from .words import CLIENT_OPENING, header
 
 
@@ -16,6 +17,14 @@ def test_a_few_thousand_inputs_break_nothing(capsys: pytest.CaptureFixture[str])
     assert lines[0].startswith("3000 inputs in ")
     assert any(line.endswith("failed 501") for line in lines)
     assert any(line.endswith("running") for line in lines)
+
+
+def test_a_broker_survives_them_and_serves_whoever_behaves(capsys: pytest.CaptureFixture[str]) -> None:
+    assert amqp_broker.main(["--inputs", "300", "--seed", "7"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("300 inputs in ")
+    assert any(line.endswith("connection closed 505") for line in lines)
+    assert any(line.endswith("no close") for line in lines)
 
 
 @pytest.mark.parametrize("name", FLOODS)
