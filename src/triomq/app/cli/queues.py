@@ -1,0 +1,91 @@
+"""``triomq queues`` and ``triomq purge``: what is in a running broker, and away with it.
+
+Exit codes as for ``triomq get``.
+"""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
+from triomq.app.cli.showing import octets, printable
+from triomq.protocols.control import ListQueues, QueueRecord
+
+__all__ = ["purge", "queues"]
+
+WIDE = 10_000
+"""Columns of an output that is no terminal: nothing is cut there."""
+
+
+class Order(StrEnum):
+    """How queues are listed."""
+
+    NAME = "name"
+    READY = "ready"
+
+
+def queues(
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="Only queues with names like this, such as 'mail.*'.")
+    ] = "*",
+    sort: Annotated[Order, typer.Option(help="By name, or those with most ready messages first.")] = Order.NAME,
+    json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """List the queues of a running triomq broker."""
+    with reaching(url) as connection:
+        found = list(connection.control_all(ListQueues(pattern)))
+        if sort is Order.READY:
+            found.sort(key=lambda queue: -queue.ready)
+        if json:
+            for queue in found:
+                typer.echo(msgspec.json.encode(queue))
+        elif found:
+            print_table(_table(found))
+        else:
+            typer.echo(f"no queue has a name like {pattern!r}" if pattern != "*" else "there are no queues", err=True)
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as it is, unless a terminal sets a limit."""
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    console.print(table)
+
+
+def _table(found: list[QueueRecord]) -> Table:
+    table = Table("queue", box=None, pad_edge=False)
+    for column in ("ready", "unsettled", "consumers", "size", "in", "out", "dropped"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for queue in found:
+        counts = (queue.ready, queue.unsettled, queue.feeds)
+        flows = (queue.published, queue.delivered, queue.dropped)
+        row = [*map(str, counts), octets(queue.ready_bytes), *map(str, flows)]
+        table.add_row(Text(printable(queue.name)), *row, state_of(queue.state, queue.restarts))
+    return table
+
+
+def state_of(state: str, restarts: int) -> Text:
+    """Show how an actor is; trouble is coloured."""
+    again = f", restarted {restarts}×" if restarts else ""
+    return Text(f"{state}{again}", style="" if state == "running" else "bold red")
+
+
+def purge(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Drop all ready messages of a queue; those that consumers have stay with them."""
+    with reaching(url) as connection:
+        if not yes and sys.stdin.isatty() and not typer.confirm(f"Drop all ready messages of {queue!r}?"):
+            raise typer.Exit(1)
+        count = connection.purge(queue)
+        typer.echo(f'{{"purged":{count}}}' if json else f"{count} message{'s' * (count != 1)} dropped")
