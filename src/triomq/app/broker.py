@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system
 from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
+from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, require_loopback, say_goodbye
 from triomq.app.tree import Tree
 from triomq.endpoints import DomainAccess, EndpointConfig, House
@@ -65,6 +66,21 @@ class Broker(DomainHandle):
             self._access[name] = DomainAccess(ref, handle.directory)
             self._handles[name] = handle
         return self._handles[name]
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing happens by itself any more, in any domain; made for tests.
+
+        Then no queue has a message that is out with a consumer, that is delayed, or that an open feed could take.
+        What a consumer does after it has settled is its own affair, and so is a consumer that has failed.
+
+        Raises:
+            ActorStopped: The broker, or one of its domains, has ended.
+        """
+        await wait_idle(list(self._handles.values()), self.consumers)
+
+    def describe_busy(self) -> str:
+        """Say which queues ``wait_idle`` waits for just now, and why; empty when there is none."""
+        return describe_busy(list(self._handles.values()))
 
     # Users
 

@@ -1,0 +1,66 @@
+"""Waiting until nothing happens by itself any more, in any of several domains."""
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from triomq.actors import InPlaceActor
+from triomq.app.consumers import Consumers
+from triomq.app.domain_handle import DomainHandle
+from triomq.errors import ActorStopped
+
+__all__ = ["describe_busy", "wait_idle"]
+
+
+class _Bystander(InPlaceActor):
+    """Lives no longer than the domains before it in the tree, so that who waits for them hears of their end."""
+
+    __slots__ = ("_on_end",)
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+
+    def on_stop(self) -> None:
+        """Tell."""
+        self._on_end()
+
+
+async def wait_idle(domains: Sequence[DomainHandle], consumers: Consumers) -> None:
+    """Wait until all of the domains are idle at the same time; ``Broker.wait_idle`` says what that means."""
+    while True:
+        for domain in domains:
+            await _wait_at_work(domain)
+        busy = [domain for domain in domains if not domain.directory.idle]
+        if not busy:
+            return
+        changed = trio.Event()
+        bystander = await consumers.start(lambda: _Bystander(changed.set))  # noqa: B023  it is used in this round
+        try:
+            for domain in busy:
+                domain.directory.when_idle(changed.set)
+            await changed.wait()
+        finally:
+            consumers.stop(bystander)
+
+
+async def _wait_at_work(domain: DomainHandle) -> None:
+    """Wait for what is being restarted: messages may be waiting for it."""
+    await domain.domain_ref.wait_running()
+    for store in list(domain.directory.queues.values()):
+        if store.ref.state != "running":
+            try:
+                await store.ref.wait_running()
+            except ActorStopped:
+                pass  # deleted meanwhile, or given up: nothing happens there
+    await trio.lowlevel.checkpoint()  # feeds in this process open again at the same moment as we wake
+
+
+def describe_busy(domains: Sequence[DomainHandle]) -> str:
+    """Say which queues are not idle and why, for whoever has waited too long."""
+    stores = [store for domain in domains for store in domain.directory.queues.values() if not store.idle]
+    numbers = [(store.name, store.statistics()) for store in stores]
+    return ", ".join(
+        f"queue {name!r} has {count.unsettled} unsettled, {count.delayed} delayed and {count.ready} ready messages "
+        f"for {count.feeds} feeds"
+        for name, count in numbers
+    )
