@@ -66,9 +66,13 @@ def room_of(module: str) -> str:
 
 
 def door_of(module: str, source: Path) -> str:
-    """Name the front door of a module: its room's, or where it lives in one protocol's folder, that protocol's own."""
+    """Name the front door of a module: its room's, or that of its folder where each folder has one of its own.
+
+    So has each protocol; and the portal, since only who comes from asyncio or a thread is to load asyncio.
+    """
     parts = module.split(".")
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
+    own_door = own_door or parts[1:3] == ["app", "portal"]
     return ".".join(parts[: 3 if own_door else 2])
 
 

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import SinkHandle as SinkHandle
     from triomq.app import open_broker as open_broker
+    from triomq.app.portal import AsyncioBroker as AsyncioBroker
+    from triomq.app.portal import BlockingBroker as BlockingBroker
+    from triomq.app.portal import open_asyncio_broker as open_asyncio_broker
+    from triomq.app.portal import open_blocking_broker as open_blocking_broker
+    from triomq.app.portal import open_portal as open_portal
 
 # Where each public name lives; the table is the whole public face.
 _HOMES = {
     "AMQP": "triomq.app",
+    "AsyncioBroker": "triomq.app.portal",
+    "BlockingBroker": "triomq.app.portal",
     "Broker": "triomq.app",
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
@@ -28,11 +35,16 @@ _HOMES = {
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
+    "open_asyncio_broker": "triomq.app.portal",
+    "open_blocking_broker": "triomq.app.portal",
     "open_broker": "triomq.app",
+    "open_portal": "triomq.app.portal",
 }
 
 __all__ = [
     "AMQP",
+    "AsyncioBroker",
+    "BlockingBroker",
     "Broker",
     "Delivery",
     "DomainHandle",
@@ -41,7 +53,10 @@ __all__ = [
     "QueueHandle",
     "SinkHandle",
     "__version__",
+    "open_asyncio_broker",
+    "open_blocking_broker",
     "open_broker",
+    "open_portal",
 ]
 
 

@@ -1,0 +1,40 @@
+"""The arguments that a portal hands on as they are; the methods that take them in Trio say what they mean."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+__all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
+
+
+class BrokerArguments(TypedDict, total=False):
+    """What ``open_broker`` takes besides endpoints."""
+
+    users: Mapping[str, str] | None
+    domains: Sequence[str]
+    drain: float
+
+
+class SinkArguments(TypedDict, total=False):
+    """What ``DomainHandle.declare_sink`` takes besides name and kind."""
+
+    durable: bool
+    auto_delete: bool
+    internal: bool
+
+
+class QueueArguments(TypedDict, total=False):
+    """What ``DomainHandle.declare_queue`` takes besides the name."""
+
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    max_length: int | None
+    max_bytes: int | None
+    overflow: str
+
+
+class FeedArguments(TypedDict, total=False):
+    """What ``QueueHandle.open_feed`` takes."""
+
+    prefetch: int
+    exclusive: bool

@@ -1,0 +1,68 @@
+"""A call: something that waits in Trio on behalf of somebody who does not live there."""
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Generic, TypeVar
+
+import trio
+
+__all__ = ["Call", "Withdrawn"]
+
+T = TypeVar("T")
+
+
+class Withdrawn(Exception):
+    """The outcome of a call that was withdrawn before it was done; never leaves the portal."""
+
+
+class Call(Generic[T]):
+    """One function on its way through a portal; made by ``Portal.submit``, over when its future is done.
+
+    Args:
+        function: What to call and await in Trio.
+        undo: Takes a result back that nobody wants any more; called in Trio.
+    """
+
+    __slots__ = ("_function", "_scope", "_undo", "_wanted", "future")
+
+    def __init__(self, function: Callable[[], Awaitable[T]], undo: Callable[[T], None] | None) -> None:
+        """Prepare; the portal runs it."""
+        self.future: Future[T] = Future()
+        self._function = function
+        self._scope = trio.CancelScope()
+        self._undo = undo
+        self._wanted = True
+
+    async def run(self) -> None:
+        """Do it, in Trio; whatever comes of it goes into the future."""
+        try:
+            with self._scope:
+                result = await self._function()
+                self._finish(result)
+                return
+        except Exception as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_exception(Withdrawn())
+
+    def _finish(self, result: T) -> None:
+        if self._wanted:
+            self.future.set_result(result)
+            return
+        if self._undo is not None:
+            self._undo(result)
+        self.future.set_exception(Withdrawn())
+
+    def withdraw(self) -> None:
+        """Cancel it, in Trio; a result that was there already is taken back."""
+        if self._wanted and self._undo is not None and self.future.done() and self.future.exception() is None:
+            self._undo(self.future.result())
+        self._wanted = False
+        self._scope.cancel()
+
+    def abandon(self, error: BaseException) -> None:
+        """Note, in any thread, that nobody will do it any more."""
+        try:
+            self.future.set_exception(error)
+        except InvalidStateError:
+            pass  # it was done in time

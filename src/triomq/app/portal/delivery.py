@@ -1,0 +1,43 @@
+"""A delivery that is handed out of Trio: the same to its consumer, settled from any thread."""
+
+from functools import partial
+
+from triomq.app.delivery import Delivery
+from triomq.app.portal.lane import Lane
+from triomq.core import Outcome, settle
+
+__all__ = ["PortalDelivery", "give_back"]
+
+
+class PortalDelivery(Delivery):
+    """One message on one feed, to be settled in any thread.
+
+    Settling does not wait: it is sent back into the broker's thread, together with what else is settled meanwhile. A
+    second settling does nothing.
+
+    Args:
+        delivery: What the feed in Trio gave.
+        lane: The way back.
+    """
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, delivery: Delivery, lane: Lane) -> None:
+        """Take over what a feed in Trio gave."""
+        self._batch = delivery._batch
+        self._position = delivery._position
+        self._codecs = delivery._codecs
+        self._settled = False
+        self._lane = lane
+        self.body = delivery.body
+
+    def _settle(self, outcome: Outcome) -> None:
+        if not self._settled:
+            self._settled = True
+            self._lane.send(partial(settle, self._batch, outcome, (self._position,)))
+
+
+def give_back(delivery: PortalDelivery | None) -> None:
+    """Put one back, unmarked, that nobody has seen; in Trio. None, which a queue gives that has none, is let go."""
+    if delivery is not None:
+        settle(delivery._batch, Outcome.RETURN, (delivery._position,))

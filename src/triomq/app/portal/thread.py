@@ -1,0 +1,92 @@
+"""A broker in a thread of its own."""
+
+import threading
+from concurrent.futures import Future
+from functools import partial
+from typing import Unpack
+
+import trio
+
+from triomq.app.broker import open_broker
+from triomq.app.portal.arguments import BrokerArguments
+from triomq.app.portal.portal import Portal, run_portal
+from triomq.endpoints import EndpointConfig
+from triomq.errors import ActorStopped
+
+__all__ = ["BrokerThread"]
+
+_FOLLOWS = (ActorStopped, trio.BrokenResourceError)
+"""What calls and feeds raise whose broker is about to fail as a whole, and has not yet."""
+
+
+class BrokerThread:
+    """A thread that runs a broker in Trio and can be entered by a portal; lives until ``leave`` or ``cut``.
+
+    Args:
+        endpoints: What to listen for.
+        arguments: Those of ``open_broker``.
+    """
+
+    def __init__(self, *endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]) -> None:
+        """Start the thread; ``started`` says when the broker is there, or why it is not."""
+        self.started: Future[Portal] = Future()
+        self.over: Future[None] = Future()
+        """Done when the run has ended, with what it failed of."""
+        self._open = partial(open_broker, *endpoints, **arguments)
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._is_cut = False
+        self._everything = trio.CancelScope()
+        self._leave = trio.Event()
+        # A daemon: an event loop that is dropped without ending its tasks must not keep the interpreter from ending.
+        threading.Thread(target=self._run, name="triomq", daemon=True).start()
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            trio.run(self._main)
+        except BaseException as error:
+            failure = error
+        end = failure or ActorStopped("this broker is gone: the block in which it was open was left")
+        if not self.started.done():
+            self.started.set_exception(end)
+        elif self.started.exception() is None:
+            self.started.result().close(end)
+        if failure is None:
+            self.over.set_result(None)
+        else:
+            self.over.set_exception(failure)
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        if self._is_cut:
+            self._everything.cancel()
+        with self._everything:
+            async with self._open() as broker, run_portal(broker) as portal:
+                self.started.set_result(portal)
+                await self._leave.wait()
+
+    def leave(self) -> None:
+        """Begin to drain the broker, after what was sent to it before; ``over`` says when it is done."""
+        self.started.result().lane.send(self._leave.set)
+
+    def cut(self) -> None:
+        """Begin to end the broker at once; ``over`` says when it is done."""
+        self._is_cut = True
+        try:
+            if self._token is not None:
+                self._token.run_sync_soon(self._everything.cancel)
+        except trio.RunFinishedError:
+            pass  # it has ended already
+
+    def reason(self, error: BaseException) -> BaseException:
+        """Say what the block of a broker that is over is to end with, when it ends with an error.
+
+        What only follows from the broker's own failure gives way to that; any other error has it as a note.
+        """
+        failure = self.over.exception()
+        if failure is None or failure is error:
+            return error
+        if isinstance(error, _FOLLOWS):
+            return failure
+        error.add_note(f"The broker failed too: {failure!r}")
+        return error
