@@ -93,6 +93,29 @@ def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -
             "but current is the value '7' of type 'signedint'",
         ),
         (
+            Inequivalent("q", "message_ttl", 2.0, 1.0),
+            "'x-message-ttl' for exchange 'q' in vhost '/': received '2000' but current is '1000'",
+        ),
+        (
+            Inequivalent("q", "expires", None, 0.5),
+            "'x-expires' for exchange 'q' in vhost '/': received none "
+            "but current is the value '500' of type 'signedint'",
+        ),
+        (
+            Inequivalent("q", "max_priority", 5, 0),
+            "'x-max-priority' for exchange 'q' in vhost '/': received the value '5' of type 'signedint' "
+            "but current is none",
+        ),
+        (
+            Inequivalent("q", "dead_letter_sink", "b", "a"),
+            "'x-dead-letter-exchange' for exchange 'q' in vhost '/': received 'b' but current is 'a'",
+        ),
+        (
+            Inequivalent("q", "single_active", False, True),
+            "'x-single-active-consumer' for exchange 'q' in vhost '/': received none "
+            "but current is the value 'true' of type 'bool'",
+        ),
+        (
             Inequivalent("q", "overflow", Overflow.REJECT_PUBLISH, Overflow.DROP_HEAD),
             "'x-overflow' for exchange 'q' in vhost '/': received 'reject-publish' but current is 'drop-head'",
         ),

@@ -7,8 +7,8 @@ import pytest
 from triomq.core import Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import (
-    check_consume,
     check_expiration,
+    consumer_priority,
     plain_arguments,
     queue_options,
     sink_options,
@@ -72,6 +72,31 @@ def test_integers_of_any_width_are_alike() -> None:
         ({"x_max_length_bytes": 1 << 63}, f"invalid arg 'x-max-length-bytes' {WHERE}: {{value_too_large,{1 << 63}}}"),
         ({"x_overflow": "nope"}, f"invalid arg 'x-overflow' {WHERE}: invalid_overflow"),
         ({"x_overflow": 5}, f"invalid arg 'x-overflow' {WHERE}: {{unacceptable_type,signedint}}"),
+        ({"x_message_ttl": -1}, f"invalid arg 'x-message-ttl' {WHERE}: {{value_negative,-1}}"),
+        ({"x_message_ttl": "abc"}, f"invalid arg 'x-message-ttl' {WHERE}: \"expected integer, got longstr\""),
+        ({"x_message_ttl": 1 << 32}, f"invalid arg 'x-message-ttl' {WHERE}: {{value_too_large,{1 << 32}}}"),
+        ({"x_expires": 0}, f"invalid arg 'x-expires' {WHERE}: {{value_zero,0}}"),
+        ({"x_expires": -1}, f"invalid arg 'x-expires' {WHERE}: {{value_negative,-1}}"),
+        ({"x_max_priority": -1}, f"invalid arg 'x-max-priority' {WHERE}: {{value_negative,-1}}"),
+        ({"x_max_priority": 256}, f"invalid arg 'x-max-priority' {WHERE}: {{max_value_exceeded,256}}"),
+        ({"x_max_priority": "a"}, f"invalid arg 'x-max-priority' {WHERE}: \"expected integer, got longstr\""),
+        (
+            {"x_dead_letter_exchange": 5},
+            "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'",
+        ),
+        (
+            {"x_dead_letter_routing_key": "k"},
+            f"invalid arg 'x-dead-letter-routing-key' {WHERE}: routing_key_but_no_dlx_defined",
+        ),
+        (
+            {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": 5},
+            f"invalid arg 'x-dead-letter-routing-key' {WHERE}: {{unacceptable_type,signedint}}",
+        ),
+        (
+            {"x_single_active_consumer": "yes"},
+            f"invalid arg 'x-single-active-consumer' {WHERE}: {{unacceptable_type,longstr}}",
+        ),
+        ({"x_delivery_limit": -1}, f"invalid arg 'x-delivery-limit' {WHERE}: {{value_negative,-1}}"),
         ({"x_queue_type": "quorum"}, f"invalid arg 'x-queue-type' {WHERE}: found 'quorum', expected 'classic'"),
         ({"x_queue_mode": "nope"}, f"invalid arg 'x-queue-mode' {WHERE}: \"unsupported queue mode 'nope'\""),
     ],
@@ -83,26 +108,30 @@ def test_a_value_that_cannot_be_is_refused(arguments: dict[str, object], text: s
     assert str(refused.value) == text
 
 
-@pytest.mark.parametrize(
-    "argument",
-    [
-        "x-message-ttl",
-        "x-expires",
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-max-priority",
-        "x-single-active-consumer",
-        "x-delivery-limit",
-    ],
-)
-def test_what_would_lose_or_keep_the_wrong_messages_is_refused_until_it_works(argument: str) -> None:
-    with pytest.raises(PreconditionFailed, match=f"'{argument}' {WHERE} is not supported"):
-        options(**{argument: 1000})
+def test_times_come_in_milliseconds_and_are_seconds() -> None:
+    found = options(x_message_ttl=1500, x_expires=60_000)
+    assert (found.message_ttl, found.expires) == (1.5, 60.0)
+    assert options(x_message_ttl=0).message_ttl == 0.0
+    assert options(x_message_ttl=(1 << 32) - 1).message_ttl == 4294967.295
 
 
-def test_dead_lettering_what_is_refused_is_refused_until_it_works() -> None:
-    with pytest.raises(PreconditionFailed, match=r"'reject-publish-dlx'.*is not supported"):
-        options(x_overflow="reject-publish-dlx")
+def test_dead_letters_priorities_and_the_rest_become_options() -> None:
+    found = options(
+        x_dead_letter_exchange="",
+        x_dead_letter_routing_key="dead",
+        x_max_priority=255,
+        x_delivery_limit=0,
+        x_single_active_consumer=True,
+        x_overflow="reject-publish-dlx",
+    )
+    assert found == QueueOptions(
+        dead_letter_sink="",
+        dead_letter_key="dead",
+        max_priority=255,
+        delivery_limit=0,
+        single_active=True,
+        overflow=Overflow.REJECT_PUBLISH_DLX,
+    )
 
 
 def test_a_sink_keeps_its_notes_and_cannot_have_an_alternate_yet() -> None:
@@ -116,11 +145,11 @@ def test_a_sink_keeps_its_notes_and_cannot_have_an_alternate_yet() -> None:
 
 
 def test_a_consumers_priority_is_a_number() -> None:
-    check_consume("q", "/", {})
-    check_consume("q", "/", {"x-priority": -5})
+    assert consumer_priority("q", "/", {}) == 0
+    assert consumer_priority("q", "/", {"x-priority": -5}) == -5
     for value in (True, "a", 1.5):
         with pytest.raises(PreconditionFailed, match="invalid arg 'x-priority'"):
-            check_consume("q", "/", {"x-priority": value})
+            consumer_priority("q", "/", {"x-priority": value})
 
 
 def test_an_expiration_is_a_number_of_milliseconds_from_zero() -> None:

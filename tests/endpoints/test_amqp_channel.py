@@ -116,12 +116,6 @@ async def test_mandatory_messages_that_reach_nobody_come_back(client: Client) ->
     await client.silence()
 
 
-async def test_immediate_closes_the_connection(client: Client) -> None:
-    client.publish(1, "", "q", b"x", immediate=True)
-    await client.flush()
-    assert await client.closed() == (540, "NOT_IMPLEMENTED - immediate=true")
-
-
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
@@ -344,7 +338,7 @@ async def test_a_channel_that_has_delivered_for_years_closes_at_once(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
-    only_connection(endpoint)._channels[1].next_tag = 10**15
+    only_connection(endpoint)._channels[1].unsettled.next_tag = 10**15
     client.publish(1, "", "q", b"1", b"2", b"3")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     tags = [one.tag for one in await client.deliveries(3)]

@@ -7,7 +7,7 @@ import trio.testing
 from endpoints.client import Client
 from endpoints.conftest import Connect
 from triomq.app import Broker
-from triomq.endpoints.amqp_handlers import HANDLERS, generated_name
+from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.protocols.amqp import (
     METHODS,
     AccessRequest,
@@ -49,9 +49,6 @@ from triomq.protocols.amqp import (
     QueuePurgeOk,
     QueueUnbind,
     QueueUnbindOk,
-    TxCommit,
-    TxRollback,
-    TxSelect,
 )
 
 
@@ -60,12 +57,6 @@ def test_every_method_that_a_client_may_send_on_a_channel_has_a_handler() -> Non
     elsewhere = {"basic.publish", "channel.open", "channel.close", "channel.close-ok"}
     asked = {row.method: row.name for row in METHODS if row.class_id != 10 and row.sender != "server"}
     assert {name for method, name in asked.items() if method not in HANDLERS} == elsewhere
-
-
-def test_generated_names_differ_and_say_where_they_come_from() -> None:
-    names = {generated_name("amq.gen-") for _ in range(1000)}
-    assert len(names) == 1000
-    assert all(name.startswith("amq.gen-") and "=" not in name for name in names)
 
 
 async def refused(client: Client, method: Method) -> tuple[int, str]:
@@ -140,23 +131,8 @@ async def test_what_cannot_be_closes_the_channel(client: Client, method: Method,
     assert await refused(client, method) == (code, text)
 
 
-@pytest.mark.parametrize(
-    ("method", "code", "text"),
-    [
-        (ExchangeDeclare("e", "nope"), 503, "unknown exchange type 'nope'"),
-        (BasicRecover(requeue=False), 540, "requeue=false"),
-        (BasicRecoverAsync(requeue=False), 540, "requeue=false"),
-        *(
-            (method, 540, "transactions are not supported by this version of triomq; use publisher confirms")
-            for method in (TxSelect(), TxCommit(), TxRollback())
-        ),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Method) else None,
-)
-async def test_what_is_not_there_yet_closes_the_connection(
-    client: Client, method: Method, code: int, text: str
-) -> None:
-    assert await fatal(client, method) == (code, text)
+async def test_an_unknown_type_of_exchange_closes_the_connection(client: Client) -> None:
+    assert await fatal(client, ExchangeDeclare("e", "nope")) == (503, "unknown exchange type 'nope'")
 
 
 async def test_the_exchanges_that_are_always_there_may_be_declared_as_they_are(client: Client) -> None:

@@ -46,7 +46,17 @@ _OPTION_NAMES = {
     "max_length": "x-max-length",
     "max_bytes": "x-max-length-bytes",
     "overflow": "x-overflow",
+    "message_ttl": "x-message-ttl",
+    "expires": "x-expires",
+    "dead_letter_sink": "x-dead-letter-exchange",
+    "dead_letter_key": "x-dead-letter-routing-key",
+    "max_priority": "x-max-priority",
+    "delivery_limit": "x-delivery-limit",
+    "single_active": "x-single-active-consumer",
 }
+
+_TIMES = ("message_ttl", "expires")  # seconds in the core, milliseconds on the wire
+_NONE_WHEN_OFF = ("max_priority", "single_active")  # which one has by leaving the argument out
 
 _LOCKED = (
     "cannot obtain exclusive access to locked queue '{0}' in vhost '{1}'. It could be originally declared on another "
@@ -103,12 +113,20 @@ def _inequivalent(refused: Inequivalent, virtual_host: str, resource: str) -> st
 def _different(refused: Inequivalent) -> tuple[str, object, object]:
     """Find the argument that differs, inside the notes if need be."""
     if refused.option != "notes":
-        return _OPTION_NAMES.get(refused.option, refused.option), refused.received, refused.current
+        option = refused.option
+        return _OPTION_NAMES.get(option, option), _on_wire(option, refused.received), _on_wire(option, refused.current)
     received, current = _notes(refused.received), _notes(refused.current)
     for name in (*received, *current):
         if received.get(name) != current.get(name):
             return name, received.get(name), current.get(name)
     return "arguments", refused.received, refused.current
+
+
+def _on_wire(option: str, value: object) -> object:
+    """Give an option's value as a client writes it."""
+    if option in _TIMES and isinstance(value, float):
+        return round(value * 1000)
+    return None if option in _NONE_WHEN_OFF and not value else value
 
 
 def _notes(notes: object) -> dict[str, object]:

@@ -2,29 +2,24 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from triomq.core import Overflow, QueueOptions, SinkOptions
 from triomq.endpoints.amqp_answers import AnswerError, type_name
 from triomq.endpoints.amqp_properties import plain_value
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue
 
-__all__ = ["check_consume", "check_expiration", "plain_arguments", "queue_options", "sink_options"]
+__all__ = ["check_expiration", "consumer_priority", "plain_arguments", "queue_options", "sink_options"]
 
 Arguments = Mapping[str, object]
 
 _INT64_MAX = (1 << 63) - 1
 
-_NOT_YET = (
-    "x-message-ttl",
-    "x-expires",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-priority",
-    "x-single-active-consumer",
-    "x-delivery-limit",
-)
-"""Arguments that would change what happens to messages: a queue that silently ignored them would lose or keep the wrong
-ones, so they are refused until they work."""
+_LONGEST_TIME = (1 << 32) - 1
+"""Milliseconds that a time may be at most, as with RabbitMQ: seven weeks."""
+
+_HIGHEST_PRIORITY = 255
 
 
 def plain_arguments(arguments: Mapping[str, FieldValue] | None) -> dict[str, object]:
@@ -40,27 +35,17 @@ def queue_options(
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or is not supported.
     """
-    where = f"for queue '{name}' in vhost '{virtual_host}'"
-    known: dict[str, int | Overflow | None] = {}
+    known: dict[str, object] = {}
     for argument, (option, read) in _QUEUE_ARGUMENTS.items():
         if argument in arguments:
-            known[option] = read(argument, arguments[argument], where)
-    for argument in _NOT_YET:
-        if argument in arguments:
-            raise PreconditionFailed(
-                f"arg '{argument}' {where} is not supported by this version of triomq; leave it out"
-            )
-    _check_queue_type(arguments, where)
-    max_length, max_bytes, overflow = known.get("max_length"), known.get("max_bytes"), known.get("overflow")
-    return QueueOptions(
-        durable=durable,
-        exclusive=exclusive,
-        auto_delete=auto_delete,
-        max_length=max_length if isinstance(max_length, int) else None,
-        max_bytes=max_bytes if isinstance(max_bytes, int) else None,
-        overflow=overflow if isinstance(overflow, Overflow) else Overflow.DROP_HEAD,
-        notes=_notes(arguments, _QUEUE_ARGUMENTS),
+            known[option] = read(arguments[argument], _Where(argument, name, virtual_host))
+    if "dead_letter_key" in known and "dead_letter_sink" not in known:
+        raise _Where("x-dead-letter-routing-key", name, virtual_host).invalid("routing_key_but_no_dlx_defined")
+    _check_queue_type(arguments, name, virtual_host)
+    options = QueueOptions(
+        durable=durable, exclusive=exclusive, auto_delete=auto_delete, notes=_notes(arguments, _QUEUE_ARGUMENTS)
     )
+    return msgspec.structs.replace(options, **known)
 
 
 def sink_options(name: str, virtual_host: str, arguments: Arguments, options: SinkOptions) -> SinkOptions:
@@ -88,55 +73,122 @@ def _notes(arguments: Arguments, known: Mapping[str, object] | tuple[()]) -> tup
     return tuple(sorted((item for item in arguments.items() if item[0] not in known), key=lambda item: item[0]))
 
 
-def _read_count(argument: str, value: object, where: str) -> int:
+class _Where(msgspec.Struct, frozen=True, gc=False):
+    """The argument that is read, for texts, which are RabbitMQ's."""
+
+    argument: str
+    queue: str
+    virtual_host: str
+
+    def invalid(self, detail: str) -> PreconditionFailed:
+        """Say what is wrong with the value."""
+        where = f"for queue '{self.queue}' in vhost '{self.virtual_host}'"
+        return PreconditionFailed(f"invalid arg '{self.argument}' {where}: {detail}")
+
+    def wrong_type(self, value: object) -> PreconditionFailed:
+        """Say that the value is of a type that it cannot have."""
+        return self.invalid(f"{{unacceptable_type,{type_name(value)}}}")
+
+
+def _read_number(value: object, where: _Where) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        found = type_name(value)
-        raise PreconditionFailed(f"invalid arg '{argument}' {where}: \"expected integer, got {found}\"")
+        raise where.invalid(f'"expected integer, got {type_name(value)}"')
     if value < 0:
-        raise PreconditionFailed(f"invalid arg '{argument}' {where}: {{value_negative,{value}}}")
-    if value > _INT64_MAX:
-        raise PreconditionFailed(f"invalid arg '{argument}' {where}: {{value_too_large,{value}}}")
+        raise where.invalid(f"{{value_negative,{value}}}")
     return value
 
 
-def _read_overflow(argument: str, value: object, where: str) -> Overflow:
+def _read_count(value: object, where: _Where) -> int:
+    count = _read_number(value, where)
+    if count > _INT64_MAX:
+        raise where.invalid(f"{{value_too_large,{count}}}")
+    return count
+
+
+def _read_time(value: object, where: _Where) -> float:
+    """Read milliseconds, give seconds."""
+    milliseconds = _read_number(value, where)
+    if milliseconds > _LONGEST_TIME:
+        raise where.invalid(f"{{value_too_large,{milliseconds}}}")
+    return milliseconds / 1000
+
+
+def _read_expiry(value: object, where: _Where) -> float:
+    seconds = _read_time(value, where)
+    if not seconds:
+        raise where.invalid("{value_zero,0}")
+    return seconds
+
+
+def _read_priority(value: object, where: _Where) -> int:
+    priority = _read_number(value, where)
+    if priority > _HIGHEST_PRIORITY:
+        raise where.invalid(f"{{max_value_exceeded,{priority}}}")
+    return priority
+
+
+def _read_exchange(value: object, where: _Where) -> str:
     if not isinstance(value, str):
-        raise PreconditionFailed(f"invalid arg '{argument}' {where}: {{unacceptable_type,{type_name(value)}}}")
-    if value == "reject-publish-dlx":
-        raise PreconditionFailed(f"{argument} '{value}' {where} is not supported by this version of triomq")
+        place = f"in queue '{where.queue}' in vhost '{where.virtual_host}'"
+        raise PreconditionFailed(f"invalid type '{type_name(value)}' for arg '{where.argument}' {place}")
+    return value
+
+
+def _read_key(value: object, where: _Where) -> str:
+    if not isinstance(value, str):
+        raise where.wrong_type(value)
+    return value
+
+
+def _read_flag(value: object, where: _Where) -> bool:
+    if not isinstance(value, bool):
+        raise where.wrong_type(value)
+    return value
+
+
+def _read_overflow(value: object, where: _Where) -> Overflow:
+    if not isinstance(value, str):
+        raise where.wrong_type(value)
     try:
         return Overflow(value)
     except ValueError:
-        raise PreconditionFailed(f"invalid arg '{argument}' {where}: invalid_overflow") from None
+        raise where.invalid("invalid_overflow") from None
 
 
-_QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[str, object, str], int | Overflow]]] = {
+_QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
+    "x-message-ttl": ("message_ttl", _read_time),
+    "x-expires": ("expires", _read_expiry),
     "x-max-length": ("max_length", _read_count),
     "x-max-length-bytes": ("max_bytes", _read_count),
     "x-overflow": ("overflow", _read_overflow),
+    "x-dead-letter-exchange": ("dead_letter_sink", _read_exchange),
+    "x-dead-letter-routing-key": ("dead_letter_key", _read_key),
+    "x-max-priority": ("max_priority", _read_priority),
+    "x-delivery-limit": ("delivery_limit", _read_count),
+    "x-single-active-consumer": ("single_active", _read_flag),
 }
+"""Argument to the core's option, and what reads it."""
 
 
-def _check_queue_type(arguments: Arguments, where: str) -> None:
+def _check_queue_type(arguments: Arguments, name: str, virtual_host: str) -> None:
     wanted = arguments.get("x-queue-type", "classic")
     if wanted != "classic":
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' {where}: found '{wanted}', expected 'classic'")
+        raise _Where("x-queue-type", name, virtual_host).invalid(f"found '{wanted}', expected 'classic'")
     mode = arguments.get("x-queue-mode", "default")
     if mode not in ("default", "lazy"):
-        raise PreconditionFailed(f"invalid arg 'x-queue-mode' {where}: \"unsupported queue mode '{mode}'\"")
+        raise _Where("x-queue-mode", name, virtual_host).invalid(f"\"unsupported queue mode '{mode}'\"")
 
 
-def check_consume(name: str, virtual_host: str, arguments: Arguments) -> None:
-    """Check the arguments of a consumer.
+def consumer_priority(name: str, virtual_host: str, arguments: Arguments) -> int:
+    """Read the priority of a consumer; those with a higher one are served first, and it may be negative.
 
     Raises:
         PreconditionFailed: ``x-priority`` is no integer.
     """
     priority = arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
-        where = f"for queue '{name}' in vhost '{virtual_host}'"
-        found = type_name(priority)
-        raise PreconditionFailed(f"invalid arg 'x-priority' {where}: \"expected integer, got {found}\"")
+        raise _Where("x-priority", name, virtual_host).invalid(f'"expected integer, got {type_name(priority)}"')
+    return priority
 
 
 def check_expiration(expiration: str | None) -> None:

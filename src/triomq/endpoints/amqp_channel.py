@@ -1,50 +1,23 @@
-"""One AMQP channel: publish numbers, delivery tags, consumers, and what of all that is unsettled.
+"""One AMQP channel: its consumers, and what goes out to them.
 
-A channel is not an actor: it has no time of its own and lives inside its connection's turns. A delivery tag leads to
-the batch that the message came in; its place in the batch is the tag less the batch's first tag.
+A channel is not an actor: it has no time of its own and lives inside its connection's turns. What it publishes is its
+``Publisher``'s business, what is out with its client stands in ``Unsettled``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from triomq.actors import Ref
-from triomq.core import (
-    Batch,
-    Confirms,
-    Feed,
-    Head,
-    Message,
-    Outcome,
-    Publish,
-    Receipt,
-    Route,
-    Window,
-    settle,
-)
-from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_arguments import check_expiration
-from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
-from triomq.protocols import decode_properties
-from triomq.protocols.amqp import (
-    BasicAck,
-    BasicGetOk,
-    BasicNack,
-    BasicPublish,
-    BasicReturn,
-    Framing,
-    Method,
-    PublishRun,
-)
+from triomq.core import Batch, Feed, Head, Message, Outcome, Window, settle
+from triomq.endpoints.amqp_properties import AMQP_CODEC
+from triomq.endpoints.amqp_publishing import Publisher
+from triomq.endpoints.amqp_transaction import ChannelTransaction
+from triomq.endpoints.amqp_unsettled import Tagged, Unsettled
+from triomq.protocols.amqp import BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["Channel", "Consumer"]
-
-_NOWHERE = Route(())
-_CHECKED = 0x0100 | 0x0010  # property flags of expiration and user-id (section 4.2.6.1)
-
-_HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
+__all__ = ["Channel", "Consumer", "Handler"]
 
 
 class Consumer:
@@ -71,23 +44,17 @@ class Channel:
     """
 
     __slots__ = (
-        "_framing",
-        "_head",
-        "_heads",
-        "_method",
-        "_oldest",
-        "_route",
-        "_version",
-        "confirms",
+        "_recovers",
         "connection",
         "consumers",
         "gate",
         "last_queue",
-        "next_tag",
         "number",
         "open",
         "prefetch",
         "prefetch_size",
+        "publisher",
+        "transaction",
         "unsettled",
         "window",
     )
@@ -97,170 +64,50 @@ class Channel:
         self.connection = connection
         self.number = number
         self.open = True
-        self.confirms: Confirms | None = None
         self.consumers: dict[str, Consumer] = {}
         self.last_queue = ""
         self.prefetch = 0
         self.prefetch_size = 0
         self.window = Window()
         self.gate = Window()  # held by channel.flow
-        self.next_tag = 1
-        self.unsettled: dict[int, Batch] = {}
-        self._oldest = 1  # no tag below this one is unsettled
-        self._method: BasicPublish | None = None
-        self._framing: Framing | None = None
-        self._version = -1
-        self._route = _NOWHERE
-        self._head = Head()
-        self._heads: dict[tuple[str, str, Framing], Head] = {}
+        self.publisher = Publisher(self)
+        self.unsettled = Unsettled()
+        self.transaction: ChannelTransaction | None = None
+        self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
 
     def reply(self, method: Method) -> None:
         """Send a method on this channel."""
         self.connection.engine.send_method(self.number, method)
 
-    # Publishing
-
-    def publish(self, run: PublishRun) -> None:
-        """Route a run of publishes and hand it to each queue.
-
-        Raises:
-            NoSuchSink: The exchange does not exist.
-            SinkInternal: Only exchanges may publish into it.
-            AnswerError: The properties or flags are not acceptable.
-        """
-        if run.method.immediate:
-            raise AnswerError(540, "immediate=true")
-        if run.framing.flags & _CHECKED:
-            for number, content in enumerate(run.contents):
-                try:
-                    self._check(run.framing.properties(content))
-                except AnswerError:
-                    self._publish(run, run.contents[:number])  # what came before a bad one counts
-                    raise
-        self._publish(run, run.contents)
-
-    def _check(self, encoded: bytes) -> None:
-        """Check properties that the broker itself answers for.
-
-        Raises:
-            AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
-        """
-        user = self.connection.session.user
-        properties = decode_properties(encoded)
-        if properties.user_id is not None and properties.user_id != user:
-            text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
-            raise AnswerError(406, text)
-        check_expiration(properties.expiration)
-
-    def _publish(self, run: PublishRun, contents: list[bytes]) -> None:
-        """Route contents of a run, all or the first of them."""
-        if not contents:
-            return
-        directory = self.connection.directory
-        if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
-            self._resolve(run.method, run.framing, contents[0])
-        if self._route.by_headers:
-            for content in contents:
-                self._place(run.method, [content], len(content), self._find(run.method, content).queues)
-        else:
-            size = run.size if contents is run.contents else sum(map(len, contents))
-            self._place(run.method, contents, size, self._route.queues)
-
-    def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
-        """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
-        head = self._heads.get((method.exchange, method.routing_key, framing))
-        if head is None:
-            head = self._make_head(method, framing)
-        self._head = head
-        self._route = self._find(method, content)
-        self._version = self.connection.directory.version
-        self._method, self._framing = method, framing
-
-    def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
-        if len(self._heads) >= _HEADS:
-            self._heads.clear()
-        head = Head(
-            AMQP_CODEC,
-            method.exchange,
-            method.routing_key,
-            framing.properties_start,
-            framing.properties_stop,
-            framing.body_start,
-            framing.body_trailer,
-            framing.channel,
-            framing.flags,
-        )
-        self._heads[method.exchange, method.routing_key, framing] = head
-        return head
-
-    def _find(self, method: BasicPublish, content: bytes) -> Route:
-        head = self._head
-        return self.connection.directory.route(
-            method.exchange, method.routing_key, lambda: headers_of(Message(head, content).properties)
-        )
-
-    def _place(self, method: BasicPublish, contents: list[bytes], size: int, queues: tuple[Ref, ...]) -> None:
-        """Hand messages to their queues; what reaches none is returned if it is mandatory."""
-        receipt: Receipt | None = None
-        if self.confirms is not None:
-            receipt = self.confirms.expect(len(contents), len(queues))
-        if not queues:
-            if method.mandatory:
-                self._return(method, contents)
-            return
-        message = Publish(self._head, contents, size, receipt)
-        for queue in queues:
-            queue.tell_nowait(message)
-        self.connection.spend(len(contents) * len(queues))
-
-    def _return(self, method: BasicPublish, contents: Iterable[bytes]) -> None:
-        """Send messages back that reached no queue (section 1.8.3.3, mandatory)."""
-        answer = BasicReturn(312, "NO_ROUTE", method.exchange, method.routing_key)
-        for content in contents:
-            message = Message(self._head, content)
-            self.connection.engine.send_content(self.number, answer, message.properties, message.body)
-
-    def confirm(self) -> None:
-        """Tell the publisher what is placed by now: refusals singly, then the rest."""
-        if self.confirms is None or not self.open:
-            return
-        confirmed = self.confirms.take()
-        for number in confirmed.refused:
-            self.reply(BasicNack(number, multiple=False, requeue=False))
-        for number in confirmed.single:
-            self.reply(BasicAck(number, multiple=False))
-        if confirmed.up_to:
-            self.reply(BasicAck(confirmed.up_to, multiple=True))
+    def select_transactions(self) -> None:
+        """Let all that is published and settled from now on be part of a transaction."""
+        if self.transaction is None:
+            self.transaction = ChannelTransaction(self)
+            self.unsettled.settler = self.transaction.settle
 
     # Delivering
 
     def encode(self, consumer: Consumer, batch: Batch) -> None:
         """Give a batch its delivery tags and encode it."""
-        first = self._tag(batch, no_ack=consumer.no_ack)
-        head = batch.head
+        first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.number(batch)
         contents = cast("list[bytes]", batch.contents)  # nothing is settled before it is encoded
-        if head.codec == AMQP_CODEC:
-            self._send(consumer, first, batch, framing_of(head), contents)
-        else:
-            for number, (framing, content) in enumerate(self._translate(head, contents)):
-                self._send(consumer, first + number, batch, framing, [content])
+        self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered)
         if consumer.no_ack:
             settle(batch, Outcome.ACCEPT)
 
-    def _send(self, consumer: Consumer, first: int, batch: Batch, framing: Framing, contents: list[bytes]) -> None:
-        head = batch.head
-        self.connection.engine.send_deliveries(
-            self.number,
-            consumer.tag,
-            first,
-            batch.redelivered,
-            head.exchange,
-            head.routing_key,
-            framing,
-            contents,
-        )
+    def _send(
+        self, consumer: Consumer, first: int, head: Head, contents: Sequence[bytes], *, redelivered: bool
+    ) -> None:
+        engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
+        if head.codec == AMQP_CODEC:
+            engine.send_deliveries(
+                self.number, consumer.tag, first, redelivered, exchange, key, framing_of(head), contents
+            )
+            return
+        for tag, (framing, content) in enumerate(self._translate(head, contents), first):
+            engine.send_deliveries(self.number, consumer.tag, tag, redelivered, exchange, key, framing, [content])
 
-    def _translate(self, head: Head, contents: list[bytes]) -> Iterator[tuple[Framing, bytes]]:
+    def _translate(self, head: Head, contents: Sequence[bytes]) -> Iterator[tuple[Framing, bytes]]:
         """Put what came over another wire, or from this process, into AMQP's form."""
         for content in contents:
             properties, body = self.connection.to_wire(Message(head, content))
@@ -268,21 +115,9 @@ class Channel:
             flags = int.from_bytes(properties[:2], "big")
             yield Framing(0, 0, start, start, 0, flags), properties + body
 
-    def _tag(self, batch: Batch, *, no_ack: bool) -> int:
-        """Number the messages of a batch, and remember where the numbers lead."""
-        first = self.next_tag
-        self.next_tag = following = first + batch.left
-        batch.first_tag = first
-        if not no_ack:
-            if following - first == 1:
-                self.unsettled[first] = batch
-            else:
-                self.unsettled.update(dict.fromkeys(range(first, following), batch))
-        return first
-
     def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
         """Answer basic.get with the one message of a batch."""
-        tag = self._tag(batch, no_ack=no_ack)
+        tag = self.unsettled.skip(1) if no_ack else self.unsettled.number(batch)
         message, head = batch.message(0), batch.head
         properties, body = self.connection.to_wire(message)
         answer = BasicGetOk(tag, batch.redelivered, head.exchange, head.routing_key, remaining)
@@ -290,52 +125,45 @@ class Channel:
         if no_ack:
             settle(batch, Outcome.ACCEPT)
 
-    # Settling
+    # Pausing (section 1.5.2.3, channel.flow)
 
-    def settle_each(self, tags: Sequence[int], outcome: Outcome) -> None:
-        """Settle deliveries one by one; neighbours of one batch are settled together.
+    def pause(self) -> None:
+        """Deliver nothing until further notice; what is not encoded yet goes back to its place."""
+        self.gate.hold()
+        self.connection.outlet.drop(self)
 
-        Raises:
-            AnswerError: A tag is unknown; those before it are settled.
-        """
-        if len(tags) == 1:  # a consumer that acks each by itself: no grouping to do
-            found = self.unsettled.pop(tags[0], None)
-            if found is None:
-                raise AnswerError(406, f"unknown delivery tag {tags[0]}")
-            _settle_some(found, outcome, [tags[0] - found.first_tag])
+    def resume(self) -> None:
+        """Deliver again."""
+        self.gate.release()
+        if self._recovers:
+            self.deliver_again()
+
+    # Recovering (section 1.8.3.16, basic.recover)
+
+    def deliver_again(self) -> None:
+        """Deliver what is unsettled to its own consumers again; what has none any more goes back to its queue."""
+        self._recovers = self.gate.held
+        if self._recovers:
             return
-        batch: Batch | None = None
-        positions: list[int] = []
-        for tag in tags:
-            found = self.unsettled.pop(tag, None)
-            if found is not batch:
-                _settle_some(batch, outcome, positions)
-                batch, positions = found, []
-            if found is None:
-                raise AnswerError(406, f"unknown delivery tag {tag}")
-            positions.append(tag - found.first_tag)
-        _settle_some(batch, outcome, positions)
+        for tagged, tags in list(self.unsettled.groups()):
+            if _consumer_of(tagged) is None:
+                self.unsettled.requeue(tags)
+            else:
+                self.connection.outlet.put_again(self, tagged, tags)
 
-    def settle_up_to(self, tag: int, outcome: Outcome) -> None:
-        """Settle all deliveries up to a tag, 0 meaning all (section 1.8.3.13, multiple).
-
-        Raises:
-            AnswerError: The tag is unknown.
-        """
-        if tag and tag not in self.unsettled:
-            raise AnswerError(406, f"unknown delivery tag {tag}")
-        last = tag or self.next_tag - 1
-        unsettled, span = self.unsettled, range(self._oldest, last + 1)
-        if len(span) <= len(unsettled):
-            present = [number for number in span if number in unsettled]
-        else:  # most were settled singly, or when they left: they may be milliards
-            present = [number for number in unsettled if number <= last]
-        self._oldest = last + 1
-        self.settle_each(present, outcome)
-
-    def settle_all(self, outcome: Outcome) -> None:
-        """Settle all deliveries, in the order in which they went out."""
-        self.settle_up_to(0, outcome)
+    def encode_again(self, tagged: Tagged, tags: Sequence[int]) -> None:
+        """Give deliveries new tags and encode them, as far as they are still unsettled and their consumer is there."""
+        tags = self.unsettled.still(tagged, tags)
+        consumer = _consumer_of(tagged)
+        if not tags:
+            return
+        if consumer is None:
+            self.unsettled.requeue(tags)
+        elif self.gate.held:
+            self._recovers = True
+        else:
+            again = self.unsettled.renumber(tagged, tags)
+            self._send(consumer, again.first, again.batch.head, again.contents, redelivered=True)
 
     # Ending
 
@@ -346,12 +174,19 @@ class Channel:
             consumer.open = False
             self.connection.session.close_feed(consumer.feed)
         self.consumers.clear()
-        self.settle_all(Outcome.REQUEUE)
+        if self.transaction is not None:
+            self.transaction.rollback()
+        self.unsettled.requeue_all()
 
 
-def _settle_some(batch: Batch | None, outcome: Outcome, positions: list[int]) -> None:
-    if batch is not None:
-        settle(batch, outcome, None if len(positions) == batch.left else positions)
+Handler: TypeAlias = Callable[[Channel, Method], None]
+"""What does the work for one method that a client may send on a channel."""
+
+
+def _consumer_of(tagged: Tagged) -> Consumer | None:
+    """Find the consumer that messages went to, if it still is one."""
+    feed = tagged.batch.feed
+    return feed.key if feed is not None and isinstance(feed.key, Consumer) and feed.key.open else None
 
 
 def framing_of(head: Head) -> Framing:

@@ -282,7 +282,7 @@ class AMQPConnection(Connection):
         if channel is None:
             return
         try:
-            channel.publish(event)
+            channel.publisher.publish(event)
         except Restarting:
             raise
         except AnswerError as error:
@@ -295,7 +295,7 @@ class AMQPConnection(Connection):
         if channel is None:
             return
         try:
-            channel.settle_each(event.tags, Outcome.ACCEPT)
+            channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
         except AnswerError as error:
             self._refuse_numbered(channel, error.answer, (60, 80))
 
@@ -332,7 +332,7 @@ class AMQPConnection(Connection):
             self.engine.close(answer.code, answer.text, class_id, method_id)
         else:
             # What was done on the channel before is said before it is closed.
-            channel.confirm()
+            channel.publisher.confirm()
             self._channel_failed(ChannelFailed(channel.number, answer.code, answer.text, class_id, method_id))
             self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
 
@@ -434,7 +434,7 @@ class AMQPConnection(Connection):
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
-                channel.confirm()
+                channel.publisher.confirm()
         self.outlet.flush()
         if self.outlet.is_choked:
             self._pause("unread replies")

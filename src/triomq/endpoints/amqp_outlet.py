@@ -5,11 +5,14 @@ write goes; the rest waits until the transport has taken that, so that a long ba
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from triomq.core import Batch, Outcome, Window, settle
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel, Consumer
+from triomq.endpoints.amqp_unsettled import Tagged
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
@@ -25,6 +28,15 @@ WRITE_BYTES = 128 * 1024
 
 UNREAD_BYTES = 1024 * 1024
 """Octets of replies that a client may leave unread before its requests have to wait."""
+
+
+class Again(msgspec.Struct, frozen=True):
+    """Deliveries that are to go out once more, to the channel that has them."""
+
+    channel: Channel
+    tagged: Tagged
+    tags: Sequence[int]
+    size: int
 
 
 class Outlet:
@@ -45,7 +57,7 @@ class Outlet:
         self._engine = engine
         self._transport = transport
         self._refuse = refuse
-        self._outgoing: deque[Batch] = deque()
+        self._outgoing: deque[Batch | Again] = deque()
         self._encoded = (0, 0)  # messages and octets that the window counts and the transport has been given
 
     @property
@@ -56,6 +68,12 @@ class Outlet:
     def put(self, batch: Batch) -> None:
         """Take a batch for a consumer; ``flush`` encodes it."""
         self._outgoing.append(batch)
+
+    def put_again(self, channel: Channel, tagged: Tagged, tags: Sequence[int]) -> None:
+        """Let a channel deliver again what is out under some tags, when its time has come."""
+        size = sum(map(len, tagged.contents))
+        self.window.take(len(tags), size)
+        self._outgoing.append(Again(channel, tagged, tags, size))
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
@@ -69,12 +87,16 @@ class Outlet:
         engine = self._engine
         count, size = self._encoded
         while self._outgoing and engine.unsent < WRITE_BYTES:
-            batch = self._outgoing.popleft()
-            count += batch.left
-            size += batch.size
-            consumer = consumer_of(batch)
+            parcel = self._outgoing.popleft()
+            size += parcel.size
+            if isinstance(parcel, Again):
+                count += len(parcel.tags)
+                parcel.channel.encode_again(parcel.tagged, parcel.tags)
+                continue
+            count += parcel.left
+            consumer = consumer_of(parcel)
             try:
-                consumer.channel.encode(consumer, batch)
+                consumer.channel.encode(consumer, parcel)
             except LocalProtocolError as error:
                 # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
                 self._refuse(consumer.channel, Answer(506, str(error)))
@@ -105,13 +127,12 @@ class Outlet:
 
     def drop(self, feeds_of: Channel | Consumer) -> None:
         """Return deliveries that are not encoded yet to their places, unmarked: nobody has seen them."""
-        kept: deque[Batch] = deque()
-        for batch in self._outgoing:
-            consumer = consumer_of(batch)
-            if feeds_of in (consumer, consumer.channel):
-                self.put_back(batch)
+        kept: deque[Batch | Again] = deque()
+        for parcel in self._outgoing:
+            if isinstance(parcel, Batch) and feeds_of in (consumer := consumer_of(parcel), consumer.channel):
+                self.put_back(parcel)
             else:
-                kept.append(batch)
+                kept.append(parcel)
         self._outgoing = kept
 
     def put_back(self, batch: Batch) -> None:

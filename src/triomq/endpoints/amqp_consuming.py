@@ -1,0 +1,141 @@
+"""What the broker does for methods of the class basic, but for publishing, as a table (section 1.8)."""
+
+from typing import cast
+
+from triomq.core import (
+    Feed,
+    Get,
+    InExclusiveUse,
+    Outcome,
+    Window,
+)
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
+from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
+from triomq.endpoints.amqp_names import generated_name, queue_named
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    Method,
+)
+
+__all__ = ["CONSUMING"]
+
+
+def _qos(channel: Channel, method: BasicQos) -> None:
+    if method.global_:
+        channel.window.resize(method.prefetch_count, bytes=method.prefetch_size)
+    else:
+        # As RabbitMQ has it: for each consumer that starts after this.
+        channel.prefetch = method.prefetch_count
+        channel.prefetch_size = method.prefetch_size
+    channel.reply(BasicQosOk())
+
+
+def _consume(channel: Channel, method: BasicConsume) -> None:
+    connection = channel.connection
+    store = queue_named(channel, method.queue)
+    arguments = plain_arguments(method.arguments)
+    priority = consumer_priority(store.name, connection.virtual_host, arguments)
+    if method.exclusive and store.options.single_active:
+        raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
+    if method.consumer_tag in channel.consumers:
+        raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    consumer = Consumer(channel, method.consumer_tag or generated_name("amq.ctag-"), no_ack=method.no_ack)
+    consumer.feed = Feed(
+        store.ref,
+        connection.ref,
+        key=consumer,
+        window=Window(channel.prefetch, bytes=channel.prefetch_size),
+        shared=(channel.window,),
+        outlet=connection.outlet.window,
+        gate=channel.gate,
+        settles=not method.no_ack,
+        exclusive=method.exclusive,
+        priority=priority,
+        no_local=connection.session.number if method.no_local else 0,
+    )
+    connection.open_feed(consumer.feed)
+    channel.consumers[consumer.tag] = consumer
+    if not method.no_wait:
+        channel.reply(BasicConsumeOk(consumer.tag))
+
+
+def _cancel(channel: Channel, method: BasicCancel) -> None:
+    consumer = channel.consumers.pop(method.consumer_tag, None)
+    if consumer is not None:
+        consumer.open = False
+        channel.connection.outlet.drop(consumer)
+        channel.connection.session.close_feed(consumer.feed)
+    if not method.no_wait:
+        channel.reply(BasicCancelOk(method.consumer_tag))
+
+
+def _get(channel: Channel, method: BasicGet) -> None:
+    store = queue_named(channel, method.queue)
+    batch = channel.connection.ask(store.ref, Get())
+    if batch is None:
+        channel.reply(BasicGetEmpty())
+    else:
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.index.ready)
+
+
+def _ack(channel: Channel, method: BasicAck) -> None:
+    _settle(channel, method.delivery_tag, Outcome.ACCEPT, multiple=method.multiple)
+
+
+def _nack(channel: Channel, method: BasicNack) -> None:
+    outcome = Outcome.REQUEUE if method.requeue else Outcome.REJECT
+    _settle(channel, method.delivery_tag, outcome, multiple=method.multiple)
+
+
+def _reject(channel: Channel, method: BasicReject) -> None:
+    _settle(channel, method.delivery_tag, Outcome.REQUEUE if method.requeue else Outcome.REJECT, multiple=False)
+
+
+def _settle(channel: Channel, tag: int, outcome: Outcome, *, multiple: bool) -> None:
+    if multiple:
+        channel.unsettled.settle_up_to(tag, outcome)
+    else:
+        channel.unsettled.settle_each((tag,), outcome)
+
+
+def _recover(channel: Channel, method: BasicRecover) -> None:
+    _recover_async(channel, method)
+    channel.reply(BasicRecoverOk())
+
+
+def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> None:
+    if method.requeue:
+        channel.unsettled.requeue_all()
+    else:
+        channel.deliver_again()
+
+
+CONSUMING: dict[type[Method], Handler] = cast(
+    "dict[type[Method], Handler]",
+    {
+        BasicAck: _ack,
+        BasicCancel: _cancel,
+        BasicConsume: _consume,
+        BasicGet: _get,
+        BasicNack: _nack,
+        BasicQos: _qos,
+        BasicRecover: _recover,
+        BasicRecoverAsync: _recover_async,
+        BasicReject: _reject,
+    },
+)
+"""Method to handler; the rows pair each handler with the one type that it is written for."""

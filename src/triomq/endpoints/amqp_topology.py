@@ -1,0 +1,196 @@
+"""What the broker does for methods of the classes exchange and queue, as a table (sections 1.6 and 1.7)."""
+
+from typing import cast
+
+from triomq.core import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    Enlist,
+    Purge,
+    QueueStore,
+    SinkKind,
+    SinkOptions,
+    Target,
+    Unbind,
+    make_binding,
+)
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink_options
+from triomq.endpoints.amqp_channel import Channel, Handler
+from triomq.endpoints.amqp_names import generated_name, named, queue_named
+from triomq.errors import AccessRefused
+from triomq.protocols.amqp import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+
+__all__ = ["TOPOLOGY"]
+
+_RESERVED = "amq."
+
+
+# Exchanges (section 1.6)
+
+
+def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
+    name = method.exchange
+    if not name:
+        raise AnswerError(403, "operation not permitted on the default exchange")
+    if method.passive:
+        channel.connection.directory.sink(name)
+    else:
+        options = _exchange_options(channel, method)
+        if name.startswith(_RESERVED) and name not in channel.connection.directory.sinks:
+            raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options))
+    if not method.no_wait:
+        channel.reply(ExchangeDeclareOk())
+
+
+def _exchange_options(channel: Channel, method: ExchangeDeclare) -> SinkOptions:
+    try:
+        kind = SinkKind(method.type)
+    except ValueError:
+        raise AnswerError(503, f"unknown exchange type '{method.type}'") from None
+    options = SinkOptions(kind=kind, durable=method.durable, auto_delete=method.auto_delete, internal=method.internal)
+    arguments = plain_arguments(method.arguments)
+    return sink_options(method.exchange, channel.connection.virtual_host, arguments, options)
+
+
+def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
+    name = method.exchange
+    if not name:
+        raise AnswerError(403, "operation not permitted on the default exchange")
+    if name.startswith(_RESERVED):
+        where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
+        raise AnswerError(403, f"deletion of system exchange {where} not allowed")
+    channel.connection.ask(channel.connection.domain.ref, DeleteSink(name, method.if_unused))
+    if not method.no_wait:
+        channel.reply(ExchangeDeleteOk())
+
+
+def _exchange_bind(channel: Channel, method: ExchangeBind) -> None:
+    _bind(channel, method.source, Target.SINK, method.destination, method)
+    if not method.no_wait:
+        channel.reply(ExchangeBindOk())
+
+
+def _exchange_unbind(channel: Channel, method: ExchangeUnbind) -> None:
+    _unbind(channel, method.source, Target.SINK, method.destination, method)
+    if not method.no_wait:
+        channel.reply(ExchangeUnbindOk())
+
+
+def _bind(channel: Channel, source: str, target: Target, destination: str, method: ExchangeBind | QueueBind) -> None:
+    if not source or (target is Target.SINK and not destination):
+        raise AnswerError(403, "operation not permitted on the default exchange")
+    connection = channel.connection
+    binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
+    connection.ask(connection.domain.ref, Bind(binding, connection.session))
+
+
+def _unbind(
+    channel: Channel, source: str, target: Target, destination: str, method: ExchangeUnbind | QueueUnbind
+) -> None:
+    if not source or (target is Target.SINK and not destination):
+        raise AnswerError(403, "operation not permitted on the default exchange")
+    connection = channel.connection
+    binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
+    connection.ask(connection.domain.ref, Unbind(binding, connection.session))
+
+
+# Queues (section 1.7)
+
+
+def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
+    connection = channel.connection
+    store = _passive(channel, method) if method.passive else _declared(channel, method)
+    statistics = connection.ask(store.ref, Enlist())
+    channel.last_queue = store.name
+    if not method.no_wait:
+        channel.reply(QueueDeclareOk(store.name, statistics.ready, statistics.feeds))
+
+
+def _passive(channel: Channel, method: QueueDeclare) -> QueueStore:
+    connection = channel.connection
+    return connection.directory.queue(method.queue or channel.last_queue, connection.session)
+
+
+def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
+    connection = channel.connection
+    name = method.queue or generated_name("amq.gen-")
+    if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    options = queue_options(
+        name,
+        connection.virtual_host,
+        plain_arguments(method.arguments),
+        durable=method.durable,
+        exclusive=method.exclusive,
+        auto_delete=method.auto_delete,
+    )
+    return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+
+
+def _queue_bind(channel: Channel, method: QueueBind) -> None:
+    _bind(channel, method.exchange, Target.QUEUE, named(channel, method.queue), method)
+    if not method.no_wait:
+        channel.reply(QueueBindOk())
+
+
+def _queue_unbind(channel: Channel, method: QueueUnbind) -> None:
+    _unbind(channel, method.exchange, Target.QUEUE, named(channel, method.queue), method)
+    channel.reply(QueueUnbindOk())
+
+
+def _queue_purge(channel: Channel, method: QueuePurge) -> None:
+    count = channel.connection.ask(queue_named(channel, method.queue).ref, Purge())
+    if not method.no_wait:
+        channel.reply(QueuePurgeOk(count))
+
+
+def _queue_delete(channel: Channel, method: QueueDelete) -> None:
+    connection = channel.connection
+    request = DeleteQueue(
+        named(channel, method.queue), connection.session, if_unused=method.if_unused, if_empty=method.if_empty
+    )
+    statistics = connection.ask(connection.domain.ref, request)
+    if not method.no_wait:
+        channel.reply(QueueDeleteOk(statistics.ready if statistics is not None else 0))
+
+
+TOPOLOGY: dict[type[Method], Handler] = cast(
+    "dict[type[Method], Handler]",
+    {
+        ExchangeBind: _exchange_bind,
+        ExchangeDeclare: _exchange_declare,
+        ExchangeDelete: _exchange_delete,
+        ExchangeUnbind: _exchange_unbind,
+        QueueBind: _queue_bind,
+        QueueDeclare: _queue_declare,
+        QueueDelete: _queue_delete,
+        QueuePurge: _queue_purge,
+        QueueUnbind: _queue_unbind,
+    },
+)
+"""Method to handler; the rows pair each handler with the one type that it is written for."""

@@ -1,0 +1,73 @@
+"""Transactions of an AMQP channel (section 1.9): what is published and settled happens at the commit, or not at all."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from triomq.actors import Ref
+from triomq.core import Outcome, Publish, QueueFull, Transaction
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_unsettled import Tagged
+from triomq.protocols.amqp import BasicPublish
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp_channel import Channel
+
+__all__ = ["ChannelTransaction"]
+
+
+class ChannelTransaction:
+    """The transaction that a channel in transaction mode always has going on; made at tx.select, ends with the channel.
+
+    Messages are routed when they are published, and what is settled is unknown to the client's later settlements, as if
+    it had happened. The windows, however, get their room back at the commit.
+
+    Args:
+        channel: The channel.
+    """
+
+    __slots__ = ("_channel", "_offers", "_settled", "_work")
+
+    def __init__(self, channel: "Channel") -> None:
+        """Start the first transaction."""
+        self._channel = channel
+        self._work = Transaction(channel.connection.directory)
+        self._offers: list[tuple[BasicPublish, Publish, tuple[Ref, ...]]] = []  # no queue may keep them
+        self._settled: list[tuple[Tagged, Sequence[int]]] = []
+
+    def publish(self, method: BasicPublish, message: Publish, queues: tuple[Ref, ...]) -> None:
+        """Let messages go to their queues, or back to the publisher, at the commit."""
+        if method.immediate or not queues:
+            self._offers.append((method, message, queues))
+        else:
+            self._work.publish(queues, message)
+
+    def settle(self, tagged: Tagged, outcome: Outcome, offsets: Sequence[int]) -> None:
+        """Let deliveries be settled at the commit."""
+        self._settled.append((tagged, offsets))
+        self._work.settle(tagged.batch, outcome, tagged.at(offsets))
+
+    def commit(self) -> None:
+        """Do everything, and then return what reached nobody.
+
+        Raises:
+            AnswerError: A queue is full and refuses messages; nothing was done.
+            QueueStopped: A queue has crashed for good; nothing was done.
+            Restarting: A queue is being restarted; nothing was done, commit again when it runs.
+        """
+        connection = self._channel.connection
+        try:
+            connection.spend(self._work.commit())
+        except QueueFull as full:
+            where = f"queue '{full.name}' in vhost '{connection.virtual_host}'"
+            raise AnswerError(406, f"{where} is full; the whole transaction was rolled back") from full
+        offers, self._offers = self._offers, []
+        self._settled = []
+        for method, message, queues in offers:
+            self._channel.publisher.offer(method, message.head, message.contents, queues)
+
+    def rollback(self) -> None:
+        """Forget everything; what was settled is out with the client again."""
+        settled, self._settled = self._settled, []
+        self._offers = []
+        self._work.rollback()
+        self._channel.unsettled.restore(settled)
