@@ -13,7 +13,7 @@ from triomq.core import (
     SinkOptions,
 )
 
-from .cast import House, open_house
+from .cast import House, open_house, publish, settle
 
 
 def names(route: Route) -> list[str]:
@@ -113,3 +113,38 @@ async def test_a_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
         await house.crash_for_good(store)
         with pytest.raises(QueueStopped, match="stopped by supervisor"):
             house.directory.queue("q", house.session)
+
+
+async def test_who_waits_for_an_idle_domain_is_told_once_at_the_end_of_the_turn() -> None:
+    async with open_house() as house:
+        told: list[str] = []
+        house.directory.when_idle(lambda: told.append("at once"))
+        assert told == ["at once"]
+        first, second, consumer = house.queue("first"), house.queue("second"), house.consumer()
+        for store in first, second:
+            house.feed(store, consumer)
+            publish(store, b"x")
+        house.directory.when_idle(lambda: told.append("idle"))
+        settle(consumer.batches[0])
+        assert told == ["at once"]
+        settle(consumer.batches[1])
+        assert told == ["at once", "idle"]
+        publish(first, b"y")
+        settle(consumer.batches[2])
+        assert told == ["at once", "idle"]
+
+
+async def test_the_last_busy_queue_may_also_be_deleted() -> None:
+    async with open_house() as house:
+        told: list[None] = []
+        house.feed(house.queue(), house.consumer())
+        publish(house.directory.queues["q"], b"x")
+        house.directory.when_idle(lambda: told.append(None))
+        house.delete("q")
+        assert told == [None]
+
+
+async def test_sessions_have_numbers_of_their_own() -> None:
+    async with open_house() as house:
+        numbers = [house.new_session().number for _ in range(3)]
+        assert numbers == [2, 3, 4]

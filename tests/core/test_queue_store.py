@@ -1,6 +1,6 @@
-from triomq.core import Directory, QueueOptions, QueueStatistics, QueueStore, Window
+from triomq.core import Directory, Publish, QueueOptions, QueueStatistics, QueueStore, Window
 
-from .cast import close, open_house, publish, ready, settle
+from .cast import HEAD, close, open_house, publish, ready, settle
 
 
 def test_a_new_store_is_empty() -> None:
@@ -42,3 +42,30 @@ async def test_taking_back_reaches_what_a_closed_feed_has_not_settled() -> None:
         close(feed)
         house.turn(lambda: store.take_back("for this test"))
         assert (channel.used, ready(store), consumer.closed) == (0, [b"1"], [])
+
+
+async def test_a_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(), house.consumer()
+        assert store.idle
+        publish(store, b"1")
+        assert store.idle, "nobody is here to take it"
+        feed = house.feed(store, consumer, messages=1)
+        assert not store.idle
+        settle(consumer.batches[0])
+        assert store.idle
+        publish(store, b"2", b"3")
+        close(feed)
+        assert not store.idle, "one is out"
+        settle(consumer.batches[1])
+        assert store.idle
+
+
+async def test_a_queue_is_not_idle_while_messages_wait_for_their_time() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        store.ref.tell_nowait(Publish(HEAD, [b"x"], 1, delay=3600))
+        assert not store.idle
+        dying = house.queue("dying", QueueOptions(message_ttl=3600, dead_letter_sink=""))
+        publish(dying, b"x")
+        assert not dying.idle

@@ -10,6 +10,7 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.index import Entry
+from triomq.core.ledger import Ledger, Settler
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
@@ -32,6 +33,7 @@ from triomq.core.refusals import (
     SinkBroken,
     SinkInternal,
     SinkInUse,
+    UnknownDelivery,
 )
 from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, Unbind
 from triomq.core.session import Session
@@ -74,6 +76,7 @@ __all__ = [
     "InExclusiveUse",
     "Inequivalent",
     "Kind",
+    "Ledger",
     "Message",
     "NoSuchQueue",
     "NoSuchSink",
@@ -99,6 +102,7 @@ __all__ = [
     "Route",
     "Session",
     "Settle",
+    "Settler",
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",
@@ -108,6 +112,7 @@ __all__ = [
     "Target",
     "Transaction",
     "Unbind",
+    "UnknownDelivery",
     "Window",
     "amend_core",
     "body_of",

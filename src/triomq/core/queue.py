@@ -11,7 +11,7 @@ Time is the domain's: a queue whose messages expire or wait sets its next deadli
 """
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, nextafter
 
 from triomq.actors import InPlaceActor, Request
 from triomq.actors import Message as ActorMessage
@@ -313,7 +313,10 @@ class Queue(InPlaceActor):
         store, now = self._store, self._store.directory.clock.now()
         while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
             self._push(run.head, run.contents, run.size)
-        return drop_expired(store, min(now, self._turn_began))
+        if drop_expired(store, min(now, nextafter(self._turn_began, -inf))):
+            return True
+        store.directory.clock.set(store, now)
+        return False
 
     def _look_ahead(self) -> None:
         """Drop what nobody took in time, and set the next deadline."""
@@ -353,7 +356,6 @@ class Queue(InPlaceActor):
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
         if self._keeps_time and not self._catch_up():
-            self._look_ahead()
             return False
         self._dispatch_all()
         if self._sheds:

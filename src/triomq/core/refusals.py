@@ -17,6 +17,7 @@ __all__ = [
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",
+    "UnknownDelivery",
 ]
 
 
@@ -112,6 +113,15 @@ class QueueFull(LimitExceeded):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
+
+
+class UnknownDelivery(PreconditionFailed):
+    """No unsettled delivery has this number."""
+
+    def __init__(self, number: int) -> None:
+        """Word the refusal."""
+        self.number = number
+        super().__init__(f"no unsettled delivery has the number {number}; settle each delivery once")
 
 
 class Inequivalent(PreconditionFailed):

@@ -1,0 +1,71 @@
+from triomq.core import Browse, Discard, Enlist, Get, Outcome
+
+from .cast import open_house, publish, ready, settle
+
+
+async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, b"1", b"2", b"3")
+        for _ in range(2):
+            entries = store.ref.ask_nowait(Browse())
+            assert [(entry.id, entry.message.content, entry.attempts) for entry in entries] == [
+                (1, b"1", 0),
+                (2, b"2", 0),
+                (3, b"3", 0),
+            ]
+        assert store.ref.ask_nowait(Enlist()).delivered == 0
+
+
+async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, *[bytes([number]) for number in range(10)])
+        seen: list[int] = []
+        while page := store.ref.ask_nowait(Browse(seen[-1] if seen else 0, 3)):
+            assert len(page) <= 3
+            seen += [entry.id for entry in page]
+        assert seen == list(range(1, 11))
+
+
+async def test_an_id_stays_the_same_through_delivery_and_return() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, b"1", b"2")
+        batch = store.ref.ask_nowait(Get())
+        assert batch is not None
+        assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [2]
+        settle(batch, Outcome.REQUEUE)
+        assert [(entry.id, entry.attempts) for entry in store.ref.ask_nowait(Browse())] == [(1, 1), (2, 0)]
+
+
+async def test_what_feeds_can_take_is_not_there_to_be_seen() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(), house.consumer()
+
+        def publish_and_browse() -> None:
+            house.feed(store, consumer, messages=1)
+            publish(store, b"1", b"2")
+            assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [2]
+
+        house.turn(publish_and_browse)
+
+
+async def test_to_discard_what_was_seen_leaves_what_came_since() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, b"1", b"2")
+        last = store.ref.ask_nowait(Browse())[-1].id
+        publish(store, b"3")
+        assert store.ref.ask_nowait(Discard(last)) == 2
+        assert ready(store) == [b"3"]
+        assert store.ref.ask_nowait(Discard(last)) == 0
+
+
+async def test_to_discard_leaves_what_is_out_with_consumers() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(), house.consumer()
+        house.feed(store, consumer, messages=1)
+        publish(store, b"1", b"2")
+        assert store.ref.ask_nowait(Discard(2)) == 1
+        assert store.ref.ask_nowait(Enlist()).unsettled == 1

@@ -1,0 +1,252 @@
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from triomq.core import (
+    Bind,
+    DeclareSink,
+    Enlist,
+    Head,
+    Message,
+    Outcome,
+    Overflow,
+    Properties,
+    Publish,
+    QueueOptions,
+    QueueStore,
+    Receipt,
+    SinkOptions,
+    Target,
+    encode_core,
+    make_binding,
+)
+
+from .cast import HEAD, House, open_house, publish, ready, settle
+
+
+def history(house: House, message: Message) -> list[dict[str, object]]:
+    headers = house.directory.codecs.decode(message).headers
+    assert headers is not None
+    found = headers["x-death"]
+    assert isinstance(found, list)
+    return found
+
+
+def only(store: QueueStore) -> Message:
+    (entry,) = store.index.entries()
+    return entry.message
+
+
+def lettered(**options: object) -> QueueOptions:
+    return QueueOptions(dead_letter_sink="", dead_letter_key="dead", **options)  # type: ignore[arg-type]
+
+
+def with_properties(properties: Properties, body: bytes = b"body") -> Publish:
+    encoded = encode_core(properties)
+    start = len(encoded)
+    head = Head(
+        exchange="shop",
+        routing_key="key",
+        properties_stop=start,
+        body_start=start,
+        has_expiration=properties.expiration is not None,
+    )
+    return Publish(head, [encoded + body], start + len(body))
+
+
+async def test_a_rejected_message_is_published_again_with_its_history() -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(type="t", headers={"mine": 1})))
+        settle(consumer.batches[0], Outcome.REJECT)
+        message = only(dead)
+        assert (message.head.exchange, message.head.routing_key, message.body) == ("", "dead", b"body")
+        properties = house.directory.codecs.decode(message)
+        assert properties.headers is not None
+        assert (properties.type, properties.headers["mine"]) == ("t", 1)
+        assert properties.headers["x-first-death-queue"] == "q"
+        assert properties.headers["x-first-death-reason"] == "rejected"
+        assert properties.headers["x-first-death-exchange"] == "shop"
+        (entry,) = history(house, message)
+        del entry["time"]
+        assert entry == {"count": 1, "reason": "rejected", "queue": "q", "exchange": "shop", "routing-keys": ["key"]}
+        assert store.ref.ask_nowait(Enlist()).dead_lettered == 1
+
+
+async def test_without_a_key_of_its_own_a_dead_letter_keeps_the_message_s() -> None:
+    async with open_house() as house:
+        house.domain.ask_nowait(DeclareSink("graves", SinkOptions(internal=True)))
+        graves = house.queue("graves")
+        binding = make_binding("graves", Target.QUEUE, "graves", "q")
+        house.domain.ask_nowait(Bind(binding, house.session))
+        store, consumer = house.queue(options=QueueOptions(dead_letter_sink="graves")), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"x")
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert (only(graves).head.exchange, only(graves).head.routing_key) == ("graves", "q")
+
+
+async def test_without_a_dead_letter_sink_and_with_one_that_is_missing_messages_are_dropped() -> None:
+    async with open_house() as house:
+        for name, options in {"none": QueueOptions(), "missing": QueueOptions(dead_letter_sink="nowhere")}.items():
+            store, consumer = house.queue(name, options), house.consumer()
+            house.feed(store, consumer)
+            publish(store, b"x")
+            settle(consumer.batches[0], Outcome.REJECT)
+            assert store.statistics().unsettled == store.statistics().dead_lettered == 0
+
+
+async def test_only_the_rejected_ones_of_a_batch_become_dead_letters() -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"1", b"2", b"3")
+        settle(consumer.batches[0], Outcome.ACCEPT, [0])
+        settle(consumer.batches[0], Outcome.REJECT, [2])
+        assert [entry.message.body for entry in dead.index.entries()] == [b"3"]
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert [entry.message.body for entry in dead.index.entries()] == [b"3", b"2"]
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert dead.index.ready == 2
+
+
+async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        dead, store = house.queue("dead"), house.queue(options=lettered())
+        store.ref.tell_nowait(with_properties(Properties(expiration=1.5)))
+        await trio.sleep(2)
+        properties = house.directory.codecs.decode(only(dead))
+        assert properties.expiration is None
+        (entry,) = history(house, only(dead))
+        assert (entry["reason"], entry["original-expiration"]) == ("expired", "1500")
+        await trio.sleep(100)
+        assert dead.index.ready == 1
+
+
+async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
+    async with open_house() as house:
+        dead, store = house.queue("dead"), house.queue(options=lettered(max_length=2))
+        publish(store, b"1", b"2", b"3", b"4")
+        assert ready(store) == [b"3", b"4"]
+        assert [entry.message.body for entry in dead.index.entries()] == [b"1", b"2"]
+        assert history(house, next(dead.index.entries()).message)[0]["reason"] == "maxlen"
+
+
+async def test_a_full_queue_may_refuse_and_dead_letter() -> None:
+    async with open_house() as house:
+        dead = house.queue("dead")
+        store = house.queue(options=lettered(max_length=1, overflow=Overflow.REJECT_PUBLISH_DLX))
+        receipt = Receipt(1, 2, 2, lambda: None)
+        publish(store, b"1", b"2", receipt=receipt)
+        assert receipt.refusals == {2}
+        assert ready(store) == [b"1"]
+        assert only(dead).body == b"2"
+
+
+async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter() -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered(delivery_limit=2)), house.consumer()
+        feed = house.feed(store, consumer)
+        publish(store, b"poison", b"good")
+        batch = consumer.batches.pop()
+        settle(batch, Outcome.ACCEPT, [1])
+        settle(batch, Outcome.REQUEUE)
+        for _ in range(2):
+            settle(consumer.batches.pop(), Outcome.REQUEUE)
+        assert consumer.batches == []
+        assert history(house, only(dead))[0]["reason"] == "delivery_limit"
+        assert (feed.window.used, store.index.unsettled) == (0, 0)
+
+
+async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is_dropped() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(options=QueueOptions(delivery_limit=0)), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"1", b"2")
+        settle(consumer.batches.pop(), Outcome.REQUEUE)
+        assert (consumer.batches, store.index.ready, store.index.unsettled) == ([], 0, 0)
+
+
+async def test_what_was_never_sent_does_not_count_against_the_limit() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(options=QueueOptions(delivery_limit=0)), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"1")
+        settle(consumer.batches.pop(), Outcome.RETURN)
+        assert consumer.take() == [b"1"]
+
+
+async def test_a_circle_of_expiry_alone_ends_when_the_message_comes_round(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        a = house.queue("a", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="b"))
+        b = house.queue("b", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="a"))
+        publish(a, b"x")
+        await trio.sleep(1.5)
+        assert (a.index.ready, b.index.ready) == (0, 1)
+        await trio.sleep(100)
+        assert (a.index.ready, b.index.ready) == (0, 0)
+
+
+async def test_a_circle_with_a_rejection_in_it_goes_on_and_counts(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        work = house.queue("work", QueueOptions(dead_letter_sink="", dead_letter_key="retry"))
+        retry = house.queue("retry", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="work"))
+        consumer = house.consumer()
+        house.feed(work, consumer)
+        publish(work, b"x")
+        for _ in range(4):
+            settle(consumer.batches.pop(), Outcome.REJECT)
+            assert retry.index.ready == 1
+            await trio.sleep(1.5)
+        (batch,) = consumer.batches
+        entries = history(house, batch.message(0))
+        assert [(entry["queue"], entry["reason"], entry["count"]) for entry in entries] == [
+            ("retry", "expired", 4),
+            ("work", "rejected", 4),
+        ]
+
+
+async def test_two_full_queues_that_dead_letter_into_each_other_wait_for_nobody() -> None:
+    async with open_house() as house:
+        a = house.queue("a", QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="b"))
+        b = house.queue("b", QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="a"))
+        publish(a, *[b"x"] * 100)
+        publish(b, *[b"y"] * 100)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (a.index.ready, b.index.ready) == (1, 1)
+
+
+async def test_a_queue_that_dead_letters_into_itself_drops_what_comes_round() -> None:
+    async with open_house() as house:
+        store = house.queue("q", QueueOptions(max_length=1, dead_letter_sink=""))
+        publish(store, b"1", b"2")
+        assert store.index.ready == 1
+        assert store.statistics().published == 2
+
+
+@pytest.mark.parametrize("made_up", ["no list", [1, "x"], [{"queue": 5, "count": "many"}], None])
+async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up, "x-first-death-queue": 7})))
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert history(house, only(dead))[0]["queue"] == "q"
+
+
+async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_crashed() -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"x", head=HEAD)
+
+        def while_it_is_down() -> None:
+            house.crash_nowait(dead)
+            settle(consumer.batches[0], Outcome.REJECT)
+
+        house.turn(while_it_is_down)
+        assert dead.index.ready == 0
+        await dead.ref.wait_running()
+        assert only(dead).body == b"x"

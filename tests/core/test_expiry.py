@@ -1,0 +1,188 @@
+from math import inf
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from triomq.core import (
+    DeclareQueue,
+    Enlist,
+    Get,
+    Head,
+    NoSuchQueue,
+    Outcome,
+    Properties,
+    Publish,
+    QueueOptions,
+    QueueStore,
+    encode_core,
+)
+from triomq.core.expiry import next_deadline
+
+from .cast import close, open_house, publish, ready, settle
+
+
+def publish_expiring(store: QueueStore, body: bytes, seconds: float) -> None:
+    """Publish a message that says itself when it is worthless."""
+    encoded = encode_core(Properties(expiration=seconds))
+    start = len(encoded)
+    head = Head(routing_key="q", properties_stop=start, body_start=start, has_expiration=True)
+    store.ref.tell_nowait(Publish(head, [encoded + body], start + len(body)))
+
+
+def bodies(store: QueueStore) -> list[bytes]:
+    return [entry.message.body for entry in store.index.entries()]
+
+
+async def test_messages_expire_when_the_queue_says_so(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(message_ttl=10.0))
+        publish(store, b"1", b"2")
+        await trio.sleep(5)
+        publish(store, b"3")
+        await trio.sleep(5.5)
+        assert ready(store) == [b"3"]
+        await trio.sleep(5)
+        assert store.ref.ask_nowait(Enlist()).expired == 3
+        assert next_deadline(store) == inf
+
+
+async def test_messages_expire_when_they_say_so_themselves(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish_expiring(store, b"short", 1)
+        publish_expiring(store, b"long", 5)
+        publish(store, b"for ever")
+        await trio.sleep(2)
+        assert bodies(store) == [b"long", b"for ever"]
+        await trio.sleep(4)
+        assert bodies(store) == [b"for ever"]
+
+
+async def test_the_shorter_of_both_times_to_live_counts(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        short = house.queue("short", QueueOptions(message_ttl=1))
+        long = house.queue("long", QueueOptions(message_ttl=100))
+        for store in short, long:
+            publish_expiring(store, b"x", 10)
+        await trio.sleep(2)
+        assert (bodies(short), bodies(long)) == ([], [b"x"])
+        await trio.sleep(9)
+        assert bodies(long) == []
+
+
+async def test_a_message_behind_one_that_lives_longer_goes_when_it_comes_first(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish_expiring(store, b"long", 10)
+        publish_expiring(store, b"short", 1)
+        await trio.sleep(5)
+        assert bodies(store) == [b"long", b"short"]
+        batch = store.ref.ask_nowait(Get())
+        assert batch is not None
+        assert batch.message(0).body == b"long"
+        await trio.testing.wait_all_tasks_blocked()
+        assert bodies(store) == []
+
+
+async def test_what_has_no_time_to_live_expires_unless_a_feed_takes_it_at_once(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(options=QueueOptions(message_ttl=0)), house.consumer()
+        publish(store, b"nobody is here")
+        assert ready(store) == []
+        feed = house.feed(store, consumer, messages=1)
+        publish(store, b"taken", b"no room")
+        assert consumer.take() == [b"taken"]
+        assert ready(store) == []
+        close(feed)
+        assert store.ref.ask_nowait(Get()) is None
+        assert store.ref.ask_nowait(Enlist()).expired == 2
+
+
+async def test_a_message_that_is_out_does_not_expire_but_may_when_it_comes_back(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(options=QueueOptions(message_ttl=1)), house.consumer()
+        feed = house.feed(store, consumer)
+        publish(store, b"x")
+        await trio.sleep(5)
+        assert store.ref.ask_nowait(Enlist()).unsettled == 1
+        close(feed)
+        settle(consumer.batches[0], Outcome.REQUEUE)
+        assert ready(store) == []
+        assert store.ref.ask_nowait(Enlist()).expired == 1
+
+
+async def test_expired_messages_are_never_handed_out(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(options=QueueOptions(message_ttl=1)), house.consumer()
+        publish(store, b"old")
+        autojump_clock.jump(1.5)  # nobody has had the time to look at the clock
+        publish(store, b"new")
+        house.feed(store, consumer)
+        assert consumer.take() == [b"new"]
+
+
+async def test_a_million_messages_expire_turn_by_turn_when_they_become_dead_letters(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        dead = house.queue("dead")
+        store = house.queue(options=QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="dead"))
+        publish(store, *[b"x"] * 5_000)
+        autojump_clock.jump(2)
+        assert store.ref.ask_nowait(Get()) is None
+        assert 0 < store.index.ready < 5_000
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert (store.index.ready, dead.index.ready) == (0, 5_000)
+
+
+async def test_messages_expire_in_a_queue_that_has_crashed_meanwhile(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(message_ttl=1))
+        publish(store, b"x")
+        await house.crash(store)
+        await trio.sleep(2)
+        assert ready(store) == []
+
+
+async def test_a_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        house.queue(options=QueueOptions(expires=10))
+        await trio.sleep(9)
+        assert "q" in house.directory.queues
+        await trio.sleep(2)
+        with pytest.raises(NoSuchQueue):
+            house.directory.queue("q", house.session)
+        assert len(house.directory.clock) == 0
+
+
+@pytest.mark.parametrize("use", ["feed", "get", "declare"])
+async def test_a_queue_that_is_used_lives_on(use: str, autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        options = QueueOptions(expires=10)
+        store, consumer = house.queue(options=options), house.consumer()
+        await trio.sleep(6)
+        match use:
+            case "feed":
+                feed = house.feed(store, consumer)
+                await trio.sleep(100)
+                close(feed)
+            case "get":
+                store.ref.ask_nowait(Get())
+            case "declare":
+                house.domain.ask_nowait(DeclareQueue("q", options, house.session))
+        await trio.sleep(6)
+        assert "q" in house.directory.queues
+        publish(store, b"to publish is not to use")
+        await trio.sleep(6)
+        assert "q" not in house.directory.queues
+
+
+async def test_a_queue_without_deadlines_never_looks_at_the_clock() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"x")
+        looked: list[None] = []
+        house.directory.clock.now = lambda: looked.append(None) or 0.0  # type: ignore[func-returns-value]
+        publish(store, b"y")
+        settle(consumer.batches[0])
+        assert not looked
