@@ -10,13 +10,18 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import Broker as Broker
+    from triomq.app import Config as Config
     from triomq.app import Delivery as Delivery
     from triomq.app import DomainHandle as DomainHandle
     from triomq.app import LocalFeed as LocalFeed
+    from triomq.app import Log as Log
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import SinkHandle as SinkHandle
+    from triomq.app import User as User
+    from triomq.app import load_config as load_config
     from triomq.app import open_broker as open_broker
+    from triomq.app import run as run
     from triomq.app.portal import AsyncioBroker as AsyncioBroker
     from triomq.app.portal import BlockingBroker as BlockingBroker
     from triomq.app.portal import open_asyncio_broker as open_asyncio_broker
@@ -29,16 +34,21 @@ _HOMES = {
     "AsyncioBroker": "triomq.app.portal",
     "BlockingBroker": "triomq.app.portal",
     "Broker": "triomq.app",
+    "Config": "triomq.app",
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
     "LocalFeed": "triomq.app",
+    "Log": "triomq.app",
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
+    "User": "triomq.app",
+    "load_config": "triomq.app",
     "open_asyncio_broker": "triomq.app.portal",
     "open_blocking_broker": "triomq.app.portal",
     "open_broker": "triomq.app",
     "open_portal": "triomq.app.portal",
+    "run": "triomq.app",
 }
 
 __all__ = [

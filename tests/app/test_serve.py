@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from triomq.app import AMQP, Broker, open_broker, serve
+from triomq.app import AMQP, Broker, Config, open_broker, serve
 from triomq.errors import ConfigError
+
+HERE = AMQP(host="127.0.0.1", port=0)
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +34,13 @@ async def test_it_is_told_when_everything_listens() -> None:
         ports.extend(listening.port for listening in broker.listening)
         press(signal.SIGTERM)
 
-    assert await serve(AMQP(host="127.0.0.1", port=0), AMQP(host="127.0.0.1", port=0), started=started) == 0
+    assert await serve(Config(endpoints=(HERE, HERE)), started=started) == 0
     assert len(set(ports)) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_one_signal_drains(number: int) -> None:
-    assert await serve(started=lambda broker: press(number)) == 0
+    assert await serve(Config(endpoints=()), started=lambda broker: press(number)) == 0
 
 
 async def test_a_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> None:
@@ -55,13 +57,14 @@ async def test_a_second_signal_cuts_and_says_which(nursery: trio.Nursery) -> Non
         address.append(broker.listening[0].address)
         nursery.start_soon(hold)
 
-    assert await serve(AMQP(host="127.0.0.1", port=0), started=started) == 128 + signal.SIGINT
+    assert await serve(Config(endpoints=(HERE,)), started=started) == 128 + signal.SIGINT
 
 
 async def test_a_port_in_use_is_an_error_without_a_group_around_it() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        taken = AMQP(host="127.0.0.1", port=broker.listening[0].port)
         with pytest.raises(ConfigError, match="in use"):
-            await serve(AMQP(host="127.0.0.1", port=broker.listening[0].port), started=_never)
+            await serve(Config(endpoints=(taken,)), started=_never)
 
 
 def _never(broker: Broker) -> None:

@@ -2,28 +2,38 @@
 
 from triomq.app.broker import Broker, open_broker
 from triomq.app.cli import main
+from triomq.app.config import Config, Log, User, load_config
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.feed import LocalFeed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
-from triomq.app.serve import serve
+from triomq.app.logs import JSONLines, TextLines, set_up_logging
+from triomq.app.serve import run, serve
 from triomq.core import Properties
 from triomq.endpoints import AMQP
 
 __all__ = [
     "AMQP",
     "Broker",
+    "Config",
     "Consumers",
     "Delivery",
     "DomainHandle",
+    "JSONLines",
     "Listening",
     "LocalFeed",
+    "Log",
     "Properties",
     "QueueHandle",
     "SinkHandle",
+    "TextLines",
+    "User",
+    "load_config",
     "main",
     "open_broker",
+    "run",
     "serve",
+    "set_up_logging",
 ]

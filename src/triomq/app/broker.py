@@ -1,5 +1,6 @@
 """A broker in your program: ``async with open_broker(AMQP()) as broker: …``."""
 
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,8 +13,11 @@ from triomq.app.tree import Tree
 from triomq.endpoints import DomainAccess, EndpointConfig, House
 from triomq.errors import NotFound
 from triomq.security import UserChanges, Users
+from triomq.transports import name_of
 
 __all__ = ["Broker", "open_broker"]
+
+_log = logging.getLogger("triomq.app")
 
 _DEFAULT_USERS = {"guest": "guest"}
 
@@ -133,6 +137,8 @@ class Broker(DomainHandle):
             configs.append(config.bound_to(listening.port))  # a restart must not move it
         self._tree.endpoint_specs[name] = spec
         self.listening.append(listening)
+        places = ",".join(name_of(address) for address in listening.addresses)
+        _log.info("listening", extra={"fields": {"endpoint": name, "address": places}})
         return listening
 
     def _free_name(self, name: str) -> str:

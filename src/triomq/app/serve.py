@@ -1,68 +1,133 @@
-"""A broker on its own: runs until it is told to stop, in two steps."""
+"""A broker on its own: runs until it is told to stop, in two steps, and may be configured anew meanwhile."""
 
 import gc
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 
 import trio
 
 from triomq.app.broker import Broker, open_broker
-from triomq.endpoints import EndpointConfig
+from triomq.app.config import Config
+from triomq.app.logs import set_up_logging
+from triomq.app.reload import change_to
+from triomq.errors import ConfigError
 
-__all__ = ["serve"]
+__all__ = ["run", "serve"]
+
+_log = logging.getLogger("triomq.serve")
 
 _COLLECT_AFTER = 50_000
 """Container objects made between two looks for garbage: the broker makes little, and much of what it makes stays."""
 
 
-async def serve(*endpoints: EndpointConfig, started: Callable[[Broker], None]) -> int:
+def run(
+    config: Config,
+    *,
+    started: Callable[[Broker], None] | None = None,
+    reload: Callable[[], Config] | None = None,
+) -> int:
+    """Serve until a signal comes, with a log and an event loop of its own; arguments and errors are those of ``serve``.
+
+    Returns:
+        What the process should end with: ``raise SystemExit(run(load_config("triomq.toml")))``.
+    """
+    set_up_logging(config.log)
+    return trio.run(lambda: serve(config, started=started, reload=reload))
+
+
+async def serve(
+    config: Config,
+    *,
+    started: Callable[[Broker], None] | None = None,
+    reload: Callable[[], Config] | None = None,
+) -> int:
     """Serve until a signal comes: the first SIGTERM or SIGINT drains, the second cuts everything.
 
     Args:
-        endpoints: What to listen for.
+        config: What to listen for, for whom, and so on.
         started: Called once everything listens.
+        reload: Called at SIGHUP for the configuration as it is then; without it SIGHUP changes nothing.
 
     Returns:
         What the process should end with, 0 after a drain, 128 plus the signal's number when cut.
 
     Raises:
-        ConfigError: An address cannot be had.
+        ConfigError: An address cannot be had, or a password cannot be read.
     """
-    cut_by: list[int] = []
+    served = _Served(config, reload)
     error: Exception | None = None
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, trio.CancelScope() as everything:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals, served.everything:
         async with trio.open_nursery() as nursery:
-            drain = trio.Event()
-            nursery.start_soon(_watch, signals, drain, cut_by, everything)
+            nursery.start_soon(served.watch, signals)
             try:
-                await _serve_until(drain, endpoints, started)
+                await served.serve(started)
             except Exception as failure:
                 error = failure  # raised below, without the nursery's group around it
             nursery.cancel_scope.cancel()
     if error is not None:
         raise error
-    return 128 + cut_by[0] if cut_by else 0
+    return served.exit_code
 
 
-async def _serve_until(
-    drain: trio.Event, endpoints: tuple[EndpointConfig, ...], started: Callable[[Broker], None]
-) -> None:
-    async with open_broker(*endpoints) as broker:
-        gc.collect()
-        gc.freeze()  # what is here now stays: no need to look at it again
-        gc.set_threshold(_COLLECT_AFTER, 20, 50)
-        started(broker)
-        await drain.wait()
+class _Served:
+    """One broker on its own, from its start to its end."""
 
+    def __init__(self, config: Config, reload: Callable[[], Config] | None) -> None:
+        self.everything = trio.CancelScope()
+        self.exit_code = 0
+        self._config = config
+        self._reload = reload
+        self._drain = trio.Event()
+        self._hang_up = trio.Event()
 
-async def _watch(
-    signals: AsyncIterator[int], drain: trio.Event, cut_by: list[int], everything: trio.CancelScope
-) -> None:
-    """Turn the first signal into a drain and the second into a cancellation."""
-    async for number in signals:
-        if not drain.is_set():
-            drain.set()
-        else:
-            cut_by.append(number)
-            everything.cancel()
-            return
+    async def serve(self, started: Callable[[Broker], None] | None) -> None:
+        """Open the broker and keep it until the drain."""
+        config = self._config
+        async with open_broker(
+            *config.endpoints, users=config.passwords(), domains=config.domains, drain=config.drain
+        ) as broker:
+            gc.collect()
+            gc.freeze()  # what is here now stays: no need to look at it again
+            gc.set_threshold(_COLLECT_AFTER, 20, 50)
+            if started is not None:
+                started(broker)
+            await self._configure_until_drained(broker)
+
+    async def watch(self, signals: AsyncIterator[int]) -> None:
+        """Turn SIGHUP into a reload, the first of the other signals into a drain, the second into a cancellation."""
+        async for number in signals:
+            if number == signal.SIGHUP:
+                self._hang_up.set()
+            elif not self._drain.is_set():
+                _log.info("draining", extra={"fields": {"signal": signal.Signals(number).name}})
+                self._drain.set()
+            else:
+                self.exit_code = 128 + number
+                self.everything.cancel()
+                return
+
+    async def _configure_until_drained(self, broker: Broker) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._configure, broker)
+            await self._drain.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _configure(self, broker: Broker) -> None:
+        """Configure anew at each SIGHUP; several that come at once are one."""
+        while True:
+            await self._hang_up.wait()
+            self._hang_up = trio.Event()
+            if self._reload is None:
+                _log.warning("nothing to reload: the configuration came from no file")
+                continue
+            try:
+                new = self._reload()
+                await change_to(broker, self._config, new)
+            except ConfigError as error:
+                for trouble in str(error).splitlines():
+                    _log.error("configuration is wrong", extra={"fields": {"trouble": trouble}})
+                _log.error("configuration not reloaded, everything stays as it was")
+            else:
+                self._config = new
+                _log.info("configuration reloaded")

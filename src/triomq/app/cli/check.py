@@ -1,0 +1,45 @@
+"""``triomq check``: what a configuration means, or what is wrong with it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triomq.app.cli.failing import fail
+from triomq.app.config import Config, load_config
+from triomq.endpoints import AMQP
+from triomq.errors import ConfigError
+from triomq.transports import name_of
+
+__all__ = ["check"]
+
+
+def check(
+    config: Annotated[
+        Path | None, typer.Argument(help="A configuration in TOML; the environment counts as well.")
+    ] = None,
+) -> None:
+    """Say what `serve` would do with a configuration; 0 if it is fine, 1 with all that is wrong if it is not."""
+    try:
+        loaded = load_config(config)
+    except ConfigError as error:
+        fail(str(error))
+    for word, value in _summary(loaded):
+        typer.echo(f"{word:<9}{value}")
+
+
+def _summary(config: Config) -> list[tuple[str, str]]:
+    """List what is configured; of users the names alone."""
+    lines = [("listens", _place(endpoint)) for endpoint in config.endpoints] or [("listens", "nowhere")]
+    users = ", ".join(sorted(config.users)) or "guest, with the password that everybody knows"
+    return [
+        *lines,
+        ("users", users),
+        ("domains", ", ".join(config.domains)),
+        ("log", f"{config.log.level}, {config.log.format}"),
+        ("drain", f"{config.drain:g} s"),
+    ]
+
+
+def _place(endpoint: AMQP) -> str:
+    return f"AMQP 0-9-1 on {endpoint.path or name_of((endpoint.host, endpoint.port))}"

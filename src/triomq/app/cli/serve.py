@@ -1,0 +1,71 @@
+"""``triomq serve``: a broker on its own."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from triomq import __version__
+from triomq.app.broker import Broker
+from triomq.app.cli.failing import fail
+from triomq.app.config import Config, load_config
+from triomq.app.serve import run
+from triomq.errors import ConfigError
+from triomq.transports import Address, name_of
+
+__all__ = ["serve"]
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where one's own machine is among all addresses."""
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Argument(help="A configuration in TOML; without it all is by default.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Name or address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes one that is free.", min=0, max=65535)] = None,
+    path: Annotated[str | None, typer.Option(help="Unix socket to listen on instead.")] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The least that is worth a line.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"] | None, typer.Option(help="Lines for people or for programs.")
+    ] = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, keeping messages in memory; SIGHUP reads the configuration again.
+
+    Options count more than environment variables (TRIOMQ_…), and those more than the file.
+    """
+    given = {"host": host, "port": port, "path": path, "level": log_level, "format": log_format}
+    options = {option: value for option, value in given.items() if value is not None}
+
+    def load() -> Config:
+        return load_config(config, options=options)
+
+    try:
+        loaded = load()
+        who = "NAME:PASSWORD" if loaded.users else "guest:guest"
+        code = run(loaded, started=lambda broker: _announce(broker, who), reload=load)
+    except ConfigError as error:
+        fail(str(error))
+    raise typer.Exit(code)
+
+
+def _announce(broker: Broker, who: str) -> None:
+    """Say where it listens and how to connect."""
+    addresses = [address for listening in broker.listening for address in listening.addresses]
+    places = ", ".join(map(name_of, addresses)) or "nothing: no endpoint is configured"
+    typer.echo(f"triomq {__version__} listens for AMQP 0-9-1 on {places}")
+    typer.echo(f"connect with {_url(addresses, who)}")
+    typer.echo("messages are kept in memory and end with this process; stop it with Ctrl-C")
+
+
+def _url(addresses: list[Address], who: str) -> str:
+    """Write a URL for a client on this machine."""
+    ports = [address for address in addresses if not isinstance(address, str)]
+    numbers = [address for address in ports if ":" not in address[0]] or ports
+    if not numbers:
+        return f"a client that can use a Unix socket, as {who}"
+    host, port = numbers[0]
+    return f"amqp://{who}@{name_of((_EVERYWHERE.get(host, host), port))}"

@@ -1,0 +1,136 @@
+"""Environment variables over a configuration file.
+
+The rule: ``TRIOMQ_`` and the path of the setting in capitals, its parts joined by underscores, with an underscore for
+whatever is neither letter nor digit. So ``endpoints[0].port`` is ``TRIOMQ_ENDPOINTS_0_PORT``, and the password of the
+user ada ``TRIOMQ_USERS_ADA_PASSWORD``. Where a text is expected the value is that text; anywhere else it is read as
+TOML reads it, so that a whole list or table may stand in one variable.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from triomq.app.shapes import Leaf, Listed, Structure, Table, shape_of, takes_text
+from triomq.app.validation import inside, nearest
+from triomq.errors import ConfigError
+
+__all__ = ["PREFIX", "overlay"]
+
+PREFIX = "TRIOMQ_"
+
+
+def overlay(
+    data: dict[str, object], kind: object, environment: Mapping[str, str], *, leave: Iterable[str] = ()
+) -> dict[str, str]:
+    """Write what the environment says into data, and tell which variable said what, by path.
+
+    Args:
+        data: What the file says; changed in place.
+        kind: The Struct that will be made of it.
+        environment: All variables; those without the prefix mean nothing here.
+        leave: Variables with the prefix that mean something to others.
+
+    Raises:
+        ConfigError: A variable leads nowhere.
+    """
+    said: dict[str, str] = {}
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in leave:
+            said[_Way(name, environment[name]).walk(data, kind)] = name
+    return said
+
+
+class _Way:
+    """The way that one variable's name leads through the data."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self._name = name
+        self._value = value
+        self._path = ""
+
+    def walk(self, data: dict[str, object], kind: object) -> str:
+        """Write the value, and give the path at which it now stands."""
+        self._into_structure(data, kind, self._name.removeprefix(PREFIX))
+        return self._path
+
+    def _into(self, place: object, kind: object, rest: str) -> None:
+        """Go on inside a value."""
+        shape = shape_of(kind)
+        if isinstance(shape, Structure) and isinstance(place, dict):
+            self._into_structure(place, kind, rest)
+        elif isinstance(shape, Listed) and isinstance(place, list):
+            self._into_list(place, shape.item, rest)
+        elif isinstance(shape, Table) and isinstance(place, dict):
+            self._into_table(place, shape.item, rest)
+        else:
+            raise ConfigError(f"{self._name}: {self._path} has nothing inside that could be called {rest!r}")
+
+    def _into_structure(self, place: dict[str, object], kind: object, rest: str) -> None:
+        shape = shape_of(kind)
+        assert isinstance(shape, Structure)
+        fields = shape.fields(None)
+        key = _longest(fields, rest)
+        if key is None:
+            known = [f"{self._name.removesuffix(rest)}{_capitals(field)}" for field in fields]
+            raise ConfigError(f"{self._name} is not known; {nearest(self._name, known)}")
+        self._step(place, key, fields[key], rest[len(key) + 1 :])
+
+    def _into_list(self, place: list[object], kind: object, rest: str) -> None:
+        number, _, rest = rest.partition("_")
+        if not number.isdecimal() or int(number) > len(place):
+            raise ConfigError(
+                f"{self._name}: {self._path} has {len(place)} entries; a number from 0 to {len(place)} is to follow, "
+                f"not {number!r}"
+            )
+        index = int(number)
+        if index == len(place):
+            place.append({} if rest else None)
+        self._path = inside(self._path, index)
+        if rest:
+            self._into(place[index], kind, rest)
+        else:
+            place[index] = self._read(kind)
+
+    def _into_table(self, place: dict[str, object], kind: object, rest: str) -> None:
+        """Find which part of the name is the key: what does not belong to the value."""
+        shape = shape_of(kind)
+        key, inner = rest, ""
+        if isinstance(shape, Structure):
+            ends = [field for field in shape.fields(None) if rest.endswith(f"_{_capitals(field)}")]
+            if not ends:
+                known = [f"{self._name}_{_capitals(field)}" for field in shape.fields(None)]
+                raise ConfigError(f"{self._name} is not known; {nearest(self._name, known)}")
+            inner = _capitals(max(ends, key=len))
+            key = rest.removesuffix(f"_{inner}")
+        existing = [name for name in place if _capitals(name) == key]
+        self._step(place, existing[0] if existing else key.lower(), kind, inner)
+
+    def _step(self, place: dict[str, object], key: str, kind: object, rest: str) -> None:
+        self._path = inside(self._path, key)
+        if not rest:
+            place[key] = self._read(kind)
+            return
+        if key not in place:
+            place[key] = [] if isinstance(shape_of(kind), Listed) else {}
+        self._into(place[key], kind, rest)
+
+    def _read(self, kind: object) -> object:
+        """Read the value: a text where a text is expected, else TOML."""
+        if isinstance(shape_of(kind), Leaf) and takes_text(kind):
+            return self._value
+        try:
+            table: dict[str, object] = msgspec.toml.decode(f"value = {self._value}")
+        except msgspec.DecodeError:
+            return self._value
+        return table["value"] if len(table) == 1 else self._value
+
+
+def _longest(fields: Iterable[str], rest: str) -> str | None:
+    """Find the longest field that a name goes on with."""
+    fits = [field for field in fields if rest == _capitals(field) or rest.startswith(f"{_capitals(field)}_")]
+    return max(fits, key=len, default=None)
+
+
+def _capitals(word: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", word.upper())

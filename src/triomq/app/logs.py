@@ -1,0 +1,104 @@
+"""One line for each event, for people or for programs.
+
+An event is a few fixed words and fields: ``log.info("connection opened", extra={"fields": {"peer": peer}})``, with the
+standard library's ``logging`` and nothing of ours, so that every room may log and every program may listen. What a
+peer said stands in fields alone, never in the words: so a name with a newline in it forges no line, here or there.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    from triomq.app.config import Log
+
+__all__ = ["JSONLines", "TextLines", "set_up_logging"]
+
+
+class TextLines(logging.Formatter):
+    """Lines for people: ``2026-01-31T12:00:00.123Z INFO connection opened peer=127.0.0.1:5001 user=ada``.
+
+    A traceback follows its event, each of its lines behind four spaces.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write an event."""
+        words = [_moment(record), record.levelname, _visible(record.getMessage())]
+        words += [f"{key}={_quoted(str(value))}" for key, value in _fields(record).items()]
+        lines = [" ".join(words), *(f"    {_visible(line)}" for line in _traceback(record).splitlines())]
+        return "\n".join(lines)
+
+
+class JSONLines(logging.Formatter):
+    """Lines for programs: an object with ``time``, ``level``, ``logger``, ``event``, and the fields beside them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write an event."""
+        event: dict[str, object] = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": _encodable(record.getMessage()),
+        }
+        for key, value in _fields(record).items():
+            event.setdefault(key, value if isinstance(value, int | float) else _encodable(str(value)))
+        if traceback := _traceback(record):
+            event["traceback"] = _encodable(traceback)
+        return msgspec.json.encode(event).decode()
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """The one that ``set_up_logging`` adds, and knows again."""
+
+
+def set_up_logging(log: "Log", stream: TextIO | None = None) -> None:
+    """Log as configured from now on; a second call replaces what the first one did.
+
+    Args:
+        log: What is logged, and how.
+        stream: Where to; standard error by default.
+    """
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler, _Handler):
+            root.removeHandler(handler)
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter(JSONLines() if log.format == "json" else TextLines())
+    root.addHandler(handler)
+    logging.getLogger("triomq").setLevel(log.level.upper())
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, object]:
+    fields = getattr(record, "fields", None)
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    return logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+
+
+def _visible(text: str) -> str:
+    """Escape all that does not show as itself: newlines, control characters, what turns the direction of writing."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _quoted(value: str) -> str:
+    """Write a value so that it ends where it ends."""
+    if value and value.isprintable() and not any(char in value for char in ' "='):
+        return value
+    return '"' + _visible(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def _encodable(text: str) -> str:
+    """Replace what UTF-8 cannot hold, as in names that a peer did not send in UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,83 @@
+"""From one configuration to the next while the broker runs, saying line by line what changes and what cannot."""
+
+import logging
+
+from triomq.app.broker import Broker
+from triomq.app.config import Config
+from triomq.app.listening import Listening
+from triomq.app.logs import set_up_logging
+from triomq.endpoints import EndpointConfig
+from triomq.errors import ConfigError
+
+__all__ = ["change_to"]
+
+_log = logging.getLogger("triomq.serve")
+
+
+async def change_to(broker: Broker, old: Config, new: Config) -> None:
+    """Do what a new configuration asks for.
+
+    Domains come first and endpoints last, so that nobody is let in who finds no domain, or whom nobody knows yet.
+
+    Args:
+        broker: The broker.
+        old: How it is configured now.
+        new: How it is to be; ``load_config`` has checked it.
+
+    Raises:
+        ConfigError: A password's file cannot be read any more; nothing was changed.
+    """
+    passwords = new.passwords()
+    if new.log != old.log:
+        set_up_logging(new.log)
+        _say("log changed", level=new.log.level, format=new.log.format)
+    if new.drain != old.drain:
+        broker.drain_seconds = new.drain
+        _say("drain changed", seconds=new.drain)
+    await _change_domains(broker, new)
+    wanted = list(new.endpoints)
+    for listening in broker.listening[:]:
+        if listening.config in wanted:
+            wanted.remove(listening.config)
+        else:
+            await _close(listening)
+    _change_users(broker, passwords)
+    for config in wanted:
+        await _open(broker, config)
+
+
+async def _change_domains(broker: Broker, new: Config) -> None:
+    for name in new.domains:
+        if name not in broker.domains:
+            await broker.add_domain(name)
+            _say("domain added", domain=name)
+    for name in broker.domains:
+        if name not in new.domains:
+            _log.warning("domain stays until a restart", extra={"fields": {"domain": name}})
+
+
+def _change_users(broker: Broker, passwords: dict[str, str] | None) -> None:
+    changes = broker.set_users(passwords)
+    for name in changes.added:
+        _say("user added", user=name)
+    for name in changes.changed:
+        _say("password changed", user=name)
+    for name in changes.removed:
+        _say("user removed", user=name)
+
+
+async def _close(listening: Listening) -> None:
+    """Close an endpoint that is not wanted as it is; one that is wanted otherwise is opened anew."""
+    await listening.aclose()
+    _say("endpoint closed", endpoint=listening.name)
+
+
+async def _open(broker: Broker, config: EndpointConfig) -> None:
+    try:
+        await broker.listen(config)  # says so itself
+    except ConfigError as error:
+        _log.error("endpoint not opened", extra={"fields": {"endpoint": config.name, "trouble": error}})
+
+
+def _say(event: str, **fields: object) -> None:
+    _log.info(event, extra={"fields": fields})

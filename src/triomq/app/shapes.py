@@ -1,0 +1,91 @@
+"""What the Structs of the configuration look like to whoever walks through data beside them."""
+
+import types
+import typing
+from collections.abc import Mapping
+
+import msgspec
+
+__all__ = ["Leaf", "Listed", "Shape", "Structure", "Table", "choices_of", "shape_of", "takes_text"]
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """A table with known keys; with several Structs, one key says which of them it is.
+
+    Args:
+        kinds: The Structs by the value of that key; by None if there is one Struct alone and no such key.
+        tag: That key, such as ``type``.
+    """
+
+    kinds: Mapping[str | None, type[msgspec.Struct]]
+    tag: str | None
+
+    def fields(self, chosen: str | None) -> dict[str, object]:
+        """Give the keys and their types; those of all Structs if none is chosen."""
+        kinds = self.kinds.values() if chosen is None else [self.kinds[chosen]]
+        found: dict[str, object] = {} if self.tag is None else {self.tag: str}
+        for kind in kinds:
+            found.update({field.encode_name: field.type for field in msgspec.structs.fields(kind)})
+        return found
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A list of things of one type."""
+
+    item: object
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table whose keys are free."""
+
+    item: object
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """A value that has nothing inside."""
+
+    kind: object
+
+
+Shape = Structure | Listed | Table | Leaf
+
+
+def shape_of(kind: object) -> Shape:
+    """Look at a type."""
+    members = [member for member in _members(kind) if member is not type(None)]
+    if all(isinstance(member, type) and issubclass(member, msgspec.Struct) for member in members):
+        return _structure([typing.cast("type[msgspec.Struct]", member) for member in members])
+    origin, arguments = typing.get_origin(members[0]), typing.get_args(members[0])
+    if origin in (list, tuple):
+        return Listed(arguments[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return Table(arguments[1])
+    return Leaf(kind)
+
+
+def takes_text(kind: object) -> bool:
+    """Tell whether a type is text, or one of several texts."""
+    choices = choices_of(kind)
+    return str in _members(kind) or (bool(choices) and all(isinstance(choice, str) for choice in choices))
+
+
+def choices_of(kind: object) -> tuple[object, ...]:
+    """Give the values that a type lists one by one; none if it is not of that kind."""
+    (first, *others) = _members(kind)
+    return () if others or typing.get_origin(first) is not typing.Literal else typing.get_args(first)
+
+
+def _members(kind: object) -> list[object]:
+    """Take a union apart, and constraints away."""
+    while typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return [member for part in typing.get_args(kind) for member in _members(part)]
+    return [kind]
+
+
+def _structure(kinds: list[type[msgspec.Struct]]) -> Structure:
+    tag = kinds[0].__struct_config__.tag_field
+    if tag is None:
+        return Structure({None: kinds[0]}, None)
+    return Structure({str(kind.__struct_config__.tag): kind for kind in kinds}, tag)

@@ -1,0 +1,132 @@
+"""From data of a file to Structs, with errors that a person can act on: where, what was found, what is allowed."""
+
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+import msgspec
+
+from triomq.app.shapes import Listed, Structure, Table, choices_of, shape_of
+from triomq.errors import ConfigError
+
+__all__ = ["Origins", "build", "inside", "nearest"]
+
+T = TypeVar("T")
+
+_LONGEST_SHOWN = 60
+
+_SECRET = re.compile(r"(^|\.)users(\.|$)|password")
+"""Paths whose values are never shown: whatever stands where passwords stand, in the right place or not."""
+
+
+class Origins:
+    """Where the data came from, for texts.
+
+    Args:
+        file: The file's name; empty if there is none.
+        others: What else said something, such as an environment variable, by the path of what it said.
+    """
+
+    def __init__(self, file: str, others: Mapping[str, str]) -> None:
+        """Hold the names."""
+        self._file = file
+        self._others = others
+
+    def name(self, path: str) -> str:
+        """Say where the value at a path came from."""
+        for start in sorted(self._others, key=len, reverse=True):
+            if path == start or path.startswith((f"{start}.", f"{start}[")):
+                return self._others[start]
+        return self._file or "the configuration"
+
+
+def build(data: object, kind: type[T], origins: Origins) -> T:
+    """Make a Struct of data.
+
+    Raises:
+        ConfigError: It does not fit; each line of the text names one trouble.
+    """
+    troubles = [f"{origins.name(path)}: {text}" for path, text in _troubles(data, kind, "")]
+    if troubles:
+        raise ConfigError("\n".join(troubles))
+    return msgspec.convert(data, kind)
+
+
+def inside(path: str, key: str | int) -> str:
+    """Extend a path: ``endpoints[0].port``."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    word = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else msgspec.json.encode(key).decode()
+    return f"{path}.{word}" if path else word
+
+
+def nearest(word: str, known: typing.Iterable[str]) -> str:
+    """Say which known word may be meant, or which there are."""
+    close = get_close_matches(word, known := list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(map(repr, known))}"
+
+
+def _troubles(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of all that does not fit."""
+    found = list(_troubles_inside(data, kind, path))
+    yield from found
+    if not found:
+        try:
+            msgspec.convert(data, kind)
+        except msgspec.ValidationError as error:
+            yield path, _text(path, data, kind, str(error))
+
+
+def _troubles_inside(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:
+    shape = shape_of(kind)
+    if isinstance(shape, Structure) and isinstance(data, dict):
+        yield from _structure_troubles(data, shape, path)
+    elif isinstance(shape, Listed) and isinstance(data, list):
+        for number, item in enumerate(data):
+            yield from _troubles(item, shape.item, inside(path, number))
+    elif isinstance(shape, Table) and isinstance(data, dict):
+        for key, item in data.items():
+            yield from _troubles(item, shape.item, inside(path, key))
+
+
+def _structure_troubles(data: dict[str, object], shape: Structure, path: str) -> Iterator[tuple[str, str]]:
+    chosen: str | None = None
+    if shape.tag is not None:
+        tag = data.get(shape.tag)
+        choices = ", ".join(repr(choice) for choice in shape.kinds)
+        if shape.tag not in data:
+            yield path, f"{path} has no {shape.tag!r}, which says what it is; allowed are {choices}"
+            return
+        if not isinstance(tag, str) or tag not in shape.kinds:
+            where = inside(path, shape.tag)
+            yield where, f"{where}: found {_shown(where, tag)}, allowed are {choices}"
+            return
+        chosen = tag
+    fields = shape.fields(chosen)
+    for key, item in data.items():
+        where = inside(path, key)
+        if key not in fields:
+            yield where, f"{where} is not known; {nearest(key, fields)}"
+        elif key != shape.tag:
+            yield from _troubles(item, fields[key], where)
+
+
+def _text(path: str, data: object, kind: object, said: str) -> str:
+    """Put what msgspec says about a value into our order: where, found, allowed."""
+    said = said.partition(" - at `")[0]
+    expected = re.match(r"Expected (.*?)(, got .*)?$", said)
+    where = f"{path}: " if path else ""
+    if allowed := choices_of(kind):
+        return f"{where}found {_shown(path, data)}, allowed are {', '.join(map(repr, allowed))}"
+    if expected is not None:
+        return f"{where}found {_shown(path, data)}, expected {expected[1].replace('`', '')}"
+    return f"{where}{said}"
+
+
+def _shown(path: str, data: object) -> str:
+    if _SECRET.search(path):
+        return "something (not shown, since passwords stand here)"
+    text = repr(data)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
