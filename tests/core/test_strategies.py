@@ -1,10 +1,12 @@
 import pytest
 
+from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueStore
 from triomq.core.dispatch import Dispatch, RoundRobin
 from triomq.core.no_local import NoLocal
 from triomq.core.single_active import SingleActive
 from triomq.core.strategies import suitable_dispatch
 
+from .cast import Consumer, House, close, open_house, publish, settle
 from .dealing import HEADS, Player, Table, deal, player
 
 
@@ -60,3 +62,82 @@ def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all()
     t.open(choosy)
     assert deal(t, 1, HEADS[1]) == []
     assert t.discarded == []
+
+
+def open_feed(house: House, store: QueueStore, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
+    consumer = house.consumer()
+    feed = Feed(store.ref, consumer.ref, priority=priority, no_local=no_local)
+    store.ref.ask_nowait(OpenFeed(feed))
+    return feed, consumer
+
+
+async def test_a_queue_changes_its_strategy_under_way() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        _, plain = open_feed(house, store)
+        publish(store, b"1")
+        feed, urgent = open_feed(house, store, priority=1)
+        publish(store, b"2", b"3")
+        close(feed)
+        publish(store, b"4")
+        assert (plain.take(), urgent.take()) == ([b"1", b"4"], [b"2", b"3"])
+
+
+async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(max_priority=5))
+        _, consumer = open_feed(house, store, no_local=house.session.number)
+        publish(store, b"own", head=Head(publisher=house.session.number))
+        publish(store, b"other", head=Head(publisher=house.session.number + 1))
+        assert consumer.take() == [b"other"]
+        assert (store.index.ready, store.dropped) == (0, 1)
+
+
+async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        _, consumer = open_feed(house, store, no_local=1)
+        assert not store.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
+        assert store.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
+        assert consumer.take() == [b"other"]
+        assert (store.published, store.dropped) == (1, 0)
+
+
+async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(house, store)
+        _, following = open_feed(house, store)
+        publish(store, b"1", b"2")
+        close(first)
+        publish(store, b"3")
+        assert following.take() == []
+        [batch] = former.batches
+        settle(batch, positions=[0])
+        assert following.take() == []
+        settle(batch, Outcome.REQUEUE)
+        assert following.take() == [b"2", b"3"]
+
+
+async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(house, store)
+        _, following = open_feed(house, store)
+        publish(store, b"1")
+        close(first)
+        settle(former.batches[0])
+        assert store.ref.ask_nowait(Purge()) == 0
+        publish(store, b"2")
+        assert following.take() == [b"2"]
+
+
+async def test_after_a_crash_a_queue_with_a_single_active_feed_begins_anew() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(single_active=True))
+        _, former = open_feed(house, store)
+        publish(store, b"1")
+        await house.crash(store)
+        assert former.closed == ["the queue has crashed"]
+        _, following = open_feed(house, store)
+        assert following.take() == [b"1"]

@@ -159,10 +159,14 @@ class Queue(InPlaceActor):
         index = self._index
         if index.ready:
             return False
+        dropped = self._store.dropped
         self._push(message.head, [message.content], len(message.content))
         self._dispatch_all()
         if index.ready:
             index.drop(1, index.lowest_level)
+            return False
+        if self._store.dropped > dropped:  # no feed wanted it
+            self._store.dropped = dropped
             return False
         self._store.published += 1
         return True
