@@ -28,7 +28,7 @@ class Comparison(Enum):
 
     EQUAL = "equal"
     DIFFERENT = "different"
-    """Not equal: missing, of another type, or another value."""
+    """Not equal, because it is missing, of another type, or another value."""
     LESS = "less"
     AT_MOST = "at-most"
     GREATER = "greater"
@@ -37,7 +37,7 @@ class Comparison(Enum):
     ENDS_WITH = "ends-with"
     CONTAINS = "contains"
     LACKS = "lacks"
-    """Does not contain: missing, no text, or a text without this one in it."""
+    """Does not contain it, because it is missing, no text, or a text without it."""
     PRESENT = "present"
     """Is there, whatever its value."""
     ABSENT = "absent"
