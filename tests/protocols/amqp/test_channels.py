@@ -14,6 +14,7 @@ from triomq.protocols.amqp import (
     BasicNack,
     BasicPublish,
     BasicQos,
+    BasicQosOk,
     BasicReturn,
     ChannelClose,
     ChannelClosed,
@@ -87,6 +88,33 @@ def test_an_open_and_a_close_that_come_at_once_are_both_answered() -> None:
     server.send_method(1, ChannelOpenOk())
     server.send_method(1, ChannelCloseOk())
     assert said(server) == [(1, ChannelOpenOk()), (1, ChannelCloseOk())]
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "answered in between"])
+def test_a_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: bool) -> None:
+    server = running(channels=())
+    words = [
+        ChannelOpen(),
+        ChannelClose(200, "one"),
+        ChannelOpen(),
+        ChannelClose(200, "two"),
+        ChannelOpen(),
+        BasicQos(),
+    ]
+    octets = [method(1, word) for word in words]
+    heard = []
+    for piece in [b"".join(octets)] if at_once else octets:
+        server.receive_data(piece)
+        for event in server.events():
+            if isinstance(event, ChannelOpened):
+                server.send_method(1, ChannelOpenOk())
+            elif isinstance(event, ChannelClosed):
+                server.send_method(1, ChannelCloseOk())
+            else:
+                server.send_method(1, BasicQosOk())
+        heard += said(server)
+    answers = [ChannelOpenOk(), ChannelCloseOk(), ChannelOpenOk(), ChannelCloseOk(), ChannelOpenOk(), BasicQosOk()]
+    assert heard == [(1, answer) for answer in answers]
 
 
 def test_nothing_may_follow_the_peer_s_close() -> None:

@@ -10,10 +10,11 @@ class Channel:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
 
     ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
-    ``failed`` says that the engine closes it, not the endpoint.
+    ``failed`` says that the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
+    that had this number before, which the endpoint has yet to give.
     """
 
-    __slots__ = ("assembly", "close_code", "close_text", "failed", "number", "plain", "state")
+    __slots__ = ("_greeted", "_owed", "assembly", "close_code", "close_text", "failed", "number", "plain", "state")
 
     def __init__(self, number: int) -> None:
         """Begin as an opening channel."""
@@ -24,16 +25,35 @@ class Channel:
         self.close_code = 0
         self.close_text = ""
         self.failed = False
+        self._owed: list[str] = []
+        self._greeted = False
 
     def move(self, event: str) -> bool:
         """Follow the table; say whether it has this event here."""
         state = CHANNEL[self.state].get(event)
         if state is None:
             return False
+        self._greeted |= event == "sent channel.open-ok"
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
         if state not in ("opening", "open"):
             self.drop_content()
             self.plain = False
+        return True
+
+    def reopened(self) -> "Channel":
+        """Make the channel that is opened under this number while the close of this one is still to be answered."""
+        channel = Channel(self.number)
+        channel._owed = self._owed
+        if not self._greeted:
+            channel._owed.append("channel.open-ok")
+        channel._owed.append("channel.close-ok")
+        return channel
+
+    def owes(self, name: str) -> bool:
+        """Say whether this word is owed to a channel that had the number before; then it is given now."""
+        if not self._owed or self._owed[0] != name:
+            return False
+        self._owed.pop(0)
         return True
 
     def begin_content(self, assembly: Assembly) -> None:

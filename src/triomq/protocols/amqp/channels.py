@@ -142,15 +142,16 @@ class ChannelTable:
 
     def _open(self, number: int, channel: Channel | None) -> None:
         """Let the client open a channel."""
-        if channel is not None:
+        if channel is not None and channel.state != "ending":
             raise PeerError(504, "second 'channel.open' seen", 20, 10)
         # As RabbitMQ counts: channels, not their numbers.
         limit = self._core.channel_max
-        if len(self.open) >= limit:
+        if channel is None and len(self.open) >= limit:
             opened = len(self.open)
             text = f"number of channels opened ({opened}) has reached the negotiated channel_max ({limit})"
             raise PeerError(530, text)
-        self.open[number] = Channel(number)
+        # A close is a close though our answer has not left yet: how octets are cut must make no difference.
+        self.open[number] = Channel(number) if channel is None else channel.reopened()
         self._opened(number)
 
     def _opened(self, number: int) -> None:
@@ -192,6 +193,9 @@ class ChannelTable:
         else:
             channel = self.writable(number)
             if channel is None:
+                return
+            if channel.owes(row.name):
+                self._core.send(method, number)
                 return
             if row.method in (ChannelOpenOk, ChannelCloseOk) and not channel.move(f"sent {row.name}"):
                 if number in self._lost:
