@@ -1,5 +1,6 @@
 """Single keys from a terminal, without waiting for Enter."""
 
+import os
 import select
 import sys
 import termios
@@ -7,6 +8,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 __all__ = ["open_keys"]
 
@@ -26,7 +28,7 @@ def open_keys() -> Iterator[WaitKey]:
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal)
     try:
-        yield _wait_key
+        yield partial(_wait_key, terminal)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
@@ -36,6 +38,6 @@ def _wait(seconds: float) -> str:
     return ""
 
 
-def _wait_key(seconds: float) -> str:
-    readable, _, _ = select.select([sys.stdin], [], [], seconds)
-    return sys.stdin.read(1) if readable else ""
+def _wait_key(terminal: int, seconds: float) -> str:
+    readable, _, _ = select.select([terminal], [], [], seconds)
+    return os.read(terminal, 1).decode("latin-1") if readable else ""

@@ -13,6 +13,7 @@ from triomq.app.cli.check import check
 from triomq.app.cli.messages import get, publish
 from triomq.app.cli.queues import purge, queues
 from triomq.app.cli.serve import serve
+from triomq.app.cli.top import top
 
 __all__ = ["main"]
 
@@ -47,3 +48,4 @@ app.command()(publish)
 app.command()(get)
 app.command()(queues)
 app.command()(purge)
+app.command()(top)

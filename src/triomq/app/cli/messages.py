@@ -14,8 +14,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from triomq.app.cli.failing import fail
 from triomq.app.cli.properties import encode_given
-from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, fail, reaching
+from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.shown_message import ShownMessage, browsed, print_body, print_json, print_message, taken
 from triomq.clients import BlockingConnection
 from triomq.errors import TriomqError

@@ -4,14 +4,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Never, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
+from triomq.app.cli.failing import fail
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import ConfigError, TriomqError
 
-__all__ = ["JsonOption", "UrlOption", "fail", "reaching", "telling"]
+__all__ = ["DEFAULT_URL", "JsonOption", "UrlOption", "reaching", "telling"]
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
@@ -27,12 +28,6 @@ UrlOption: TypeAlias = Annotated[
     ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, one object on each line.")]
-
-
-def fail(text: str) -> Never:
-    """Say in one line what is wrong, and end with 1."""
-    typer.echo(f"triomq: {' '.join(text.split())}", err=True)
-    raise typer.Exit(1)
 
 
 @contextmanager

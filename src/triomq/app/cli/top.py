@@ -1,10 +1,11 @@
 """``triomq top``: the live tree of a running broker, its queues and their rates.
 
-It outlives the broker that it looks at: while that is away it says so and tries again. Exit codes as for ``triomq get``.
+It outlives the broker that it looks at: while that is away it says so and tries again. Exit codes as for ``get``.
 """
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Annotated
 
 import msgspec
@@ -12,13 +13,14 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from triomq.app.cli.failing import fail
 from triomq.app.cli.keys import open_keys
 from triomq.app.cli.queues import WIDE
 from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, telling
 from triomq.app.cli.sampling import Rates, Sample, rates, take_sample
-from triomq.app.cli.top_view import TopView
+from triomq.app.cli.top_view import top_view
 from triomq.clients import BlockingConnection, open_blocking
-from triomq.errors import Disconnected
+from triomq.errors import Disconnected, TriomqError
 
 __all__ = ["top"]
 
@@ -33,6 +35,54 @@ class Seen(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class Watcher:
+    """Looks at a broker again and again, and at the one that comes after it; made and closed by the command."""
+
+    def __init__(self, url: str) -> None:
+        """Connect to nothing yet."""
+        self._url = url
+        self._connection: BlockingConnection | None = None
+
+    def look(self) -> Sample:
+        """Take a sample, over a new connection if the last one was lost.
+
+        Raises:
+            TriomqError: The broker cannot be reached, or refuses.
+        """
+        if self._connection is None:
+            self._connection = open_blocking(self._url)
+        try:
+            return take_sample(self._connection)
+        except TriomqError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[Seen]:
+    """Look now and after each interval until q is pressed; a broker that goes away later is waited for.
+
+    Raises:
+        TriomqError: The broker cannot be reached at the first look, or refuses.
+    """
+    seen = Seen(look(), None)
+    while True:
+        yield seen
+        if wait(interval) == "q":
+            return
+        try:
+            sample = look()
+        except Disconnected as error:
+            seen = Seen(seen.sample, None, f"{error}; trying again")
+        else:
+            seen = Seen(sample, None if seen.note else rates(seen.sample, sample))
+
+
 def top(
     interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print what is seen after one interval, and end.")] = False,
@@ -41,41 +91,41 @@ def top(
 ) -> None:
     """Show the live tree of a running triomq broker, its queues, connections and rates; q ends it.
 
-    Where the output is no terminal it is printed once, and with --json a line for each look.
+    Where the output is no terminal it is printed once; with --json a line for each look, without end.
     """
-    with telling(), open_keys() as wait:
+    with telling(), open_keys() as wait, closing(Watcher(url)) as watcher:
+        looks = watch(watcher.look, interval, wait)
         try:
             if once or not (json or sys.stdout.isatty()):
-                _print_once(watch(url, interval, wait), json=json)
+                _print_once(looks, json=json)
             elif json:
-                for seen in watch(url, interval, wait):
+                for seen in looks:
                     _print_json(seen)
             else:
-                _show(watch(url, interval, wait))
+                _show(looks)
         except KeyboardInterrupt:
             raise typer.Exit(0) from None
 
 
-def watch(url: str, interval: float, wait: Wait) -> Iterator[Seen]:
-    """Look at a broker again and again until q is pressed, also at the one that comes after it.
+def _print_once(looks: Iterator[Seen], *, json: bool) -> None:
+    """Print the second look, the first that has rates."""
+    first = next(looks)
+    seen = next(looks, first)
+    if seen.note:
+        fail(seen.note)
+    if json:
+        _print_json(seen)
+    else:
+        console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+        console.print(top_view(seen.sample, seen.rates))
 
-    Raises:
-        TriomqError: The broker cannot be reached at the first look, or refuses.
-    """
-    connection: BlockingConnection | None = open_blocking(url)
-    seen = Seen(take_sample(_there(connection)), None)
-    while True:
-        yield seen
-        if wait(interval) == "q":
-            break
-        try:
-            connection = connection or open_blocking(url)
-            sample = take_sample(connection)
-            seen = Seen(sample, None if seen.note else rates(seen.sample, sample))
-        except Disconnected as error:
-            if connection is not None:
-                connection.close()
-            connection = None
-            seen = Seen(seen.sample, None, f"{error}; trying again")
-    if connection is not None:
-        connection.close()
+
+def _print_json(seen: Seen) -> None:
+    typer.echo(msgspec.json.encode(seen))
+
+
+def _show(looks: Iterator[Seen]) -> None:
+    console = Console(highlight=False)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        for seen in looks:
+            live.update(top_view(seen.sample, seen.rates, seen.note, lines=console.height), refresh=True)

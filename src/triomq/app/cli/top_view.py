@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -12,85 +12,93 @@ from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.showing import octets, printable
 from triomq.protocols.control import ActorRecord
 
-__all__ = ["TopView"]
+__all__ = ["top_view"]
 
-HEADING = 4  # lines above the first table
+HEADING = 3
+TABLES = 3
+"""Lines that are always there."""
 
 
-class TopView:
-    """A renderable that fills the height of its console: the heading, queues, connections, the tree.
+def top_view(sample: Sample, rates: Rates | None, note: str = "", *, lines: int | None = None) -> Group:
+    """Lay out a screen: the heading, queues, connections, the tree.
 
     Args:
         sample: What to show.
         rates: What happened in a second; None at the first sample.
         note: What else to say, such as that the broker is away.
+        lines: How many lines there are; None is as many as it takes.
     """
+    queues, connections, actors = _shares(sample, lines)
+    return Group(
+        *_heading(sample, rates, note),
+        _queues(sample, rates, queues),
+        _connections(sample, connections),
+        _tree(sample, actors),
+    )
 
-    def __init__(self, sample: Sample, rates: Rates | None, note: str = "") -> None:
-        """Keep what is to be shown."""
-        self._sample = sample
-        self._rates = rates
-        self._note = note
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Give each part a share of the lines that there are; all of it where there is no end of them."""
-        yield from self._heading()
-        room = None if options.height is None and not options.is_terminal else (options.height or console.height)
-        sample = self._sample
-        lines = None if room is None else max(3, room - HEADING - 4)
-        queues = len(sample.queues) if lines is None else min(len(sample.queues), max(1, lines // 3))
-        connections = len(sample.connections) if lines is None else min(len(sample.connections), max(1, lines // 5))
-        actors = None if lines is None else max(1, lines - queues - connections)
-        yield self._queues(queues)
-        yield self._connections(connections)
-        yield self._tree(actors)
+def _shares(sample: Sample, lines: int | None) -> tuple[int, int, int]:
+    """Divide lines between the tables: at most a third for queues, a fifth for connections, the rest for the tree."""
+    queues, connections, actors = len(sample.queues), len(sample.connections), len(sample.actors)
+    if lines is not None:
+        room = max(TABLES, lines - HEADING - TABLES)
+        queues, connections = min(queues, max(1, room // 3)), min(connections, max(1, room // 5))
+        actors = min(actors, max(1, room - queues - connections))
+    return queues, connections, actors
 
-    def _heading(self) -> Iterator[Text]:
-        totals = self._sample.totals
-        flow = self._rates.totals if self._rates is not None else None
-        yield Text(
-            f"triomq {totals.version}, up {_duration(totals.uptime)}, {octets(totals.memory)} of memory, "
-            f"{totals.connections} connections, {totals.consumers} consumers",
-            style="bold",
+
+def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
+    totals = sample.totals
+    flow = rates.totals if rates is not None else None
+    yield Text(
+        f"triomq {totals.version}, up {_duration(totals.uptime)}, {octets(totals.memory)} of memory, "
+        f"{totals.connections} connections, {totals.consumers} consumers",
+        style="bold",
+    )
+    published, delivered, settled = _flow(flow)
+    yield Text(
+        f"{totals.queues} queues: {totals.ready} ready, {totals.unsettled} unsettled; "
+        f"each second {published} in, {delivered} out, {settled} settled"
+    )
+    yield Text(note, style="bold red")
+
+
+def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
+    table = _table("queue", "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s", "state")
+    flows = rates.queues if rates is not None else {}
+    for queue in sample.queues[:most]:
+        table.add_row(
+            Text(printable(queue.name)),
+            *map(str, (queue.ready, queue.unsettled, queue.feeds)),
+            octets(queue.ready_bytes),
+            *_flow(flows.get(queue.name)),
+            state_of(queue.state, queue.restarts),
         )
-        yield Text(
-            f"{totals.queues} queues: {totals.ready} ready, {totals.unsettled} unsettled; "
-            f"per second {_rate(flow, 'published')} in, {_rate(flow, 'delivered')} out, "
-            f"{_rate(flow, 'settled')} settled"
+    return table
+
+
+def _connections(sample: Sample, most: int) -> Table:
+    table = _table("connection", "channels", "consumers", "age", "user")
+    for connection in sample.connections[:most]:
+        table.add_row(
+            Text(printable(connection.peer)),
+            *map(str, (connection.channels, connection.consumers)),
+            _duration(connection.age),
+            Text(printable(connection.user)),
         )
-        yield Text(self._note, style="bold red")
+    return table
 
-    def _queues(self, most: int) -> Table:
-        table = _table("queue", "ready", "unsettled", "consumers", "size", "in/s", "out/s", "settled/s", "state")
-        flows = self._rates.queues if self._rates is not None else {}
-        for queue in self._sample.queues[:most]:
-            flow = flows.get(queue.name)
-            table.add_row(
-                Text(printable(queue.name)),
-                *map(str, (queue.ready, queue.unsettled, queue.feeds)),
-                octets(queue.ready_bytes),
-                *(_rate(flow, which) for which in ("published", "delivered", "settled")),
-                state_of(queue.state, queue.restarts),
-            )
-        return table
 
-    def _connections(self, most: int) -> Table:
-        table = _table("connection", "channels", "consumers", "age", "user")
-        for connection in self._sample.connections[:most]:
-            counts = map(str, (connection.channels, connection.consumers))
-            table.add_row(printable(connection.peer), *counts, _duration(connection.age), printable(connection.user))
-        return table
-
-    def _tree(self, most: int | None) -> Group | Table:
-        table = _table("actor", "handled", "waiting", "kind", "state")
-        for label, actor in islice(_labelled(self._sample.actors), most):
-            state = state_of(actor.state, actor.restarts)
-            table.add_row(label, str(actor.handled), str(actor.waiting), actor.kind, state)
-        return table
+def _tree(sample: Sample, most: int) -> Table:
+    table = _table("actor", "handled", "waiting", "kind", "state")
+    for label, actor in islice(_labelled(sample.actors), most):
+        state = state_of(actor.state, actor.restarts)
+        table.add_row(label, str(actor.handled), str(actor.waiting), Text(actor.kind), state)
+    return table
 
 
 def _table(first: str, *columns: str) -> Table:
-    """Make a table whose last column and first are words, and whose others are numbers."""
+    """Make a table; numbers stand to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold reverse", expand=False)
     table.add_column(first, no_wrap=True)
     for column in columns:
@@ -115,8 +123,10 @@ def _labelled(actors: list[ActorRecord]) -> Iterator[tuple[Text, ActorRecord]]:
         yield Text(f"{'  ' * depth}{printable(name)}{more}"), actor
 
 
-def _rate(flow: Flow | None, which: str) -> str:
-    return "–" if flow is None else f"{getattr(flow, which):.0f}"
+def _flow(flow: Flow | None) -> tuple[str, str, str]:
+    if flow is None:
+        return "–", "–", "–"
+    return f"{flow.published:.0f}", f"{flow.delivered:.0f}", f"{flow.settled:.0f}"
 
 
 def _duration(seconds: float) -> str:
