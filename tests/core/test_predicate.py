@@ -18,7 +18,7 @@ DENIALS = [Comparison.DIFFERENT, Comparison.LACKS, Comparison.ABSENT]
 
 
 def holds(comparison: Comparison, value: object, found: object) -> bool:
-    return make_predicate([Condition("h", comparison, value)]).holds({"h": found})
+    return make_predicate([Condition("h", comparison, value)]).rule()({"h": found})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_headers_are_compared_by_what_they_are(
 @pytest.mark.parametrize("comparison", Comparison)
 def test_on_a_missing_header_only_denials_hold(comparison: Comparison) -> None:
     value = {Comparison.PRESENT: None, Comparison.ABSENT: None}.get(comparison, "a" if comparison in PARTS else 1)
-    assert make_predicate([Condition("h", comparison, value)]).holds({"H": value}) is (comparison in DENIALS)
+    assert make_predicate([Condition("h", comparison, value)]).rule()({"H": value}) is (comparison in DENIALS)
 
 
 def test_all_conditions_must_hold() -> None:
@@ -64,9 +64,9 @@ def test_all_conditions_must_hold() -> None:
             Condition("x", Comparison.PRESENT),
         ]
     )
-    assert predicate.holds({"size": 5, "x": 0})
-    assert not predicate.holds({"size": 9, "x": 0})
-    assert not predicate.holds({"size": 5})
+    assert predicate.rule()({"size": 5, "x": 0})
+    assert not predicate.rule()({"size": 9, "x": 0})
+    assert not predicate.rule()({"size": 5})
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_predicate_holds_exactly_when_all_its_conditions_do(
     conditions: list[Condition], headers: dict[str, object]
 ) -> None:
     predicate = make_predicate(conditions)
-    assert predicate.holds(headers) is all(model(condition, headers) for condition in conditions)
+    assert predicate.rule()(headers) is all(model(condition, headers) for condition in conditions)
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=4))

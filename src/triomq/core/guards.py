@@ -1,11 +1,11 @@
 """Guards: bindings that lead somewhere only for messages whose headers fulfil a predicate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from triomq.core.bindings import Binding, Headers, Table, make_table
 from triomq.core.options import SinkKind
-from triomq.core.predicate import Condition
+from triomq.core.predicate import Predicate
 
 __all__ = ["Guards"]
 
@@ -15,14 +15,11 @@ T = TypeVar("T")
 class _Guard(Generic[T]):
     """What a table leads to instead of the destination behind a predicate."""
 
-    __slots__ = ("conditions", "destination")
+    __slots__ = ("admits", "destination")
 
-    def __init__(self, conditions: tuple[Condition, ...], destination: T) -> None:
-        self.conditions = conditions
+    def __init__(self, predicate: Predicate, destination: T) -> None:
+        self.admits = predicate.rule()
         self.destination = destination
-
-    def admits(self, headers: Mapping[str, object]) -> bool:
-        return all(condition.holds(headers) for condition in self.conditions)
 
 
 class Guards(Generic[T]):
@@ -49,7 +46,7 @@ class Guards(Generic[T]):
             PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
         """
         assert binding.predicate is not None
-        guard = _Guard(binding.predicate.conditions, destination)
+        guard = _Guard(binding.predicate, destination)
         self._table.add(binding, guard)
         self._guards[binding] = guard
 
