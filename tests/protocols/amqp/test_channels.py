@@ -4,6 +4,8 @@ import pytest
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import (
+    AccessRequest,
+    AccessRequestOk,
     AckRun,
     BasicAck,
     BasicCancel,
@@ -15,12 +17,16 @@ from triomq.protocols.amqp import (
     BasicPublish,
     BasicQos,
     BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
     BasicReturn,
     ChannelClose,
     ChannelClosed,
     ChannelCloseOk,
     ChannelFailed,
     ChannelFlow,
+    ChannelFlowOk,
     ChannelOpen,
     ChannelOpened,
     ChannelOpenOk,
@@ -37,6 +43,12 @@ from triomq.protocols.amqp import (
     Received,
     Returned,
     Settings,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
 )
 
 from .wire import body, content, exchange, header, last, method, pair, running, said, sent
@@ -317,6 +329,43 @@ def test_methods_of_the_connection_come_as_channel_0() -> None:
         Received(0, ConnectionUpdateSecretOk()),
         Received(0, ConnectionBlocked("memory")),
     ]
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_flow_is_asked_for_and_answered_in_both_directions(*, active: bool) -> None:
+    client, server = pair()
+    for asking, answering, place in ((client, server, 1), (server, client, 0)):
+        asking.send_method(1, ChannelFlow(active))
+        assert exchange(client, server)[place] == [Received(1, ChannelFlow(active))]
+        answering.send_method(1, ChannelFlowOk(active))
+        assert exchange(client, server)[1 - place] == [Received(1, ChannelFlowOk(active))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        (TxSelect(), TxSelectOk()),
+        (TxCommit(), TxCommitOk()),
+        (TxRollback(), TxRollbackOk()),
+        (BasicRecover(requeue=True), BasicRecoverOk()),
+        (BasicRecover(requeue=False), BasicRecoverOk()),
+        (BasicRecoverAsync(requeue=True), BasicRecoverOk()),
+        (BasicQos(10, 20, True), BasicQosOk()),
+        (AccessRequest(), AccessRequestOk()),
+    ],
+)
+def test_requests_and_replies_of_a_channel_pass_and_not_the_wrong_way(asked: Method, reply: Method) -> None:
+    client, server = pair()
+    client.send_method(1, asked)
+    assert exchange(client, server)[1] == [Received(1, asked)]
+    server.send_method(1, reply)
+    assert exchange(client, server)[0] == [Received(1, reply)]
+    with pytest.raises(LocalProtocolError, match="is not sent by a server"):
+        server.send_method(1, asked)
+    with pytest.raises(LocalProtocolError, match="is not sent by a client"):
+        client.send_method(1, reply)
+    server.receive_data(method(1, reply))
+    assert last(server, Failed).code == 503
 
 
 def test_a_client_gets_returns_and_answers_with_their_contents() -> None:

@@ -14,6 +14,8 @@ from triomq.protocols.amqp import (
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
     ConnectionSecureOk,
     ConnectionStart,
     ConnectionStartOk,
@@ -22,13 +24,14 @@ from triomq.protocols.amqp import (
     Failed,
     Login,
     LoginRequested,
+    Method,
     OpenRequested,
     ServerStarted,
     Settings,
     plain,
 )
 
-from .wire import HEADER, admit, exchange, last, method, said, sent
+from .wire import HEADER, admit, exchange, frame, last, method, said, sent
 
 START_OK = ConnectionStartOk({"product": "test"}, "PLAIN", b"\0guest\0guest", "en_US")
 
@@ -113,6 +116,100 @@ def test_a_mechanism_may_take_more_steps() -> None:
     assert last(server, ChallengeAnswered) == ChallengeAnswered(b"proof")
     server.accept_login()
     assert exchange(client, server)[0][-1] == Connected(Settings().server_properties, 2047, 131072, 60)
+
+
+def challenged() -> AMQPEngine:
+    server = greeted()
+    server.challenge(b"prove it")
+    server.events()
+    server.data_to_send()
+    return server
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 7])
+def test_a_mechanism_may_take_any_number_of_steps(rounds: int) -> None:
+    client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"0")))
+    server = AMQPEngine("server", now=0.0)
+    exchange_once(client, server)
+    assert last(server, LoginRequested).response == b"0"
+    for step in range(rounds):
+        server.challenge(b"step %d" % step)
+        client.receive_data(sent(server))
+        assert last(client, ChallengeReceived) == ChallengeReceived(b"step %d" % step)
+        client.answer_challenge(b"answer %d" % step)
+        server.receive_data(sent(client))
+        assert last(server, ChallengeAnswered) == ChallengeAnswered(b"answer %d" % step)
+    server.accept_login()
+    assert isinstance(exchange(client, server)[0][-1], Connected)
+
+
+def exchange_once(client: AMQPEngine, server: AMQPEngine) -> None:
+    """Carry the header and start one way, start-ok the other."""
+    server.receive_data(sent(client))
+    client.receive_data(sent(server))
+    server.receive_data(sent(client))
+
+
+@pytest.mark.parametrize(
+    ("octets", "code", "blamed"),
+    [
+        (method(0, ConnectionTuneOk(1, 4096, 0)), 504, (10, 31)),
+        (method(0, START_OK), 504, (10, 11)),
+        (method(0, ConnectionSecure(b"no, you")), 504, (10, 20)),
+        (method(0, ChannelOpen()), 504, (20, 10)),
+        (method(1, ChannelOpen()), 505, (0, 0)),
+        (method(1, ConnectionSecureOk(b"proof")), 505, (0, 0)),
+        (frame(1, 0, b"\0\x0a\0\x15\0\0\1\0"), 501, (10, 21)),
+    ],
+    ids=["tune-ok", "start-ok", "a challenge", "a channel", "a channel's frame", "on a channel", "a lying size"],
+)
+def test_a_challenge_is_answered_with_nothing_but_secure_ok(octets: bytes, code: int, blamed: tuple[int, int]) -> None:
+    server = challenged()
+    server.receive_data(octets)
+    failed = last(server, Failed)
+    assert (failed.code, failed.class_id, failed.method_id) == (code, *blamed)
+    assert [type(word) for _, word in said(server)] == [ConnectionClose]
+
+
+def test_one_answer_to_a_challenge_is_enough() -> None:
+    server = challenged()
+    server.receive_data(method(0, ConnectionSecureOk(b"proof")) * 2)
+    assert server.events() == [ChallengeAnswered(b"proof")]
+    server.accept_login()
+    assert last(server, Failed).text == "CHANNEL_ERROR - unexpected method in connection state tuning"
+
+
+def test_a_challenged_login_may_be_refused_or_given_up() -> None:
+    server = challenged()
+    server.receive_data(method(0, ConnectionSecureOk(b"wrong")))
+    server.refuse_login("no")
+    assert said(server) == [(0, ConnectionClose(403, "ACCESS_REFUSED - no"))]
+    server = challenged()
+    server.receive_data(method(0, ConnectionClose(200, "too hard")))
+    assert last(server, Closed) == Closed(200, "too hard", by_peer=True)
+
+
+def test_a_challenge_does_not_put_the_end_of_the_handshake_off() -> None:
+    server = challenged()
+    assert server.next_timer() == 10.0
+    server.handle_timer(10.0)
+    assert last(server, Failed).code == 320
+
+
+@pytest.mark.parametrize("word", [ConnectionSecure(b"again"), ConnectionTune(1, 4096, 0), ConnectionOpenOk()])
+def test_a_server_waits_for_the_answer_to_its_challenge(word: Method) -> None:
+    client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"")))
+    client.receive_data(method(0, ConnectionStart(0, 9, {}, b"STEPS", b"en_US")) + method(0, ConnectionSecure(b"one")))
+    client.receive_data(method(0, word))
+    failed = last(client, Failed)
+    assert failed.text == "CHANNEL_ERROR - unexpected method in connection state securing"
+
+
+def test_who_was_not_challenged_has_nothing_to_answer() -> None:
+    client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"")))
+    client.receive_data(method(0, ConnectionStart(0, 9, {}, b"STEPS", b"en_US")))
+    with pytest.raises(LocalProtocolError, match="in state authenticating"):
+        client.answer_challenge(b"")
 
 
 @pytest.mark.parametrize(
