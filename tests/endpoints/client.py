@@ -7,6 +7,7 @@ import trio
 
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import (
+    BROKER_METHODS,
     AMQPEngine,
     BasicPublish,
     ChannelClosed,
@@ -62,7 +63,7 @@ class Client:
 
     def __init__(self, stream: trio.abc.Stream, *, login: Login | None = GUEST, **wishes: object) -> None:
         settings = Settings(**{"login": login, "heartbeat": 0, **wishes})  # type: ignore[arg-type]
-        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings)
+        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         self.stream = stream
         self.events: deque[Event] = deque()
 

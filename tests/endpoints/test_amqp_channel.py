@@ -5,23 +5,30 @@ from datetime import UTC, datetime
 import pytest
 import trio.testing
 
-from endpoints.client import Client
+from endpoints.client import Client, Delivered, delivered
 from endpoints.conftest import Connect, crash, only_connection
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint, from_amqp
+from triomq.endpoints.amqp_outlet import WRITE_BYTES
 from triomq.protocols import BasicProperties, Table, Timestamp, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
     BasicNack,
     BasicQos,
     BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
     BasicReject,
     ChannelClosed,
+    ChannelFlow,
+    ChannelFlowOk,
     ConfirmSelect,
     ConfirmSelectOk,
     DeliverRun,
@@ -350,3 +357,241 @@ async def test_a_channel_that_has_delivered_for_years_closes_at_once(
     statistics = await broker.queue("q").statistics()
     assert (statistics.ready, statistics.unsettled) == (1, 0)
     await trio.testing.wait_all_tasks_blocked()
+
+
+# Delivering again (basic.recover without requeue)
+
+
+async def consuming(client: Client, count: int, *, queue: str = "q", tag: str = "t") -> list[Delivered]:
+    """Let a consumer have so many messages."""
+    await client.declare(queue)
+    client.publish(1, "", queue, *(bytes([number]) for number in range(count)))
+    await client.call(1, BasicConsume(queue, consumer_tag=tag), BasicConsumeOk)
+    return await client.deliveries(count)
+
+
+async def recover(client: Client) -> None:
+    await client.call(1, BasicRecover(requeue=False), BasicRecoverOk)
+
+
+async def test_what_is_unsettled_comes_again_to_its_own_consumer_under_new_tags(
+    client: Client, connect: Connect, broker: Broker
+) -> None:
+    out = await consuming(client, 5)
+    other = await connect()
+    await other.open_channel()
+    await other.call(1, BasicConsume("q"), BasicConsumeOk)  # who would get them, if they were requeued
+    await client.say(1, BasicAck(out[1].tag), BasicAck(out[3].tag))
+    await recover(client)
+    again = await client.deliveries(3)
+    assert [(one.body, one.tag, one.redelivered, one.consumer) for one in again] == [
+        (b"\0", 6, True, "t"),
+        (b"\2", 7, True, "t"),
+        (b"\4", 8, True, "t"),
+    ]
+    await other.silence()
+    await client.say(1, BasicAck(7), BasicAck(8), BasicAck(6))
+    await client.declare("q")
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (0, 0)
+
+
+async def test_what_came_again_can_come_again(client: Client, broker: Broker) -> None:
+    out = await consuming(client, 3)
+    for round_ in range(3):
+        await recover(client)
+        out = await client.deliveries(3)
+        assert [one.tag for one in out] == [4 + 3 * round_ + number for number in range(3)]
+        assert [one.body for one in out] == [b"\0", b"\1", b"\2"]
+    await client.say(1, BasicNack(out[1].tag, requeue=True), BasicAck(out[2].tag, multiple=True))
+    assert [(one.body, one.redelivered) for one in await client.deliveries(1)] == [(b"\1", True)]
+    assert (await broker.queue("q").statistics()).unsettled == 1
+
+
+async def test_the_old_tags_of_what_came_again_are_unknown(client: Client) -> None:
+    (old,) = await consuming(client, 1)
+    await recover(client)
+    await client.deliveries(1)
+    await client.say(1, BasicAck(old.tag))
+    assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - unknown delivery tag {old.tag}")
+
+
+async def test_recover_async_has_no_answer(client: Client) -> None:
+    await consuming(client, 1)
+    await client.say(1, BasicRecoverAsync(requeue=False))
+    assert [one.redelivered for one in await client.deliveries(1)] == [True]
+    await client.silence()
+
+
+async def test_what_was_got_or_has_no_consumer_any_more_goes_back_to_its_queue(client: Client, broker: Broker) -> None:
+    await consuming(client, 2)
+    await client.call(1, BasicCancel("t"), BasicCancelOk)
+    await client.declare("got")
+    client.publish(1, "", "got", b"x")
+    await client.say(1, BasicGet("got"))
+    await client.got()
+    await recover(client)
+    await client.silence()
+    for name, count in (("q", 2), ("got", 1)):
+        statistics = await broker.queue(name).statistics()
+        assert (statistics.ready, statistics.unsettled) == (count, 0)
+        await client.say(1, BasicGet(name, no_ack=True))
+        assert (await client.got()).redelivered
+
+
+async def test_each_consumer_gets_its_own_again(client: Client) -> None:
+    await consuming(client, 2, queue="q1", tag="one")
+    await consuming(client, 2, queue="q2", tag="two")
+    await recover(client)
+    again = await client.deliveries(4)
+    assert [(one.consumer, one.body) for one in again] == [
+        ("one", b"\0"),
+        ("one", b"\1"),
+        ("two", b"\0"),
+        ("two", b"\1"),
+    ]
+
+
+async def test_windows_count_what_comes_again_once(client: Client) -> None:
+    await client.declare("q")
+    await client.call(1, BasicQos(prefetch_count=2), BasicQosOk)
+    await client.call(1, BasicQos(prefetch_count=3, global_=True), BasicQosOk)
+    for tag in ("a", "b"):
+        await client.call(1, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
+    client.publish(1, "", "q", *(bytes([number]) for number in range(10)))
+    await client.flush()
+    await client.deliveries(3)
+    for _ in range(3):
+        await recover(client)
+        again = await client.deliveries(3)
+        await client.silence()
+    await client.say(1, BasicAck(again[0].tag))
+    assert len(await client.deliveries(1)) == 1
+    await client.silence()
+    await client.say(1, BasicAck(0, multiple=True))
+    assert len(await client.deliveries(3)) == 3
+    await client.silence()
+
+
+async def test_messages_of_another_wire_come_again_too(client: Client, broker: Broker) -> None:
+    await broker.declare_queue("q")
+    for number in range(3):
+        await broker.publish("", "q", bytes([number]), Properties(message_id=str(number)))
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    out = await client.deliveries(3)
+    await recover(client)
+    again = await client.deliveries(3)
+    assert [(one.body, one.properties) for one in again] == [(one.body, one.properties) for one in out]
+
+
+async def test_what_is_settled_before_it_comes_again_does_not(client: Client, broker: Broker) -> None:
+    out = await consuming(client, 2)
+    await client.say(1, BasicRecover(requeue=False), BasicAck(out[0].tag))  # in one turn: nothing is encoded yet
+    await client.read(BasicRecoverOk)
+    assert [one.body for one in await client.deliveries(1)] == [b"\1"]
+    await client.silence()
+
+
+async def test_a_consumer_that_is_cancelled_before_it_gets_them_again_does_not(client: Client, broker: Broker) -> None:
+    await consuming(client, 2)
+    await client.say(1, BasicRecover(requeue=False), BasicRecover(requeue=False), BasicCancel("t"))
+    await client.read(BasicRecoverOk)
+    await client.read(BasicRecoverOk)
+    await client.read(BasicCancelOk)
+    await client.silence()
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (2, 0)
+
+
+async def test_a_channel_that_closes_before_they_come_again_puts_them_back(client: Client, broker: Broker) -> None:
+    await consuming(client, 2)
+    client.engine.send_method(1, BasicRecoverAsync(requeue=False))
+    client.engine.close_channel(1, 200, "enough")
+    await client.flush()
+    await client.expect(ChannelClosed)
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (2, 0)
+
+
+async def test_a_queue_that_crashes_before_they_come_again_has_them(client: Client, broker: Broker) -> None:
+    await consuming(client, 2)
+    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await recover(client)
+    crash(broker, "q")
+    await client.read(BasicCancel)
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    await client.silence()
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (2, 0)
+
+
+async def test_a_long_redelivery_is_written_in_pieces_with_the_loop_free_between(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    for number in range(500):
+        client.publish(1, "", "q", number.to_bytes(2, "big") * 2_000)
+        await client.flush()
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.deliveries(500)
+    await recover(client)
+    again: list[Delivered] = []
+    while len(again) < 500:
+        again += delivered(await client.expect(DeliverRun))
+        assert only_connection(endpoint).engine.unsent <= 2 * WRITE_BYTES
+    assert [int.from_bytes(one.body[:2], "big") for one in again] == list(range(500))
+    assert [one.tag for one in again] == list(range(501, 1001))
+    window = only_connection(endpoint).outlet.window
+    await trio.testing.wait_all_tasks_blocked()
+    assert (window.used, window.used_bytes) == (0, 0)
+
+
+# Pausing (channel.flow)
+
+
+async def test_what_was_about_to_go_when_the_client_pauses_stays_in_its_queue_unmarked(
+    client: Client, broker: Broker
+) -> None:
+    await client.declare("q")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    client.publish(1, "", "q", b"x")
+    await client.say(1, ChannelFlow(active=False))
+    await client.read(ChannelFlowOk)
+    await client.silence()
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (1, 0)
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    assert [(one.body, one.redelivered, one.tag) for one in await client.deliveries(1)] == [(b"x", False, 1)]
+
+
+async def test_settling_goes_on_while_the_client_pauses_and_windows_keep_their_count(
+    client: Client, broker: Broker
+) -> None:
+    await client.declare("q")
+    await client.call(1, BasicQos(prefetch_count=2), BasicQosOk)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    client.publish(1, "", "q", b"1", b"2", b"3", b"4")
+    await client.flush()
+    out = await client.deliveries(2)
+    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await client.say(1, BasicAck(out[0].tag))
+    await client.silence()
+    statistics = await broker.queue("q").statistics()
+    assert (statistics.ready, statistics.unsettled) == (2, 1)
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    assert [one.body for one in await client.deliveries(1)] == [b"3"]
+    await client.silence()
+
+
+async def test_recover_waits_while_the_client_pauses(client: Client) -> None:
+    (out,) = await consuming(client, 1)
+    await client.say(1, BasicRecoverAsync(requeue=False), ChannelFlow(active=False))
+    await client.read(ChannelFlowOk)
+    await client.silence()
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    assert [(one.tag, one.redelivered) for one in await client.deliveries(1)] == [(out.tag + 1, True)]
+    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await recover(client)
+    await client.silence()
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    assert [one.tag for one in await client.deliveries(1)] == [out.tag + 2]

@@ -1,0 +1,165 @@
+"""Clients that are slow, silent or deaf, in virtual time; and one beside them that must not notice."""
+
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.client import Client
+from endpoints.conftest import Connect, dial
+from triomq.app import Broker
+from triomq.endpoints import AMQP, AMQPEndpoint
+from triomq.protocols.amqp import (
+    AMQP_METHODS,
+    PROTOCOL_HEADER,
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from triomq.protocols.amqp.events import AckRun, DeliverRun, Received
+
+
+@pytest.fixture(autouse=True)
+async def bystander(connect: Connect) -> AsyncIterator[Client]:
+    """A client with one message unacknowledged and one that waits; afterwards it gets that, and goes on."""
+    client = await connect()
+    await client.open_channel(1)
+    await client.declare("bystander", exclusive=True)
+    await client.call(1, BasicQos(0, 1), BasicQosOk)
+    await client.call(1, BasicConsume("bystander"), BasicConsumeOk)
+    client.publish(1, "", "bystander", b"before", b"kept")
+    await client.flush()
+    (before,) = await client.deliveries(1)
+    yield client
+    await client.say(1, BasicAck(before.tag))
+    (kept,) = await client.deliveries(1)
+    assert (kept.body, kept.redelivered) == (b"kept", False)
+    await client.say(1, BasicAck(kept.tag))
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    client.publish(1, "", "bystander", b"after")
+    await client.flush()
+    assert {type(await client.next()) for _ in range(2)} <= {AckRun, Received, DeliverRun}
+
+
+def frame(what: Method) -> bytes:
+    payload = AMQP_METHODS.encode(what)
+    return struct.pack(">BHI", 1, 0, len(payload)) + payload + b"\xce"
+
+
+class Frames:
+    """Reads method frames off a stream, one by one."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self._stream = stream
+        self._unread = b""
+
+    async def next(self) -> Method | None:
+        """Give the next method, or None at the end of the stream."""
+        while len(self._unread) < 7 or len(self._unread) < 8 + struct.unpack_from(">I", self._unread, 3)[0]:
+            data = await self._stream.receive_some()
+            if not data:
+                return None
+            self._unread += data
+        size = struct.unpack_from(">I", self._unread, 3)[0]
+        payload, self._unread = self._unread[7 : 7 + size], self._unread[8 + size :]
+        return AMQP_METHODS.decode(payload)
+
+
+@pytest.mark.parametrize("octets", [0, 1, 7], ids=["none of them", "one", "all but the last"])
+async def test_who_does_not_send_eight_octets_within_five_seconds_is_told_ours(
+    endpoint: AMQPEndpoint, octets: int
+) -> None:
+    began, stream = trio.current_time(), dial(endpoint).stream
+    if octets:
+        await stream.send_all(PROTOCOL_HEADER[:octets])
+    assert await stream.receive_some() == PROTOCOL_HEADER
+    assert 5 <= trio.current_time() - began < 6
+    assert await stream.receive_some() == b""
+
+
+START_OK = ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US")
+STAGES: dict[str, list[tuple[bytes, type[Method]]]] = {
+    "starting": [(PROTOCOL_HEADER, ConnectionStart)],
+    "tuning": [(PROTOCOL_HEADER, ConnectionStart), (frame(START_OK), ConnectionTune)],
+    "opening": [
+        (PROTOCOL_HEADER, ConnectionStart),
+        (frame(START_OK), ConnectionTune),
+        (frame(ConnectionTuneOk(0, 4096, 0)), ConnectionClose),
+    ],
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("rest", [b"", frame(ConnectionOpen("/"))[:-1]], ids=["silence", "most of a frame"])
+async def test_who_does_not_finish_its_handshake_within_ten_seconds_is_told_so(
+    endpoint: AMQPEndpoint, stage: str, rest: bytes
+) -> None:
+    began, stream = trio.current_time(), dial(endpoint).stream
+    frames = Frames(stream)
+    for octets, answer in STAGES[stage][:-1]:
+        await stream.send_all(octets)
+        assert isinstance(await frames.next(), answer)
+    octets, _ = STAGES[stage][-1]
+    await stream.send_all(octets + rest)
+    close = await frames.next()
+    while not isinstance(close, ConnectionClose):
+        close = await frames.next()
+    assert (close.reply_code, close.reply_text.split(" - ")[0]) == (320, "CONNECTION_FORCED")
+    assert close.reply_text.endswith(f"it is at {stage}")
+    assert 10 <= trio.current_time() - began < 11
+    assert await frames.next() is None  # nobody answers the close, and that is waited for no longer than five seconds
+    assert trio.current_time() - began < 18
+
+
+async def test_who_sends_one_octet_a_second_has_ten_of_them(endpoint: AMQPEndpoint) -> None:
+    stream = dial(endpoint).stream
+    frames = Frames(stream)
+    await stream.send_all(PROTOCOL_HEADER)
+    await frames.next()
+    for octet in frame(START_OK)[:9]:
+        await trio.sleep(1)
+        await stream.send_all(bytes((octet,)))
+    close = await frames.next()
+    assert isinstance(close, ConnectionClose)
+    assert close.reply_code == 320
+
+
+@pytest.fixture
+async def limited(broker: Broker, virtual_time: None) -> AMQPEndpoint:
+    """An endpoint of the same broker that takes bodies of a hundred octets."""
+    listening = await broker.listen(AMQP(host="127.0.0.1", port=0, max_message_size=100))
+    actor = broker.endpoint_refs[listening.name].actor
+    assert isinstance(actor, AMQPEndpoint)
+    return actor
+
+
+async def test_a_body_beyond_the_limit_closes_its_channel_and_no_other(limited: AMQPEndpoint) -> None:
+    client = dial(limited)
+    await client.connect()
+    await client.open_channel(1)
+    await client.open_channel(2)
+    await client.declare("q", channel=2)
+    client.publish(1, "", "q", b"x" * 100, b"x" * 101, b"never")
+    client.publish(2, "", "q", b"y")
+    await client.flush()
+    text = "CONTENT_TOO_LARGE - message size 101 is larger than configured max size 100"
+    assert await client.channel_closed(1) == (311, text)
+    assert (await client.declare("q", channel=2, passive=True)).message_count == 2
+    await client.open_channel(1)
+    client.engine.send_content(1, BasicPublish("", "q"), b"\0\0", b"z")
+    await client.flush()
+    assert (await client.declare("q", passive=True)).message_count == 3
