@@ -164,11 +164,9 @@ async def test_what_came_back_is_marked(broker: Broker, domain: DomainInspector)
     queue = await broker.declare_queue("q")
     await broker.publish("", "q", b"a")
     async with queue.open_feed() as feed:
-        (await anext(aiter(feed))).requeue()
-        (message,) = records(domain.browse(Browse("q", limit=1)))
-        assert message.id == 1
+        await anext(aiter(feed))  # and back with it, for the feed closes
     (message,) = records(domain.browse(Browse("q")))
-    assert (message.redelivered, message.attempts > 0) == (True, True)
+    assert (message.id, message.redelivered, message.attempts) == (1, True, 1)
 
 
 async def test_browsing_looks_for_the_queue(domain: DomainInspector) -> None:

@@ -45,8 +45,8 @@ def test_nothing_behind_the_page_is_looked_at_but_one_entry() -> None:
 
 
 def test_an_entry_is_not_shortened_if_it_fits_a_page_of_its_own() -> None:
-    page = fill_page(paged(["a", "b" * (ROOM - 40)]), limit=9, room=ROOM)
-    assert (list(page.items), page.next) == ([msgspec.Raw(b'"a"')], 1)
+    page = fill_page(paged(["a", "b" * (ROOM - 30)]), limit=9, room=ROOM)
+    assert ([bytes(item) for item in page.items], page.next) == ([b'"a"'], 1)
 
 
 def test_a_single_entry_that_cannot_be_shortened_is_refused() -> None:
