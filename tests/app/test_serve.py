@@ -1,13 +1,14 @@
 """A broker on its own, inside this process: signals, and what it is told."""
 
 import gc
+import logging
 import signal
 from collections.abc import Iterator
 
 import pytest
 import trio
 
-from triomq.app import AMQP, Broker, Config, open_broker, serve
+from triomq.app import AMQP, Broker, Config, Log, User, open_broker, run, serve
 from triomq.errors import ConfigError
 
 HERE = AMQP(host="127.0.0.1", port=0)
@@ -69,3 +70,69 @@ async def test_a_port_in_use_is_an_error_without_a_group_around_it() -> None:
 
 def _never(broker: Broker) -> None:
     raise AssertionError
+
+
+async def test_a_hang_up_reads_the_configuration_again(nursery: trio.Nursery, caplog: pytest.LogCaptureFixture) -> None:
+    """And one that is broken leaves everything as it was."""
+    caplog.set_level(logging.INFO, logger="triomq.serve")
+    answers: list[Config | ConfigError] = [
+        Config(endpoints=(HERE,), users={"ada": User("1")}),
+        ConfigError("one\ntwo"),
+        Config(endpoints=(HERE,), users={"bob": User("1")}),
+    ]
+
+    def reload() -> Config:
+        answer = answers.pop(0)
+        if isinstance(answer, ConfigError):
+            raise answer
+        return answer
+
+    async def hang_up() -> None:
+        while answers:
+            before = len(caplog.records)
+            press(signal.SIGHUP)
+            while len(caplog.records) == before or "reloaded" not in caplog.records[-1].getMessage():
+                await trio.lowlevel.checkpoint()
+        press(signal.SIGTERM)
+
+    def started(broker: Broker) -> None:
+        nursery.start_soon(hang_up)
+
+    assert await serve(Config(endpoints=(HERE,)), started=started, reload=reload) == 0
+    assert [record.getMessage() for record in caplog.records if record.name == "triomq.serve"] == [
+        "user added",
+        "user removed",
+        "configuration reloaded",
+        "configuration is wrong",
+        "configuration is wrong",
+        "configuration not reloaded, everything stays as it was",
+        "user added",
+        "user removed",
+        "configuration reloaded",
+        "draining",
+    ]
+
+
+async def test_a_hang_up_without_a_file_changes_nothing(
+    caplog: pytest.LogCaptureFixture, nursery: trio.Nursery
+) -> None:
+    async def hang_up() -> None:
+        press(signal.SIGHUP)
+        while not caplog.records:
+            await trio.lowlevel.checkpoint()
+        press(signal.SIGTERM)
+
+    assert await serve(Config(endpoints=()), started=lambda broker: nursery.start_soon(hang_up)) == 0
+    assert caplog.messages[0] == "nothing to reload: the configuration came from no file"
+
+
+def test_a_program_may_run_it_with_a_log_and_a_loop_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("triomq")
+    handlers, level = root.handlers[:], ours.level
+    try:
+        code = run(Config(endpoints=(HERE,), log=Log(format="json")), started=lambda broker: press(signal.SIGTERM))
+    finally:
+        root.handlers[:] = handlers
+        ours.setLevel(level)
+    assert code == 0
+    assert '"event":"listening"' in capsys.readouterr().err

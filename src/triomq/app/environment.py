@@ -72,8 +72,8 @@ class _Way:
         fields = shape.fields(None)
         key = _longest(fields, rest)
         if key is None:
-            known = [f"{self._name.removesuffix(rest)}{_capitals(field)}" for field in fields]
-            raise ConfigError(f"{self._name} is not known; {nearest(self._name, known)}")
+            advice = nearest(rest, map(_capitals, fields), start=self._name.removesuffix(rest))
+            raise ConfigError(f"{self._name} is not known; {advice}")
         self._step(place, key, fields[key], rest[len(key) + 1 :])
 
     def _into_list(self, place: list[object], kind: object, rest: str) -> None:
@@ -99,8 +99,8 @@ class _Way:
         if isinstance(shape, Structure):
             ends = [field for field in shape.fields(None) if rest.endswith(f"_{_capitals(field)}")]
             if not ends:
-                known = [f"{self._name}_{_capitals(field)}" for field in shape.fields(None)]
-                raise ConfigError(f"{self._name} is not known; {nearest(self._name, known)}")
+                advice = nearest("", map(_capitals, shape.fields(None)), start=f"{self._name}_")
+                raise ConfigError(f"{self._name} is not known; {advice}")
             inner = _capitals(max(ends, key=len))
             key = rest.removesuffix(f"_{inner}")
         existing = [name for name in place if _capitals(name) == key]

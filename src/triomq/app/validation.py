@@ -1,8 +1,7 @@
 """From data of a file to Structs, with errors that a person can act on: where, what was found, what is allowed."""
 
 import re
-import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -62,10 +61,13 @@ def inside(path: str, key: str | int) -> str:
     return f"{path}.{word}" if path else word
 
 
-def nearest(word: str, known: typing.Iterable[str]) -> str:
-    """Say which known word may be meant, or which there are."""
-    close = get_close_matches(word, known := list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(map(repr, known))}"
+def nearest(word: str, known: Iterable[str], *, start: str = "") -> str:
+    """Say which known word may be meant, or which there are; ``start`` is what all of them begin with."""
+    words = list(known)
+    close = get_close_matches(word, words, n=1)
+    if close:
+        return f"did you mean {start + close[0]!r}?"
+    return f"known are {', '.join(repr(start + other) for other in words)}"
 
 
 def _troubles(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:

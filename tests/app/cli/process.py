@@ -1,0 +1,28 @@
+"""The command ``triomq`` as a process of its own."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE = 30.0  # seconds; a laden machine may need more than the one that it takes
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    """Run it to its end."""
+    command = [sys.executable, "-W", "error", "-m", "triomq", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+@contextmanager
+def serving(
+    *arguments: str, options: tuple[str, ...] = ("--port", "0")
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Serve on a free port; give the process and what it has announced."""
+    command = [sys.executable, "-W", "error", "-m", "triomq", "serve", *arguments, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, [process.stdout.readline() for _ in range(3)]
+        finally:
+            process.kill()

@@ -1,0 +1,57 @@
+"""``triomq check``: what a configuration means, or what is wrong with it."""
+
+from pathlib import Path
+
+from app.cli.process import run
+
+WHOLE = """
+domains = ["default", "shop"]
+[[endpoints]]
+type = "amqp"
+host = "0.0.0.0"
+[[endpoints]]
+type = "amqp"
+path = "/run/triomq.sock"
+[users.bob]
+password_file = "secret"
+[users.ada]
+password = "unlikely secret"
+"""
+
+
+def test_it_says_what_is_configured_and_no_password(tmp_path: Path) -> None:
+    (tmp_path / "triomq.toml").write_text(WHOLE, encoding="utf-8")
+    (tmp_path / "secret").write_text("unlikely too", encoding="utf-8")
+    done = run("check", str(tmp_path / "triomq.toml"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "listens  AMQP 0-9-1 on 0.0.0.0:5672",
+        "listens  AMQP 0-9-1 on /run/triomq.sock",
+        "users    ada, bob",
+        "domains  default, shop",
+        "log      info, text",
+        "drain    3 s",
+    ]
+
+
+def test_without_a_file_it_says_what_is_so_by_default() -> None:
+    done = run("check")
+    assert done.returncode == 0
+    assert "users    guest, with the password that everybody knows\n" in done.stdout
+
+
+def test_a_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "triomq.toml").write_text("endpoints = []", encoding="utf-8")
+    assert run("check", str(tmp_path / "triomq.toml")).stdout.startswith("listens  nowhere\n")
+
+
+def test_all_that_is_wrong_is_said_and_it_ends_with_1(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("unlikely too", encoding="utf-8")
+    file = tmp_path / "triomq.toml"
+    file.write_text(WHOLE.replace("host =", "hots =").replace("unlikely secret", ""), encoding="utf-8")
+    done = run("check", str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f"triomq: {file}: endpoints[0].hots is not known; did you mean 'host'?",
+        f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file",
+    ]

@@ -1,0 +1,150 @@
+"""The configuration of a broker on its own."""
+
+from pathlib import Path
+
+import pytest
+
+from triomq import AMQP, Config, Log, User, load_config
+from triomq.errors import ConfigError
+
+WHOLE = """
+domains = ["default", "shop"]
+drain = 10
+
+[[endpoints]]
+type = "amqp"
+host = "0.0.0.0"
+virtual_hosts = {"/" = "default", shop = "shop"}
+
+[[endpoints]]
+type = "amqp"
+path = "/run/triomq.sock"
+
+[users.ada]
+password = "unlikely secret"
+
+[users.bob]
+password_file = "secrets/bob"
+
+[log]
+level = "warning"
+format = "json"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration that says everything, with the secrets that it names."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "bob").write_text("another secret\n", encoding="utf-8")
+    path = tmp_path / "triomq.toml"
+    path.write_text(WHOLE, encoding="utf-8")
+    return path
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "triomq.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_a_file_all_is_by_default() -> None:
+    assert load_config(environment={}) == Config()
+    assert Config().endpoints == (AMQP(),)
+    assert Config().passwords() is None
+
+
+def test_a_file_says_everything(file: Path) -> None:
+    config = load_config(file, {})
+    assert config.endpoints == (
+        AMQP(host="0.0.0.0", virtual_hosts={"/": "default", "shop": "shop"}),
+        AMQP(path="/run/triomq.sock"),
+    )
+    assert config.domains == ("default", "shop")
+    assert config.log == Log("warning", "json")
+    assert config.drain == 10.0
+    assert config.passwords() == {"ada": "unlikely secret", "bob": "another secret"}
+
+
+def test_options_count_more_than_the_environment_and_that_more_than_the_file(file: Path) -> None:
+    environment = {"TRIOMQ_ENDPOINTS_0_PORT": "1", "TRIOMQ_LOG_LEVEL": "error", "TRIOMQ_DRAIN": "2"}
+    config = load_config(file, environment, options={"port": 5, "level": "debug"})
+    assert (config.endpoints[0].host, config.endpoints[0].port) == ("0.0.0.0", 5)
+    assert (config.log.level, config.log.format, config.drain) == ("debug", "json", 2.0)
+
+
+@pytest.mark.parametrize("text", ["endpoints = []", '[[endpoints]]\ntype = "amqp"\npath = "/run/x"', ""])
+def test_an_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_path: Path, text: str) -> None:
+    assert load_config(write(tmp_path, text), {}, options={"port": 7}).endpoints == (AMQP(port=7),)
+
+
+def test_a_wrong_option_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"--port: endpoints\[0\]\.port: found 70000, expected int <= 65535"):
+        load_config(environment={}, options={"port": 70000})
+
+
+def test_an_option_does_not_hide_that_the_file_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(write(tmp_path, "endpoints = 5\nlog = 7"), {}, options={"port": 7, "level": "debug"})
+    assert "endpoints: found 5, expected array" in str(error.value)
+    assert "log: found 7, expected object" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"endpoints = [", "is not TOML: "),
+        (b'a = "\xff"', "TOML"),
+        (b"[users.ada]", "users.ada: a user needs a password that is not empty, or a password_file"),
+        (b'[users.ada]\npassword = ""', "users.ada: a user needs a password that is not empty"),
+        (b'[users.ada]\npassword = "a"\npassword_file = "b"', "either a password or a password_file, not both"),
+        (b'domains = [""]', "domains[0]: found '', expected str of length >= 1"),
+        (b"domains = []", "domains: found [], expected array of length >= 1"),
+        (
+            b'domains = ["shop"]',
+            "endpoints[0].virtual_hosts: '/' leads to the domain 'default', but domains has 'shop'",
+        ),
+        (b'[[endpoints]]\ntype = "amqp"\nhost = "0.0.0.0"', "configure users"),
+        (b'[users.ada]\npassword_file = "missing"', "users.ada.password_file: cannot read "),
+        (b"drain = -1", "drain: found -1, expected float >= 0.0"),
+    ],
+)
+def test_what_cannot_work_says_so_with_the_files_name(tmp_path: Path, content: bytes, text: str) -> None:
+    path = tmp_path / "triomq.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        load_config(path, {})
+    assert str(error.value).startswith(str(path))
+    assert text in str(error.value)
+
+
+def test_a_file_that_does_not_exist_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*: No such file or directory; name a file in TOML"):
+        load_config(tmp_path / "missing.toml", {})
+
+
+@pytest.mark.parametrize(("secret", "text"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff", "is no text in UTF-8")])
+def test_a_file_that_holds_no_password_says_so(file: Path, secret: bytes, text: str) -> None:
+    (file.parent / "secrets" / "bob").write_bytes(secret)
+    with pytest.raises(ConfigError, match=text):
+        load_config(file, {})
+
+
+@pytest.mark.parametrize("secret", ["another secret", "another secret\n", "another secret\r\n"])
+def test_one_newline_at_the_end_of_a_secret_does_not_count(file: Path, secret: str) -> None:
+    (file.parent / "secrets" / "bob").write_bytes(secret.encode())
+    assert (load_config(file, {}).passwords() or {})["bob"] == "another secret"
+
+
+def test_a_secret_is_read_anew_each_time(file: Path) -> None:
+    config = load_config(file, {})
+    (file.parent / "secrets" / "bob").write_text("changed", encoding="utf-8")
+    assert (config.passwords() or {})["bob"] == "changed"
+
+
+def test_a_password_is_never_shown(file: Path) -> None:
+    config = load_config(file, {})
+    for shown in (repr(config), str(config), f"{config.users['ada']}"):
+        assert "unlikely" not in shown
+        assert "another" not in shown
+    assert repr(User(password="x")) == "User(password=…)"
