@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from typing import Annotated
 
 import msgspec
 import trio
@@ -29,7 +30,11 @@ _CAPABILITIES: dict[str, FieldValue] = {
 """What clients may use beyond the specification; nothing is announced that does not work."""
 
 
-class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
+_Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+"""What fits 16 bits, as ports and the wire's own heartbeats do; checked where it comes from a file."""
+
+
+class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
@@ -44,12 +49,12 @@ class AMQP(msgspec.Struct, frozen=True, tag="amqp"):
     """
 
     host: str = "localhost"
-    port: int = 5672
+    port: _Short = 5672
     path: str = ""
-    heartbeat: int = 60
-    frame_max: int = 131072
-    channel_max: int = 2047
-    max_message_size: int = 128 * 1024 * 1024
+    heartbeat: _Short = 60
+    frame_max: Annotated[int, msgspec.Meta(ge=4096, le=0xFFFFFFFF)] = 131072
+    channel_max: Annotated[int, msgspec.Meta(ge=1, le=0xFFFF)] = 2047
+    max_message_size: Annotated[int, msgspec.Meta(ge=1)] = 128 * 1024 * 1024
     virtual_hosts: Mapping[str, str] = msgspec.field(default_factory=lambda: {"/": "default"})
 
     @property
