@@ -1,0 +1,158 @@
+"""Publishing on a channel: messages for consumers that are there now, and what heads say about their messages."""
+
+import pytest
+import trio.testing
+
+from endpoints.client import Client
+from endpoints.conftest import Connect, knock_out
+from triomq.app import Broker
+from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    BasicQosOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    Returned,
+)
+
+
+async def returned(client: Client) -> tuple[int, str, bytes]:
+    event = await client.expect(Returned)
+    return event.method.reply_code, event.method.reply_text, event.framing.body(event.content)
+
+
+async def fan_to(client: Client, *names: str) -> None:
+    """Bind queues to amq.fanout."""
+    for name in names:
+        await client.declare(name)
+        await client.call(1, QueueBind(name, "amq.fanout"), QueueBindOk)
+
+
+async def ready(broker: Broker, name: str) -> int:
+    return (await broker.queue(name).statistics()).ready
+
+
+async def test_an_immediate_message_reaches_a_consumer_that_has_room(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    client.publish(1, "", "q", b"1", b"2", immediate=True)
+    await client.flush()
+    assert [one.body for one in await client.deliveries(2)] == [b"1", b"2"]
+
+
+async def test_an_immediate_message_that_no_consumer_takes_now_comes_back(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    client.publish(1, "", "q", b"x", immediate=True)
+    await client.flush()
+    assert await returned(client) == (313, "NO_CONSUMERS", b"x")
+    assert await ready(broker, "q") == 0
+
+
+async def test_a_full_window_is_no_consumer(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    client.publish(1, "", "q", b"1", b"2", immediate=True)
+    await client.flush()
+    # Returns are said when they are made, deliveries at the end of the turn.
+    assert await returned(client) == (313, "NO_CONSUMERS", b"2")
+    (out,) = await client.deliveries(1)
+    assert out.body == b"1"
+    await client.say(1, BasicAck(out.tag))
+    client.publish(1, "", "q", b"3", immediate=True)
+    await client.flush()
+    assert [one.body for one in await client.deliveries(1)] == [b"3"]
+
+
+async def test_an_immediate_message_does_not_pass_those_that_wait(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    client.publish(1, "", "q", b"1", b"2")
+    client.publish(1, "", "q", b"3", immediate=True)
+    await client.flush()
+    assert await returned(client) == (313, "NO_CONSUMERS", b"3")
+    assert [one.body for one in await client.deliveries(1)] == [b"1"]
+    assert await ready(broker, "q") == 1
+
+
+async def test_only_the_queues_with_a_consumer_get_an_immediate_message(client: Client, broker: Broker) -> None:
+    await fan_to(client, "with", "without")
+    await client.call(1, BasicConsume("with"), BasicConsumeOk)
+    client.publish(1, "amq.fanout", "", b"x", immediate=True, mandatory=True)
+    await client.flush()
+    assert [one.body for one in await client.deliveries(1)] == [b"x"]
+    await client.silence()
+    assert await ready(broker, "without") == 0
+
+
+@pytest.mark.parametrize("mandatory", [False, True])
+async def test_what_reaches_no_queue_is_the_business_of_mandatory(client: Client, mandatory: bool) -> None:
+    client.publish(1, "", "missing", b"x", immediate=True, mandatory=mandatory)
+    await client.flush()
+    if mandatory:
+        assert await returned(client) == (312, "NO_ROUTE", b"x")
+    await client.silence()
+
+
+async def test_the_confirm_follows_the_return_of_an_immediate_message(client: Client) -> None:
+    await client.declare("q")
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    client.publish(1, "", "q", b"1", b"2", immediate=True)
+    await client.flush()
+    assert [(await returned(client))[2] for _ in range(2)] == [b"1", b"2"]
+    assert await client.read(BasicAck) == BasicAck(2, multiple=True)
+
+
+async def test_a_queue_that_is_being_restarted_has_no_consumer(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await knock_out(broker, "q")
+    client.publish(1, "", "q", b"x", immediate=True)
+    await client.flush()
+    assert await returned(client) == (313, "NO_CONSUMERS", b"x")
+    await broker.directory.queues["q"].ref.wait_running()
+    assert await ready(broker, "q") == 0
+
+
+async def test_an_immediate_message_finds_the_consumer_of_another_connection(client: Client, connect: Connect) -> None:
+    await client.declare("q")
+    other = await connect()
+    await other.open_channel(1)
+    await other.call(1, BasicConsume("q", no_ack=True), BasicConsumeOk)
+    client.publish(1, "", "q", b"x", immediate=True)
+    await client.flush()
+    assert [one.body for one in await other.deliveries(1)] == [b"x"]
+    await client.silence()
+
+
+async def test_heads_say_who_published_and_which_properties_are_worth_decoding(
+    client: Client, connect: Connect, broker: Broker
+) -> None:
+    other = await connect()
+    await other.open_channel(1)
+    await client.declare("q", arguments={"x-max-priority": 9})
+    for publisher, properties in (
+        (client, BasicProperties()),
+        (client, BasicProperties(priority=5)),
+        (other, BasicProperties(expiration="60000", priority=1)),
+        (other, BasicProperties(content_type="text/plain", delivery_mode=2, user_id="guest")),
+    ):
+        publisher.publish(1, "", "q", b"x", properties=encode_properties(properties))
+        await publisher.flush()
+        await trio.testing.wait_all_tasks_blocked()
+    entries = sorted(broker.directory.queues["q"].index.entries(), key=lambda entry: entry.id)
+    heads = [entry.message.head for entry in entries]
+    assert [(head.has_expiration, head.has_priority) for head in heads] == [
+        (False, False),
+        (False, True),
+        (True, True),
+        (False, False),
+    ]
+    ours, theirs = heads[0].publisher, heads[2].publisher
+    assert [head.publisher for head in heads] == [ours, ours, theirs, theirs]
+    assert 0 < ours != theirs > 0
