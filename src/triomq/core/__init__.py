@@ -10,7 +10,7 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.index import Entry
-from triomq.core.ledger import Ledger, Settler
+from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
@@ -80,6 +80,7 @@ __all__ = [
     "Message",
     "NoSuchQueue",
     "NoSuchSink",
+    "Numbered",
     "Observers",
     "Offer",
     "OpenFeed",

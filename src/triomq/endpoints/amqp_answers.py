@@ -16,6 +16,7 @@ from triomq.core import (
     QueueStopped,
     SinkInternal,
     SinkInUse,
+    UnknownDelivery,
 )
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
@@ -95,6 +96,8 @@ def answer_to(refused: Refused, virtual_host: str, resource: str) -> Answer:
     code = next((code for kind, code in _CODES if isinstance(refused, kind)), 541)
     if isinstance(refused, Inequivalent):
         return Answer(code, _inequivalent(refused, virtual_host, resource))
+    if isinstance(refused, UnknownDelivery):
+        return Answer(code, f"unknown delivery tag {refused.number}")
     template = _TEXTS.get(type(refused))
     detail = str(refused) if template is None else template.format(getattr(refused, "name", ""), virtual_host)
     return Answer(code, detail)

@@ -1,17 +1,16 @@
 """One AMQP channel: its consumers, and what goes out to them.
 
 A channel is not an actor: it has no time of its own and lives inside its connection's turns. What it publishes is its
-``Publisher``'s business, what is out with its client stands in ``Unsettled``.
+``Publisher``'s business, what is out with its client stands in a ``Ledger``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from triomq.core import Batch, Feed, Head, Message, Outcome, Window, settle
+from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
 from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import Publisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
-from triomq.endpoints.amqp_unsettled import Tagged, Unsettled
 from triomq.protocols.amqp import BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class Channel:
         self.window = Window()
         self.gate = Window()  # held by channel.flow
         self.publisher = Publisher(self)
-        self.unsettled = Unsettled()
+        self.unsettled = Ledger()
         self.transaction: ChannelTransaction | None = None
         self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
 
@@ -89,7 +88,7 @@ class Channel:
 
     def encode(self, consumer: Consumer, batch: Batch) -> None:
         """Give a batch its delivery tags and encode it."""
-        first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.number(batch)
+        first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.enter(batch)
         contents = cast("list[bytes]", batch.contents)  # nothing is settled before it is encoded
         self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered)
         if consumer.no_ack:
@@ -117,7 +116,7 @@ class Channel:
 
     def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
         """Answer basic.get with the one message of a batch."""
-        tag = self.unsettled.skip(1) if no_ack else self.unsettled.number(batch)
+        tag = self.unsettled.skip(1) if no_ack else self.unsettled.enter(batch)
         message, head = batch.message(0), batch.head
         properties, body = self.connection.to_wire(message)
         answer = BasicGetOk(tag, batch.redelivered, head.exchange, head.routing_key, remaining)
@@ -145,16 +144,16 @@ class Channel:
         self._recovers = self.gate.held
         if self._recovers:
             return
-        for tagged, tags in list(self.unsettled.groups()):
-            if _consumer_of(tagged) is None:
+        for numbered, tags in list(self.unsettled.groups()):
+            if _consumer_of(numbered) is None:
                 self.unsettled.requeue(tags)
             else:
-                self.connection.outlet.put_again(self, tagged, tags)
+                self.connection.outlet.put_again(self, numbered, tags)
 
-    def encode_again(self, tagged: Tagged, tags: Sequence[int]) -> None:
+    def encode_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
         """Give deliveries new tags and encode them, as far as they are still unsettled and their consumer is there."""
-        tags = self.unsettled.still(tagged, tags)
-        consumer = _consumer_of(tagged)
+        tags = self.unsettled.still(numbered, tags)
+        consumer = _consumer_of(numbered)
         if not tags:
             return
         if consumer is None:
@@ -162,7 +161,7 @@ class Channel:
         elif self.gate.held:
             self._recovers = True
         else:
-            again = self.unsettled.renumber(tagged, tags)
+            again = self.unsettled.renumber(numbered, tags)
             self._send(consumer, again.first, again.batch.head, again.contents, redelivered=True)
 
     # Ending
@@ -183,9 +182,9 @@ Handler: TypeAlias = Callable[[Channel, Method], None]
 """What does the work for one method that a client may send on a channel."""
 
 
-def _consumer_of(tagged: Tagged) -> Consumer | None:
+def _consumer_of(numbered: Numbered) -> Consumer | None:
     """Find the consumer that messages went to, if it still is one."""
-    feed = tagged.batch.feed
+    feed = numbered.batch.feed
     return feed.key if feed is not None and isinstance(feed.key, Consumer) and feed.key.open else None
 
 

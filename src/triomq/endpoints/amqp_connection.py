@@ -21,6 +21,7 @@ from triomq.core import (
     Outcome,
     Restarting,
     Session,
+    UnknownDelivery,
 )
 from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
 from triomq.endpoints.amqp_channel import Channel, Consumer
@@ -296,8 +297,8 @@ class AMQPConnection(Connection):
             return
         try:
             channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
-        except AnswerError as error:
-            self._refuse_numbered(channel, error.answer, (60, 80))
+        except UnknownDelivery as refused:
+            self._refuse_numbered(channel, answer_to(refused, self.virtual_host, "queue"), (60, 80))
 
     def _received(self, event: Received) -> None:
         """Let the method's handler answer; a refusal closes the channel or the connection."""

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from triomq.core import Batch, Outcome, Window, settle
+from triomq.core import Batch, Numbered, Outcome, Window, settle
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_unsettled import Tagged
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
@@ -34,7 +33,7 @@ class Again(msgspec.Struct, frozen=True):
     """Deliveries that are to go out once more, to the channel that has them."""
 
     channel: Channel
-    tagged: Tagged
+    numbered: Numbered
     tags: Sequence[int]
     size: int
 
@@ -69,11 +68,11 @@ class Outlet:
         """Take a batch for a consumer; ``flush`` encodes it."""
         self._outgoing.append(batch)
 
-    def put_again(self, channel: Channel, tagged: Tagged, tags: Sequence[int]) -> None:
+    def put_again(self, channel: Channel, numbered: Numbered, tags: Sequence[int]) -> None:
         """Let a channel deliver again what is out under some tags, when its time has come."""
-        size = sum(map(len, tagged.contents))
+        size = sum(map(len, numbered.contents))
         self.window.take(len(tags), size)
-        self._outgoing.append(Again(channel, tagged, tags, size))
+        self._outgoing.append(Again(channel, numbered, tags, size))
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
@@ -91,7 +90,7 @@ class Outlet:
             size += parcel.size
             if isinstance(parcel, Again):
                 count += len(parcel.tags)
-                parcel.channel.encode_again(parcel.tagged, parcel.tags)
+                parcel.channel.encode_again(parcel.numbered, parcel.tags)
                 continue
             count += parcel.left
             consumer = consumer_of(parcel)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triomq.actors import Ref
-from triomq.core import Outcome, Publish, QueueFull, Transaction
+from triomq.core import Numbered, Outcome, Publish, QueueFull, Transaction
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_unsettled import Tagged
 from triomq.protocols.amqp import BasicPublish
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class ChannelTransaction:
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
         self._offers: list[tuple[BasicPublish, Publish, tuple[Ref, ...]]] = []  # no queue may keep them
-        self._settled: list[tuple[Tagged, Sequence[int]]] = []
+        self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
     def publish(self, method: BasicPublish, message: Publish, queues: tuple[Ref, ...]) -> None:
         """Let messages go to their queues, or back to the publisher, at the commit."""
@@ -41,10 +40,10 @@ class ChannelTransaction:
         else:
             self._work.publish(queues, message)
 
-    def settle(self, tagged: Tagged, outcome: Outcome, offsets: Sequence[int]) -> None:
+    def settle(self, numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
         """Let deliveries be settled at the commit."""
-        self._settled.append((tagged, offsets))
-        self._work.settle(tagged.batch, outcome, tagged.at(offsets))
+        self._settled.append((numbered, offsets))
+        self._work.settle(numbered.batch, outcome, numbered.at(offsets))
 
     def commit(self) -> None:
         """Do everything, and then return what reached nobody.
