@@ -1,5 +1,6 @@
 """The endpoint: its configuration, its listeners, its connections, its end."""
 
+import logging
 import socket
 from pathlib import Path
 
@@ -7,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from endpoints.client import Client, delivered
+from endpoints.client import Client, delivered, plain
 from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
 from triomq.actors import ChildSpec
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
-from triomq.endpoints import AMQP, AMQPEndpoint, StopListening
+from triomq.endpoints import AMQP, AMQPEndpoint, EndUsers, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
     BasicConsumeOk,
@@ -268,3 +269,58 @@ async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> Non
         client = Client(await trio.open_tcp_stream(*address))
         await client.connect()
         await client.leave()
+
+
+async def test_clients_of_a_user_that_is_no_longer_known_are_told_goodbye(
+    broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
+) -> None:
+    endpoint.ref.tell_nowait(EndUsers(frozenset({"ada"})))
+    await client.open_channel(2)
+    broker.set_users({"ada": "secret"})
+    assert await client.closed() == (320, "CONNECTION_FORCED - the user is no longer known")
+    other = await connect(login=plain("ada", "secret"))
+    await other.leave()
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, object]]]:
+    """Give what was logged about connections: level, event, fields."""
+    return [
+        (record.levelname, record.getMessage(), record.fields) for record in caplog.records if hasattr(record, "fields")
+    ]
+
+
+async def test_a_connection_is_logged_when_it_opens_and_when_it_closes(
+    endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="triomq")
+    client = dial(endpoint)
+    await client.connect()
+    await trio.sleep(2)
+    await client.leave()
+    who = {"peer": "memory", "user": "guest", "vhost": "/", "connection": "1"}
+    (opened, closed) = events(caplog)
+    assert opened == ("INFO", "connection opened", who)
+    assert closed[:2] == ("INFO", "connection closed")
+    assert closed[2] == who | {"reason": "Goodbye", "seconds": 2.0}
+
+
+async def test_who_only_looks_whether_the_port_is_open_is_worth_no_line(
+    endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="triomq")
+    ours, theirs = trio.testing.memory_stream_pair()
+    endpoint.connect_stream(theirs, "memory")
+    await ours.aclose()
+    await trio.testing.wait_all_tasks_blocked()
+    ((level, event, fields),) = events(caplog)
+    assert (level, event) == ("DEBUG", "connection closed")
+    assert fields["reason"] == "the client went away without closing"
+
+
+async def test_a_connection_that_fails_is_a_warning_with_code_and_reason(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.say(1, ExchangeDeclare("x", "no such kind"))
+    assert (await client.closed())[0] == 503
+    (level, event, fields) = events(caplog)[0]
+    assert (level, event, fields["code"]) == ("WARNING", "connection failed", 503)

@@ -10,7 +10,7 @@ from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, require_loopback, say_goodbye
 from triomq.app.tree import Tree
-from triomq.endpoints import DomainAccess, EndpointConfig, House
+from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
 from triomq.errors import NotFound
 from triomq.security import UserChanges, Users
 from triomq.transports import name_of
@@ -74,8 +74,9 @@ class Broker(DomainHandle):
     async def wait_idle(self) -> None:
         """Wait until nothing happens by itself any more, in any domain; made for tests.
 
-        Then no queue has a message that is out with a consumer, that is delayed, or that an open feed could take.
-        What a consumer does after it has settled is its own affair, and so is a consumer that has failed.
+        Then no queue has a message that is out with a consumer, that is delayed, or that an open feed could take, what
+        clients have sent is read, and all other tasks of this Trio run wait for something. A consumer that has failed
+        is not reported here.
 
         Raises:
             ActorStopped: The broker, or one of its domains, has ended.
@@ -100,7 +101,11 @@ class Broker(DomainHandle):
         if users is None:
             require_loopback(host for listening in self.listening for host in listening.config.hosts)
         self._open_to_all = users is None
-        return self._users.replace(_DEFAULT_USERS if users is None else users)
+        changes = self._users.replace(_DEFAULT_USERS if users is None else users)
+        if changes.removed:
+            for ref in self.endpoint_refs.values():
+                ref.tell_nowait(EndUsers(frozenset(changes.removed)))
+        return changes
 
     # Endpoints
 

@@ -2,7 +2,7 @@
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
-from triomq.endpoints.base import Endpoint, EndpointConfig, StopListening
+from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, StopListening
 from triomq.endpoints.house import DomainAccess, House
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "AMQP_CODEC",
     "AMQPEndpoint",
     "DomainAccess",
+    "EndUsers",
     "Endpoint",
     "EndpointConfig",
     "House",

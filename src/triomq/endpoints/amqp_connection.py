@@ -103,7 +103,7 @@ class AMQPConnection(Connection):
         self.house = house
         self._virtual_hosts = virtual_hosts
         self._login = LogIn(house.users, mechanisms)
-        self._user = ""
+        self.user = ""
         self._since = trio.current_time()
         self._channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
@@ -233,14 +233,14 @@ class AMQPConnection(Connection):
             case Challenge(challenge):
                 self.engine.challenge(challenge)
             case Accepted(user):
-                self._user = user
+                self.user = user
                 self.engine.accept_login()
             case Denied(name):
                 self._deny(name)
 
     def _deny(self, name: str) -> None:
         mechanism = self._login.mechanism_name
-        _log.warning("login of %r from %s refused (%s)", name, self._transport.peer, mechanism)
+        self._note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
         self._ending = "login refused"
         if self._login.client_can("authentication_failure_close"):
             self.engine.refuse_login(
@@ -260,10 +260,10 @@ class AMQPConnection(Connection):
         self.virtual_host = event.virtual_host
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, domain.directory, user=self._user, origin=self._transport.peer)
+        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self._transport.peer)
         self.session.attach()
         self.engine.open_connection()
-        _log.info("connection from %s opened by %s in %s", self._transport.peer, self._user, self.virtual_host)
+        self._note(logging.INFO, "connection opened")
 
     def _channel_opened(self, event: ChannelOpened) -> None:
         self._channels[event.channel] = Channel(self, event.channel)
@@ -275,7 +275,7 @@ class AMQPConnection(Connection):
             self.engine.send_method(event.channel, ChannelCloseOk())
 
     def _channel_failed(self, event: ChannelFailed) -> None:
-        _log.info("channel %d of %s failed: %d %s", event.channel, self._transport.peer, event.code, event.text)
+        self._note(logging.INFO, "channel failed", channel=event.channel, code=event.code, reason=event.text)
         self._end_channel(event.channel)
 
     def _publish_run(self, event: PublishRun) -> None:
@@ -319,7 +319,7 @@ class AMQPConnection(Connection):
         """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
         if isinstance(event.method, ConnectionUpdateSecret):
             # Passwords do not run out, so there is nothing to renew and nothing to check: RabbitMQ says ok too.
-            _log.debug("%s at %s has a new secret: %s", self._user, self._transport.peer, event.method.reason)
+            self._note(logging.DEBUG, "secret renewed", reason=event.method.reason)
             self.engine.send_method(0, ConnectionUpdateSecretOk())
 
     def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
@@ -344,7 +344,7 @@ class AMQPConnection(Connection):
         self._fail(event.code, event.text)
 
     def _fail(self, code: int, text: str) -> None:
-        _log.warning("connection from %s failed: %d %s", self._transport.peer, code, text)
+        self._note(logging.WARNING, "connection failed", code=code, reason=text)
         self._ending = self._ending or text
         self._end_channels()
 
@@ -391,7 +391,7 @@ class AMQPConnection(Connection):
             return None
         return ConnectionStatistics(
             peer=self._transport.peer,
-            user=self._user,
+            user=self.user,
             domain=self.directory.name,
             virtual_host=self.virtual_host,
             channels=len(self._channels),
@@ -467,13 +467,27 @@ class AMQPConnection(Connection):
         The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
         client might never see our last words.
         """
+        # Who never came to work is of interest to nobody: something looked whether the port is open.
+        level = logging.INFO if self.virtual_host else logging.DEBUG
+        seconds = round(trio.current_time() - self._since, 3)
+        self._note(level, "connection closed", reason=self._ending, seconds=seconds)
         self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
         if self._gone and self.outlet.may_write:
             self._stop()
-        _log.info("connection from %s closed: %s", self._transport.peer, self._ending)
+
+    def _note(self, level: int, event: str, **fields: object) -> None:
+        """Log an event with all that tells whose connection this is."""
+        who = {
+            "peer": self._transport.peer,
+            "user": self.user,
+            "vhost": self.virtual_host,
+            "connection": self.ref.name.removeprefix("connection-"),
+        }
+        known = {key: value for key, value in who.items() if value}
+        _log.log(level, event, extra={"fields": known | fields})
 
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""

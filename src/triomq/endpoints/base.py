@@ -29,6 +29,7 @@ __all__ = [
     "CloseConnection",
     "Connection",
     "ConnectionStatistics",
+    "EndUsers",
     "Endpoint",
     "EndpointConfig",
     "StopListening",
@@ -62,6 +63,12 @@ class EndpointConfig(Protocol):
 
 class StopListening(ActorMessage, frozen=True):
     """To an endpoint: take no new connections and ask those that are there to go."""
+
+
+class EndUsers(ActorMessage, frozen=True):
+    """To an endpoint: these are users no longer; say goodbye to those who have logged in as one of them."""
+
+    names: frozenset[str]
 
 
 class CloseConnection(ActorMessage, frozen=True):
@@ -102,6 +109,9 @@ class Connection(InPlaceActor):
     """Base of the actors of connections; a temporary child of the endpoint that accepted it."""
 
     __slots__ = ()
+
+    user: str = ""
+    """As whom the client has logged in; empty until then."""
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None as long as, or as soon as, it works in no domain."""
@@ -184,7 +194,7 @@ class Endpoint(DynamicSupervisor):
             try:
                 stream = await listener.accept()
             except OSError as error:
-                _log.error("cannot accept a connection: %s", error)
+                _log.error("cannot accept a connection", extra={"fields": {"endpoint": self.ref.name, "reason": error}})
                 await trio.sleep(_OUT_OF_FILES)
             else:
                 self._accept_one(stream)
@@ -232,6 +242,12 @@ class Endpoint(DynamicSupervisor):
             ref.tell_nowait(CloseConnection("the broker is shutting down"))
         self._note_empty()
 
+    def end_users(self, message: EndUsers) -> None:
+        """Say goodbye to clients of users that are no longer known."""
+        for ref, connection in list(self._connections.items()):
+            if connection.user in message.names:
+                ref.tell_nowait(CloseConnection("the user is no longer known"))
+
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""
         await self._empty.wait()
@@ -240,7 +256,8 @@ class Endpoint(DynamicSupervisor):
         """Put back what a connection that crashed had out."""
         connection = self._connections.pop(ref, None)
         if error is not None and connection is not None:
-            _log.error("%s crashed", ref.path, exc_info=error)
+            # The supervisor has said why; this is about whom it hit.
+            _log.error("connection crashed", extra={"fields": {"connection": ref.path, "user": connection.user}})
             connection.abandon()
         self._note_empty()
 
