@@ -31,6 +31,7 @@ ROOMS = {
     # room         may import of triomq                                          and of others
     "triomq": room("app"),  # the package itself: only to type the names that it resolves lazily
     "__main__": room("app"),
+    "pytest_plugin": room("app endpoints errors", "trio pytest"),  # apart from app, which pytest is not to load for all
     "errors": room(""),
     "protocols": room("errors"),
     "transports": room("errors", "trio zmq"),

@@ -27,20 +27,18 @@ class _Bystander(InPlaceActor):
 
 async def wait_idle(domains: Sequence[DomainHandle], consumers: Consumers) -> None:
     """Wait until all of the domains are idle at the same time; ``Broker.wait_idle`` says what that means."""
+    from trio.testing import wait_all_tasks_blocked  # it loads much that only tests need
+
     while True:
         for domain in domains:
             await _wait_at_work(domain)
+        await wait_all_tasks_blocked()  # what clients have sent is read now, and consumers have gone on
+        if any(domain.domain_ref.state != "running" for domain in domains):
+            continue
         busy = [domain for domain in domains if not domain.directory.idle]
         if not busy:
             return
-        changed = trio.Event()
-        bystander = await consumers.start(lambda: _Bystander(changed.set))  # noqa: B023  it is used in this round
-        try:
-            for domain in busy:
-                domain.directory.when_idle(changed.set)
-            await changed.wait()
-        finally:
-            consumers.stop(bystander)
+        await _wait_for_change(busy, consumers)
 
 
 async def _wait_at_work(domain: DomainHandle) -> None:
@@ -52,7 +50,18 @@ async def _wait_at_work(domain: DomainHandle) -> None:
                 await store.ref.wait_running()
             except ActorStopped:
                 pass  # deleted meanwhile, or given up: nothing happens there
-    await trio.lowlevel.checkpoint()  # feeds in this process open again at the same moment as we wake
+
+
+async def _wait_for_change(busy: Sequence[DomainHandle], consumers: Consumers) -> None:
+    """Wait until one of the domains becomes idle, or ends."""
+    changed = trio.Event()
+    bystander = await consumers.start(lambda: _Bystander(changed.set))
+    try:
+        for domain in busy:
+            domain.directory.when_idle(changed.set)
+        await changed.wait()
+    finally:
+        consumers.stop(bystander)
 
 
 def describe_busy(domains: Sequence[DomainHandle]) -> str:
