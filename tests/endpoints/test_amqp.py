@@ -68,6 +68,7 @@ async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) 
         "consumer_cancel_notify": True,
         "authentication_failure_close": True,
         "per_consumer_qos": True,
+        "consumer_priorities": True,
         "triomq.control": True,
     }
 

@@ -29,7 +29,7 @@ from peers.answers import (
 from peers.raw import content, encode, publish, raw_frame
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
-Connection, Exchange, Queue = commands.Connection, commands.Exchange, commands.Queue
+Connection, Exchange, Queue, Tx = commands.Connection, commands.Exchange, commands.Queue, commands.Tx
 
 DEFAULT_EXCHANGE = "operation not permitted on the default exchange"
 PUBLISH = encode(1, Basic.Publish(routing_key="nowhere"))
@@ -154,6 +154,12 @@ def queues(q: str) -> list[Row]:
             inequivalent("x-max-length", f"queue '{q}'", "'200000'", "'100000'", 50),
         ),
         Row(
+            "redeclare, other x-message-ttl",
+            [exclusive(q, x_message_ttl=100_000)],
+            [exclusive(q, x_message_ttl=200_000)],
+            inequivalent("x-message-ttl", f"queue '{q}'", "'200000'", "'100000'", 50),
+        ),
+        Row(
             "redeclare, new x-max-length",
             [exclusive(q)],
             [exclusive(q, x_max_length=200_000)],
@@ -251,6 +257,27 @@ def arguments() -> list[Row]:
         bad_argument("x-max-length-bytes", "abc", '"expected integer, got longstr"'),
         bad_argument("x-overflow", "nope", "invalid_overflow"),
         bad_argument("x-overflow", 100_000, "{unacceptable_type,signedint}"),
+        bad_argument("x-message-ttl", -1, "{value_negative,-1}"),
+        bad_argument("x-message-ttl", "abc", '"expected integer, got longstr"'),
+        bad_argument("x-message-ttl", 2**63 - 1, f"{{value_too_large,{2**63 - 1}}}"),
+        bad_argument("x-expires", 0, "{value_zero,0}"),
+        bad_argument("x-expires", -1, "{value_negative,-1}"),
+        bad_argument("x-expires", "abc", '"expected integer, got longstr"'),
+        bad_argument("x-max-priority", -1, "{value_negative,-1}"),
+        bad_argument("x-max-priority", 256, "{max_value_exceeded,256}"),
+        bad_argument("x-max-priority", "abc", '"expected integer, got longstr"'),
+        bad_argument("x-single-active-consumer", "yes", "{unacceptable_type,longstr}"),
+        bad_argument("x-dead-letter-routing-key", "k", "routing_key_but_no_dlx_defined"),
+        bad_argument("x-queue-mode", "nope", "\"unsupported queue mode 'nope'\""),
+        Row(
+            "x-dead-letter-exchange=100000",
+            [],
+            [Queue.Declare(exclusive=True, arguments={"x-dead-letter-exchange": 100_000})],
+            precondition(
+                f"invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue '{GENERATED}' in vhost '/'", 50, 10
+            ),
+        ),
+        Row("a missing dead-letter exchange", [], [exclusive("", x_dead_letter_exchange=MISSING_E)], OK),
         Row("an unknown argument", [], [exclusive("", x_unknown_arg=1)], OK),
     ]
 
@@ -283,6 +310,14 @@ def consumers(q: str) -> list[Row]:
             [Basic.Consume()],
             denied(f"queue '{q}' in vhost '/' in exclusive use", 60, 20),
         ),
+        Row(
+            "consume with a priority that is none",
+            [exclusive(q)],
+            [Basic.Consume(arguments={"x-priority": "a"})],
+            precondition(
+                f"invalid arg 'x-priority' for queue '{q}' in vhost '/': \"expected integer, got longstr\"", 60, 20
+            ),
+        ),
         Row("consume with a tag that begins with amq.", [exclusive()], [Basic.Consume(consumer_tag="amq.mine")], OK),
         Row("cancel an unknown tag", [], [Basic.Cancel("unknown")], OK),
         Row("get, missing queue", [], [Basic.Get(queue=MISSING_Q)], not_found("queue", MISSING_Q, 60, 70)),
@@ -303,7 +338,7 @@ def consumers(q: str) -> list[Row]:
             [],
             [Basic.Qos(prefetch_size=100)],
             failed(540, "NOT_IMPLEMENTED - prefetch_size!=0 (100)", 60, 10),
-            ours="ok",
+            ours=OK,
         ),
         Row("recover with requeue", [], [Basic.Recover(requeue=True)], OK),
         Row(
@@ -311,19 +346,20 @@ def consumers(q: str) -> list[Row]:
             [],
             [Basic.Recover(requeue=False)],
             failed(540, "NOT_IMPLEMENTED - requeue=false", 60, 110),
+            ours=r"Basic\.RecoverOk",
         ),
         Row(
             "flow off",
             [],
             [Channel.Flow(active=False)],
             failed(540, "NOT_IMPLEMENTED - active=false", 20, 20),
-            ours="ok",
+            ours=OK,
         ),
         Row("flow on", [], [Channel.Flow(active=True)], OK),
     ]
 
 
-def publishes(e: str) -> list[Row]:
+def publishes(q: str, e: str) -> list[Row]:
     """Publish."""
     return [
         Row("to a missing exchange", [], [publish(1, MISSING_E, "k", b"x")], not_found("exchange", MISSING_E, 60, 40)),
@@ -349,10 +385,18 @@ def publishes(e: str) -> list[Row]:
             "with one's own user-id", [], [publish(1, "", "k", b"x", b"\x00\x10\x05guest"), Basic.Qos()], "Basic.QosOk"
         ),
         Row(
-            "immediately, no consumer",
+            "immediately, no queue",
             [],
-            [encode(1, Basic.Publish(routing_key="k", immediate=True)), content(1, b"x")],
+            [encode(1, Basic.Publish(routing_key="k", immediate=True)), content(1, b"x"), encode(1, Basic.Qos())],
             failed(540, "NOT_IMPLEMENTED - immediate=true", 60, 40),
+            ours=r"Basic\.QosOk",
+        ),
+        Row(
+            "immediately, no consumer",
+            [exclusive(q)],
+            [encode(1, Basic.Publish(routing_key=q, immediate=True)), content(1, b"x")],
+            failed(540, "NOT_IMPLEMENTED - immediate=true", 60, 40),
+            ours=r"Basic\.Return",
         ),
         Row(
             "mandatory, unroutable",
@@ -362,6 +406,30 @@ def publishes(e: str) -> list[Row]:
         ),
         Row("confirm.select twice", [Confirm.Select()], [Confirm.Select()], OK),
     ]
+
+
+def transactions() -> list[Row]:
+    """Transactions."""
+    return [
+        Row("select twice", [Tx.Select()], [Tx.Select()], OK),
+        Row("commit of nothing", [Tx.Select()], [Tx.Commit()], "Tx.CommitOk"),
+        Row("rollback of nothing", [Tx.Select()], [Tx.Rollback()], "Tx.RollbackOk"),
+        Row("select after confirms", [Confirm.Select()], [Tx.Select()], switch("confirm to tx", 90, 10)),
+        Row("confirms after select", [Tx.Select()], [Confirm.Select()], switch("tx to confirm", 85, 10)),
+        Row("commit without select", [], [Tx.Commit()], precondition("channel is not transactional", 90, 20)),
+        Row("rollback without select", [], [Tx.Rollback()], precondition("channel is not transactional", 90, 30)),
+        Row("ack an unknown tag", [Tx.Select()], [Basic.Ack(42)], precondition("unknown delivery tag 42", 60, 80)),
+        Row(
+            "publish to a missing exchange",
+            [Tx.Select()],
+            [publish(1, MISSING_E, "k", b"x")],
+            not_found("exchange", MISSING_E, 60, 40),
+        ),
+    ]
+
+
+def switch(modes: str, class_id: int, method_id: int) -> str:
+    return precondition(f"cannot switch from {modes} mode", class_id, method_id)
 
 
 def unexpected(text: str, class_id: int, method_id: int) -> str:
@@ -471,7 +539,8 @@ def table(q: str, e: str) -> dict[str, Row]:
         "locked queue": locked_queues(q),
         "argument": arguments(),
         "consumer": consumers(q),
-        "publish": publishes(e),
+        "publish": publishes(q, e),
+        "transaction": transactions(),
         "frame": frames(),
     }
     return {f"{group}: {row.title}": row for group, rows in groups.items() for row in rows}

@@ -172,3 +172,49 @@ def test_a_robust_connection_consumes_over_several_channels(broker_url: str) -> 
                         break
 
     asyncio.run(main())
+
+
+def test_a_transaction_is_committed_or_rolled_back(broker_url: str) -> None:
+    async def scenario(channel: AbstractChannel) -> None:
+        queue = await channel.declare_queue(exclusive=True)
+        transaction = channel.transaction()
+        await transaction.select()
+        await channel.default_exchange.publish(message(b"1"), queue.name)
+        await transaction.rollback()
+        await channel.default_exchange.publish(message(b"2"), queue.name)
+        await transaction.commit()
+        received = await queue.get()
+        assert received.body == b"2"
+        await received.ack()
+        await transaction.rollback()
+        await received.channel.basic_nack(received.delivery_tag)
+        await transaction.commit()
+        again = await queue.get()
+        assert (again.body, again.redelivered) == (b"2", True)
+
+    run(broker_url, scenario, publisher_confirms=False)
+
+
+def test_a_message_that_is_not_wanted_becomes_a_dead_letter(broker_url: str) -> None:
+    async def scenario(channel: AbstractChannel) -> None:
+        dead = await channel.declare_queue(exclusive=True)
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead.name}
+        queue = await channel.declare_queue(exclusive=True, arguments=arguments)
+        await channel.default_exchange.publish(message(b"x", headers={"mine": 1}), queue.name)
+        await (await queue.get()).reject(requeue=False)
+        async with dead.iterator(no_ack=True) as letters:
+            letter = await anext(letters)
+        assert (letter.body, letter.headers["mine"]) == (b"x", 1)
+        assert letter.headers["x-death"][0]["reason"] == "rejected"
+
+    run(broker_url, scenario)
+
+
+def test_a_message_of_higher_priority_goes_first(broker_url: str) -> None:
+    async def scenario(channel: AbstractChannel) -> None:
+        queue = await channel.declare_queue(exclusive=True, arguments={"x-max-priority": 9})
+        for priority in (1, 9, 5):
+            await channel.default_exchange.publish(message(b"x", priority=priority), queue.name)
+        assert [(await queue.get(no_ack=True)).priority for _ in range(3)] == [9, 5, 1]
+
+    run(broker_url, scenario)

@@ -39,6 +39,7 @@ def test_the_server_says_what_it_can(raw: Callable[..., RawPeer]) -> None:
         "exchange_exchange_bindings",
         "authentication_failure_close",
         "per_consumer_qos",
+        "consumer_priorities",
     ):
         assert properties["capabilities"][capability] is True
     assert {"product", "version", "platform"} <= set(properties)
@@ -62,6 +63,17 @@ def test_a_wrong_password_closes_without_a_word_for_a_client_that_cannot_hear_it
     peer = raw(handshake=False)
     peer.start(response="\0guest\0wrong")
     assert peer.ended()
+
+
+def test_plain_may_wait_to_be_asked(raw: Callable[..., RawPeer], is_triomq: bool) -> None:
+    if not is_triomq:
+        pytest.skip("RabbitMQ refuses a PLAIN response that is empty")
+    peer = raw(handshake=False)
+    peer.start(response="")
+    assert peer.expect(Connection.Secure).challenge in ("", b"")
+    peer.send(0, Connection.SecureOk("\0guest\0guest"))
+    peer.tune()
+    peer.call(0, Connection.Open(), Connection.OpenOk)
 
 
 def test_amqplain_is_a_way_in(raw: Callable[..., RawPeer]) -> None:

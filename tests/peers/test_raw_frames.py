@@ -328,3 +328,93 @@ def test_flow_on_is_answered_and_consumers_stay(raw_peer: RawPeer) -> None:
     assert raw_peer.call(1, commands.Channel.Flow(active=True), commands.Channel.FlowOk).active
     raw_peer.socket.sendall(publish(1, "", queue, b"x"))
     assert raw_peer.read_delivery()[1] == b"x"
+
+
+# What RabbitMQ refuses and the specification offers
+
+
+@pytest.fixture
+def ours(is_triomq: bool) -> None:
+    if not is_triomq:
+        pytest.skip("RabbitMQ does not implement this part of the specification")
+
+
+@pytest.mark.usefixtures("ours")
+def test_what_is_unsettled_comes_again_to_its_consumer_when_asked_for(
+    raw: Callable[..., RawPeer], raw_peer: RawPeer
+) -> None:
+    queue = raw_peer.declare_queue()
+    raw_peer.call(1, Basic.Qos(prefetch_count=2), Basic.QosOk)
+    raw_peer.call(1, Basic.Consume(queue=queue, consumer_tag="t"), Basic.ConsumeOk)
+    raw_peer.socket.sendall(b"".join(publish(1, "", queue, body) for body in (b"1", b"2", b"3")))
+    assert [raw_peer.read_delivery()[1] for _ in range(2)] == [b"1", b"2"]
+    raw_peer.call(1, Basic.Recover(requeue=False), Basic.RecoverOk)
+    again = [raw_peer.read_delivery() for _ in range(2)]
+    assert [(body, method.redelivered, method.consumer_tag, method.delivery_tag) for method, body in again] == [
+        (b"1", True, "t", 3),
+        (b"2", True, "t", 4),
+    ]
+    raw_peer.send(1, Basic.Ack(4, multiple=True))
+    method, body = raw_peer.read_delivery()
+    assert (body, method.redelivered) == (b"3", False)
+
+
+@pytest.mark.usefixtures("ours")
+def test_an_immediate_publish_is_for_consumers_that_are_there(raw_peer: RawPeer) -> None:
+    queue = raw_peer.declare_queue()
+    immediate = encode(1, Basic.Publish(routing_key=queue, immediate=True))
+    raw_peer.call(1, Confirm.Select(), Confirm.SelectOk)
+    raw_peer.socket.sendall(immediate + content(1, b"nobody"))
+    returned = raw_peer.expect(Basic.Return)
+    assert (returned.reply_code, returned.reply_text) == (313, "NO_CONSUMERS")
+    assert raw_peer.read_content()[1] == b"nobody"
+    assert raw_peer.expect(Basic.Ack).delivery_tag == 1
+    raw_peer.call(1, Basic.Consume(queue=queue, no_ack=True), Basic.ConsumeOk)
+    raw_peer.socket.sendall(immediate + content(1, b"somebody"))
+    seen = {raw_peer.read_method().name: None}
+    if "Basic.Deliver" in seen:
+        assert raw_peer.read_content()[1] == b"somebody"
+        raw_peer.expect(Basic.Ack)
+    else:
+        assert raw_peer.read_delivery()[1] == b"somebody"
+
+
+@pytest.mark.usefixtures("ours")
+def test_a_client_that_pauses_gets_nothing_until_it_goes_on(raw_peer: RawPeer) -> None:
+    flow, flow_ok = commands.Channel.Flow, commands.Channel.FlowOk
+    queue, other = raw_peer.declare_queue(), raw_peer.declare_queue()
+    raw_peer.call(1, Basic.Consume(queue=queue, no_ack=True), Basic.ConsumeOk)
+    assert not raw_peer.call(1, flow(active=False), flow_ok).active
+    raw_peer.socket.sendall(publish(1, "", queue, b"later") + publish(1, "", other, b"now"))
+    assert get(raw_peer, other)[1] == b"now"
+    assert raw_peer.call(1, flow(active=True), flow_ok).active
+    assert raw_peer.read_delivery()[1] == b"later"
+
+
+@pytest.mark.usefixtures("ours")
+def test_a_prefetch_size_holds_back_octets(raw_peer: RawPeer) -> None:
+    queue = raw_peer.declare_queue()
+    raw_peer.call(1, Basic.Qos(prefetch_size=150), Basic.QosOk)
+    raw_peer.socket.sendall(b"".join(publish(1, "", queue, b"x" * size) for size in (500, 10, 10, 300)))
+    raw_peer.call(1, Basic.Consume(queue=queue), Basic.ConsumeOk)
+    for count in (1, 2, 1):  # a larger one goes alone
+        for _ in range(count):
+            method, _ = raw_peer.read_delivery()
+        declared = raw_peer.call(1, Queue.Declare(queue=queue, passive=True), Queue.DeclareOk)
+        raw_peer.send(1, Basic.Ack(method.delivery_tag, multiple=True))
+    assert declared.message_count == 0
+
+
+def test_a_transaction_of_many_queues_is_all_or_nothing(raw_peer: RawPeer) -> None:
+    queues = [raw_peer.declare_queue() for _ in range(20)]
+    raw_peer.call(1, commands.Tx.Select(), commands.Tx.SelectOk)
+    publishes = b"".join(publish(1, "", queue, b"x" * 1000) for queue in queues * 10)
+    for end, reply, expected in (
+        (commands.Tx.Rollback(), commands.Tx.RollbackOk, 0),
+        (commands.Tx.Commit(), commands.Tx.CommitOk, 10),
+    ):
+        raw_peer.socket.sendall(publishes)
+        raw_peer.call(1, end, reply)
+        for queue in queues:
+            found = raw_peer.call(1, Queue.Declare(queue=queue, passive=True), Queue.DeclareOk)
+            assert found.message_count == expected

@@ -25,6 +25,7 @@ _CAPABILITIES: dict[str, FieldValue] = {
     "consumer_cancel_notify": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    "consumer_priorities": True,
     CONTROL_CAPABILITY: True,
 }
 """What clients may use beyond the specification; nothing is announced that does not work."""
