@@ -1,4 +1,4 @@
-"""From the reply code of a close to the error that a caller can catch (AMQP 0-9-1 section 1.1.4)."""
+"""From the reply code of a close to the error that a caller can catch (AMQP 0-9-1 section 1.2)."""
 
 from triomq.errors import (
     AccessRefused,

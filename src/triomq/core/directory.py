@@ -134,7 +134,7 @@ class Directory:
     def route(self, exchange: str, key: str, headers: Headers, *, inside: bool = False) -> Route:
         """Find the queues for a message published into a sink; the empty name is the default sink.
 
-        The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.5).
+        The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.1).
 
         Args:
             exchange: The sink's name.

@@ -1,6 +1,6 @@
 """From a refusal to the code and the text that AMQP clients know; the texts are those that RabbitMQ's clients match.
 
-AMQP 0-9-1 section 1.1.4 (reply codes).
+AMQP 0-9-1 section 1.2 (reply codes).
 """
 
 import msgspec
@@ -23,7 +23,7 @@ from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFa
 __all__ = ["HARD_CODES", "Answer", "AnswerError", "answer_to", "type_name"]
 
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
-"""Codes that end the connection; the others end the channel (section 1.1.4)."""
+"""Codes that end the connection; the others end the channel (section 1.2)."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

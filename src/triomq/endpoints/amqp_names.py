@@ -16,7 +16,7 @@ def generated_name(prefix: str) -> str:
 
 
 def named(channel: Channel, name: str) -> str:
-    """Let the empty name mean the queue declared last on this channel (section 1.7.2.3.2).
+    """Let the empty name mean the queue declared last on this channel (section 1.7.2.3).
 
     Raises:
         NotFound: None was.

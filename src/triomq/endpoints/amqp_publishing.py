@@ -21,7 +21,7 @@ __all__ = ["Publisher"]
 
 _NOWHERE = Route(())
 
-# Property flags (section 4.2.6.1, and the order of properties in section 1.8.1)
+# Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)
 _PRIORITY, _EXPIRATION, _USER_ID = 0x0800, 0x0100, 0x0010
 _CHECKED = _EXPIRATION | _USER_ID
 
