@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from triomq.protocols.amqp import METHODS
+
 TESTS = Path(__file__).parent
 PAGES = sorted((TESTS.parent / "docs" / "conformance").glob("*.rst"))
 
@@ -26,6 +28,16 @@ def claims(page: str) -> list[tuple[str, str]]:
     return found
 
 
+def rows(page: str) -> list[list[str]]:
+    """List the cells of each row but the headings."""
+    found = re.findall(r"^   \* - .*?(?=^   \* - |^\S|\Z)", page, re.DOTALL | re.MULTILINE)
+    cells = [
+        [" ".join(cell.split()) for cell in re.split(r"^     - |^   \* - ", row, flags=re.MULTILINE)[1:]]
+        for row in found
+    ]
+    return [row for row in cells if row[0] != "section"]
+
+
 def texts() -> dict[str, str]:
     """Give the words of each file of tests; those of the same name in different rooms together."""
     found: dict[str, str] = {"test_answers": words((TESTS / "peers" / "answer_rows.py").read_text(encoding="utf-8"))}
@@ -40,6 +52,28 @@ def test_every_test_that_is_named_is_there(page: Path) -> None:
     named = claims(page.read_text(encoding="utf-8"))
     missing = [f"{file}: {name}" for file, name in named if words(name).strip() not in there.get(file, "")]
     assert missing == []
+
+
+AMQP = (TESTS.parent / "docs" / "conformance" / "amqp.rst").read_text(encoding="utf-8")
+
+
+def test_every_row_of_amqp_says_where_what_and_shown_by_which_test() -> None:
+    for section, rule, status, shown in rows(AMQP):
+        assert re.fullmatch(r"[0-9]+(\.[0-9]+)*|0-[89]|RabbitMQ|–", section), section
+        assert rule.endswith((".", ".)")), rule
+        assert status in ("done", "different", "added", "not done")
+        assert shown.startswith("``") or status == "not done", rule
+
+
+def test_little_of_amqp_is_not_done() -> None:
+    assert len([row for row in rows(AMQP) if row[2] == "not done"]) <= 5
+
+
+def test_every_method_of_amqp_is_on_its_page() -> None:
+    text = " ".join(AMQP.split())
+    # Our own extension has a page of its own.
+    names = [row.name for row in METHODS if row.class_id < 0xF000]
+    assert [name for name in names if f"``{name}``" not in text] == []
 
 
 def test_the_pages_name_tests() -> None:

@@ -53,6 +53,10 @@ def table_of(*fields: bytes) -> bytes:
     return struct.pack(">I", len(octets)) + octets
 
 
+def test_of_two_fields_with_one_name_the_last_counts() -> None:
+    assert decode_table(table_of(b"\x01at\x00", b"\x01bV", b"\x01at\x01")) == {"a": True, "b": None}
+
+
 @given(tables)
 def test_what_is_written_is_read_again(table: dict[str, FieldValue]) -> None:
     assert decode_table(encode_table(table)) == table
