@@ -18,13 +18,14 @@ class PriorityIndex:
     """Ready and outstanding messages by priority: the highest level goes first, within one the oldest.
 
     It answers what an ``Index`` answers; a batch remembers the level that it came from, and goes back there. Which
-    levels hold ready messages stands in the bits of one integer, so that empty levels cost nothing.
+    levels hold ready messages, and in which the first of them expires, stands in the bits of two integers, so that
+    the other levels cost nothing.
 
     Args:
         levels: The highest level; messages above it count as of this level.
     """
 
-    __slots__ = ("_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
+    __slots__ = ("_dying", "_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
 
     def __init__(self, levels: int) -> None:
         """Start empty, with id 1."""
@@ -35,6 +36,7 @@ class PriorityIndex:
         self.unsettled = 0
         self._levels: dict[int, Index] = {}
         self._filled = 0
+        self._dying = 0
 
     def _change(self, number: int, operation: Callable[[Index, *Ts], R], *args: *Ts) -> R:
         """Do something to one level, and count what it has changed."""
@@ -44,10 +46,9 @@ class PriorityIndex:
         self.ready += level.ready - ready
         self.ready_bytes += level.ready_bytes - size
         self.unsettled += level.unsettled - unsettled
-        if level.ready:
-            self._filled |= 1 << number
-        else:
-            self._filled &= ~(1 << number)
+        bit = 1 << number
+        self._filled = self._filled | bit if level.ready else self._filled & ~bit
+        self._dying = self._dying | bit if level.next_deadline() < inf else self._dying & ~bit
         return result
 
     @property
@@ -108,11 +109,11 @@ class PriorityIndex:
 
     def next_deadline(self) -> float:
         """Tell when the first message of some level expires."""
-        return min((level.next_deadline() for level in self._levels.values()), default=inf)
+        return min((self._levels[number].next_deadline() for number in _bits(self._dying)), default=inf)
 
     def expired_level(self, now: float) -> int | None:
         """Name a level whose first message has expired, if there is one; low ones first."""
-        return min((number for number, level in self._levels.items() if level.next_deadline() <= now), default=None)
+        return next((number for number in _bits(self._dying) if self._levels[number].next_deadline() <= now), None)
 
     def first(self, most: int, level: int) -> tuple[Head, list[bytes]]:
         """Look at the first ready messages of a level; see ``Index.first``."""
@@ -155,6 +156,14 @@ class PriorityIndex:
         """Go through the ready messages with ids above ``after``, highest level first."""
         for _, level in sorted(self._levels.items(), reverse=True):
             yield from level.entries(after)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """Give the numbers of the bits that are set, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _requeue_marked(level: Index, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:

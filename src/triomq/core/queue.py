@@ -127,9 +127,9 @@ class Queue(InPlaceActor):
         store = self._store
         now = store.directory.clock.now()
         self._turn_began = min(self._turn_began, now)
-        self._keeps_time = True
         for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
             self._index.push(head, part.contents, part.size, part.deadline, part.level)
+            self._keeps_time = self._keeps_time or part.deadline < inf
 
     def _put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
@@ -232,7 +232,7 @@ class Queue(InPlaceActor):
     def open_feed(self, message: OpenFeed) -> None:
         """Let a feed take part in the dispatch."""
         feeds = self._store.feeds
-        if feeds and (message.feed.exclusive or any(feed.exclusive for feed in feeds)):
+        if feeds and (message.feed.exclusive or next(iter(feeds)).exclusive):  # an exclusive feed is always alone
             raise InExclusiveUse(self._store.name)
         if feeds is None:
             feeds = self._store.feeds = {}

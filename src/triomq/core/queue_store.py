@@ -125,7 +125,7 @@ class QueueStore:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing more happens here by itself: nobody works on a message, none waits for its time or a feed."""
+        """Whether nobody works on a message, and none waits for its time or for a feed that is there."""
         index, options = self.index, self.options
         if index.unsettled or (self.delayed is not None and self.delayed.count):
             return False
