@@ -247,8 +247,7 @@ class AMQPConnection(Connection):
                 f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )
         else:
-            # "it MUST close the connection without sending any further data" (section 1.4.2.2), unless the client
-            # says that it can bear a word.
+            # Who is refused hears nothing more (section 1.4.2.2), unless the client says that it can bear a word.
             self._leave()
 
     def _open_requested(self, event: OpenRequested) -> None:
