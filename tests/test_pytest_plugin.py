@@ -139,7 +139,7 @@ def test_a_mistake_is_refused_with_what_to_do_instead(pytester: pytest.Pytester,
 
 def test_without_pytest_trio_the_broker_says_what_to_install(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test(broker): ...\ndef test_other(amqp_url): ...")
-    outcome = pytester.runpytest_subprocess("-p", "no:trio", "-W", "error")
+    outcome = pytester.runpytest_subprocess("-p", "no:trio", "-p", "no:asyncio", "-W", "error")
     outcome.assert_outcomes(errors=1, passed=1)
     outcome.stdout.fnmatch_lines(["*`pip install pytest-trio`, or take the fixture `amqp_url`*"])
 
@@ -147,7 +147,7 @@ def test_without_pytest_trio_the_broker_says_what_to_install(pytester: pytest.Py
 def test_listening_in_real_time_is_allowed(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ntrio_mode = true\n")
     pytester.makepyfile("from triomq import AMQP\nasync def test(broker):\n    await broker.listen(AMQP(port=0))")
-    pytester.runpytest_subprocess("-W", "error").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:asyncio", "-W", "error").assert_outcomes(passed=1)
 
 
 def test_a_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -> None:
@@ -157,7 +157,9 @@ def test_a_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -
         "    assert 'triomq.pytest_plugin' in sys.modules\n"
         "    assert not {'triomq.app', 'triomq.core', 'trio', 'msgspec', 'asyncio'} & set(sys.modules)\n"
     )
-    outcome = pytester.runpytest_subprocess("-p", "no:trio", "-p", "no:hypothesispytest", "-W", "error")
+    outcome = pytester.runpytest_subprocess(
+        "-p", "no:trio", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-W", "error"
+    )
     outcome.assert_outcomes(passed=1)
 
 
