@@ -166,8 +166,8 @@ class BlockingConnection:
         """
         if not self.has_control:
             raise Refused(
-                f"the broker at {self._wire.url.place} is {self._description()}, and not a triomq that can be looked "
-                "into; publish, get and purge work with any AMQP 0-9-1 broker"
+                f"the broker at {self._wire.url.place} is {self._description()} and cannot be looked into: it does not "
+                f"offer {CONTROL_CAPABILITY}; publish, get and purge work with any AMQP 0-9-1 broker"
             )
         response = self.call(ControlRequest(name_of(operation), encode(operation)), ControlResponse)
         return decode_result(operation, response.result)

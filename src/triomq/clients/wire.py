@@ -72,7 +72,9 @@ class BlockingWire:
                 raise error_of(code, text)
             case Failed(code, text):
                 raise RemoteProtocolError(f"{self.url.place} does not keep to AMQP 0-9-1: {code} {text}")
-            case HeartbeatLost() | EndOfStream():
+            case HeartbeatLost():
+                raise Disconnected(f"the broker at {self.url.place} has fallen silent: its heartbeats have stopped")
+            case EndOfStream():
                 raise Disconnected(f"the broker at {self.url.place} has closed the connection without a word")
             case ChannelClosed(by_peer=True):
                 self.engine.send_method(event.channel, ChannelCloseOk())
@@ -99,13 +101,20 @@ class BlockingWire:
         if self.engine.finished:
             raise Disconnected(f"the connection to {self.url.place} has ended; open a new one")
         self.flush()
-        until = time.monotonic() + patience
-        while not self._receive(until):
-            self.engine.handle_timer(time.monotonic())
-            self.flush()
-            if time.monotonic() >= until:
-                raise self._silent("says nothing")
+        if not self._wait(time.monotonic() + patience):
+            raise self._silent("says nothing")
         self._events.extend(self.engine.events())
+
+    def _wait(self, until: float) -> bool:
+        """Wait for octets, or for the engine to give up, and send heartbeats meanwhile; tell whether it was in time."""
+        while time.monotonic() < until:
+            if self._receive(until):
+                return True
+            self.engine.handle_timer(time.monotonic())
+            if self.engine.finished:
+                return True
+            self.flush()
+        return False
 
     def _receive(self, until: float) -> bool:
         """Take in one chunk, or the end; tell whether anything came until then, or until a timer is due."""
@@ -165,14 +174,24 @@ def _settings(url: AMQPUrl) -> Settings:
 
 def _connect(url: AMQPUrl) -> socket.socket:
     try:
-        if url.path:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.settimeout(url.timeout)
-            connection.connect(url.path)
-            return connection
-        connection = socket.create_connection((url.host, url.port), url.timeout)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return _connect_unix(url) if url.path else _connect_tcp(url)
     except OSError as error:
         reason = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error
         raise Disconnected(f"no broker can be reached at {url.place}: {reason}; see whether it runs there") from None
+
+
+def _connect_tcp(url: AMQPUrl) -> socket.socket:
+    connection = socket.create_connection((url.host, url.port), url.timeout)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _connect_unix(url: AMQPUrl) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(url.timeout)
+        connection.connect(url.path)
+    except OSError:
+        connection.close()
+        raise
     return connection
