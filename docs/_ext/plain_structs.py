@@ -1,0 +1,46 @@
+"""Show the fields of Structs with plain types: what else is asked of a value is told in words where it matters.
+
+A field such as ``port: Annotated[int, Meta(ge=0, le=65535)]`` is shown as ``port: int``, and a default that is made anew
+for each Struct as ``...``.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, get_args, get_origin
+
+import msgspec
+import sphinx.util.inspect
+from sphinx.application import Sphinx
+
+
+def plain(kind: object) -> object:
+    """Take the annotation off an annotated type, also inside a tuple or a union of types."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is tuple:
+        kinds = tuple(plain(item) for item in get_args(kind))
+        return tuple[kinds]
+    return kind
+
+
+def shown(signature: inspect.Signature) -> inspect.Signature:
+    """Give a Struct's signature as it is to be shown."""
+    parameters = []
+    for parameter in signature.parameters.values():
+        default = parameter.default
+        is_made = type(default).__module__.startswith("msgspec") and not isinstance(default, msgspec.Struct)
+        kind = plain(parameter.annotation)
+        parameters.append(parameter.replace(annotation=kind, default=... if is_made else default))
+    return signature.replace(parameters=parameters)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx see each Struct's signature as it is to be shown."""
+    signature = sphinx.util.inspect.signature
+
+    def plain_signature(subject: Callable[..., object], *arguments: object, **named: object) -> inspect.Signature:
+        found = signature(subject, *arguments, **named)  # type: ignore[arg-type]
+        return shown(found) if isinstance(subject, type) and issubclass(subject, msgspec.Struct) else found
+
+    sphinx.util.inspect.signature = plain_signature
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
