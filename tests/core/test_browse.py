@@ -1,6 +1,7 @@
-from triomq.core import Browse, Discard, Enlist, Get, Outcome
+from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
 from .cast import open_house, publish, ready, settle
+from .test_priority import prioritised
 
 
 async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
@@ -69,3 +70,23 @@ async def test_to_discard_leaves_what_is_out_with_consumers() -> None:
         publish(store, b"1", b"2")
         assert store.ref.ask_nowait(Discard(2)) == 1
         assert store.ref.ask_nowait(Enlist()).unsettled == 1
+
+
+async def test_pages_of_a_queue_with_priorities_leave_nothing_out() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(max_priority=5))
+        for priority in (0, 0, 3, 1, 3):
+            store.ref.tell_nowait(prioritised(priority, b"x"))
+        seen: list[int] = []
+        while page := store.ref.ask_nowait(Browse(seen[-1] if seen else 0, 2)):
+            seen += [entry.id for entry in page]
+        assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_to_discard_a_page_of_a_queue_with_priorities_takes_nothing_unseen() -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(max_priority=5))
+        for priority in (0, 3, 3):
+            store.ref.tell_nowait(prioritised(priority, b"x"))
+        page = store.ref.ask_nowait(Browse(0, 2))
+        assert store.ref.ask_nowait(Discard(page[-1].id)) == len(page)

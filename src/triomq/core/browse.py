@@ -6,6 +6,7 @@ arrived since. A message that is out with a consumer is not seen, and stands in 
 """
 
 from collections.abc import Sequence
+from heapq import nsmallest
 from itertools import islice
 
 from triomq.actors import Request
@@ -16,7 +17,10 @@ __all__ = ["Browse", "Discard", "browse"]
 
 
 class Browse(Request[Sequence[Entry]], frozen=True):
-    """To a queue: show ready messages, in the order in which they would go.
+    """To a queue: show ready messages in the order of their ids, which is the order in which they arrived.
+
+    A queue with priorities hands them out in another order; but whoever goes through it page by page, or discards what
+    was seen, must not pass over the less urgent ones.
 
     Args:
         after: Only messages with an id above this one.
@@ -35,4 +39,11 @@ class Discard(Request[int], frozen=True):
 
 def browse(store: QueueStore, after: int, limit: int) -> list[Entry]:
     """List ready messages of a queue with ids above ``after``, at most so many."""
-    return list(islice(store.index.entries(after), limit))
+    entries = store.index.entries(after)
+    if store.options.max_priority:
+        return nsmallest(limit, entries, key=_id_of)
+    return list(islice(entries, limit))
+
+
+def _id_of(entry: Entry) -> int:
+    return entry.id
