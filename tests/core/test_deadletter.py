@@ -250,3 +250,42 @@ async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_cras
         assert dead.index.ready == 0
         await dead.ref.wait_running()
         assert only(dead).body == b"x"
+
+
+async def test_a_position_that_is_named_twice_makes_one_dead_letter() -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"1", b"2")
+        settle(consumer.batches[0], Outcome.REJECT, [0, 0])
+        assert (dead.index.ready, store.index.unsettled) == (1, 1)
+
+
+async def test_properties_that_nobody_can_read_cost_no_queue_its_life() -> None:
+    async with open_house() as house:
+        dead, store = house.queue("dead"), house.queue(options=lettered(max_length=0, max_priority=3))
+        head = Head(exchange="shop", routing_key="q", properties_stop=2, body_start=2, has_priority=True)
+        publish(store, b"\xff\xffbody", head=head)
+        assert (store.ref.epoch, only(dead).body) == (1, b"body")
+        assert history(house, only(dead))[0]["exchange"] == "shop"
+
+
+@pytest.mark.parametrize("count", [-5, 2**31, 2**63 - 1, 2**64 - 1, True])
+async def test_a_count_that_a_publisher_made_up_does_not_overflow(count: int) -> None:
+    async with open_house() as house:
+        dead, store = house.queue("dead"), house.queue(options=lettered(max_length=0))
+        made_up = [{"queue": "q", "reason": "maxlen", "count": count}]
+        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
+        assert history(house, only(dead))[0]["count"] in (1, 2)
+
+
+async def test_a_circle_of_queues_whose_names_are_no_text_ends_too(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        a = house.queue("\udcff", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="\udcfe"))
+        b = house.queue("\udcfe", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="\udcff"))
+        publish(a, b"x")
+        await trio.sleep(1.5)
+        assert (a.index.ready, b.index.ready) == (0, 1)
+        assert history(house, only(b))[0]["queue"] == b"\xff"
+        await trio.sleep(100)
+        assert (a.index.ready, b.index.ready, a.ref.epoch) == (0, 0, 1)

@@ -71,3 +71,16 @@ def test_parts_are_the_run_in_order_cut_where_deadline_or_level_change(
     together = sort_out(head, equal, longest * len(equal), options, CODECS, 0.0)
     assert [content for part in together for content in part.contents] == equal
     assert all((one.deadline, one.level) != (other.deadline, other.level) for one, other in pairwise(together))
+
+
+def test_a_message_whose_properties_nobody_can_read_is_as_one_without() -> None:
+    head = Head(properties_stop=2, has_priority=True, has_expiration=True)
+    (part,) = sort_out(head, [b"\xff\xff"], 2, QueueOptions(max_priority=3, message_ttl=1.0), CODECS, 0.0)
+    assert (part.deadline, part.level) == (1.0, 0)
+
+
+def test_a_priority_below_the_lowest_counts_as_the_lowest() -> None:
+    content = content_of(None, -4)
+    head = Head(properties_stop=len(content), has_priority=True)
+    (part,) = sort_out(head, [content], 0, QueueOptions(max_priority=3), CODECS, 0.0)
+    assert part.level == 0

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, cast
 
 from triomq.core.message import Head, Message
-from triomq.core.properties import HeaderValue, Properties
+from triomq.core.properties import Codecs, HeaderValue, Properties
 from triomq.core.publish import Publish
 from triomq.errors import NotFound
 
@@ -27,6 +27,8 @@ __all__ = ["Reason", "bury"]
 _log = logging.getLogger("triomq.core")
 
 History = list[dict[str, HeaderValue]]
+
+_MOST = 1 << 31  # deaths that are counted: a history that a publisher made up may hold any number
 
 
 class Reason(Enum):
@@ -65,12 +67,12 @@ def bury(store: "QueueStore", head: Head, contents: Iterable[bytes], reason: Rea
 
 
 def _bury_one(store: "QueueStore", sink: str, key: str, message: Message, reason: Reason) -> int:
-    directory = store.directory
-    properties = directory.codecs.decode(message)
+    directory, name = store.directory, _octets_if_no_text(store.name)
+    message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
     history = _history_of(headers.get("x-death"))
-    news = _continued(history, store.name, message.head, properties, reason)
-    changes = _first_death(headers, store.name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
+    news = _continued(history, name, message.head, properties, reason)
+    changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
     try:
         route = directory.route(sink, key, lambda: headers | changes, inside=True)
     except NotFound:
@@ -80,12 +82,31 @@ def _bury_one(store: "QueueStore", sink: str, key: str, message: Message, reason
     publish = Publish(_head_of(message.head, sink, key, encoded, flags), [content], len(content))
     copies = 0
     for queue in route.queues:
-        if reason is not Reason.REJECTED and _is_circle(news, directory.name_of(queue)):
+        if reason is not Reason.REJECTED and _is_circle(news, _octets_if_no_text(directory.name_of(queue))):
             _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", store.name, queue.path)
             continue
         queue.tell_nowait(publish)
         copies += 1
     return copies
+
+
+def _readable(codecs: Codecs, message: Message) -> tuple[Message, Properties]:
+    """Read the properties; a message that came with some that nobody can read goes on without them."""
+    properties = codecs.read(message)
+    if properties is not None:
+        return message, properties
+    head = message.head
+    plain = Head(exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher)
+    return Message(plain, message.body), Properties()
+
+
+def _octets_if_no_text(name: str) -> str | bytes:
+    """Give a name as a header says it: wires may name things with octets that are no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
 
 
 def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Head:
@@ -110,38 +131,40 @@ def _history_of(found: HeaderValue) -> History:
     return [dict(entry) for entry in found if isinstance(entry, dict)]
 
 
-def _continued(history: History, queue: str, head: Head, properties: Properties, reason: Reason) -> History:
+def _continued(history: History, queue: str | bytes, head: Head, properties: Properties, reason: Reason) -> History:
     """Add this death to the history, or count it where the same has happened before; either way it comes first."""
     for entry in history:
         if entry.get("queue") == queue and entry.get("reason") == reason.value:
             count = entry.get("count")
-            again = {**entry, "count": count + 1 if isinstance(count, int) else 1}
+            again = {**entry, "count": count + 1 if isinstance(count, int) and 0 <= count < _MOST else 1}
             return [again, *(other for other in history if other is not entry)]
     entry = {
         "count": 1,
         "reason": reason.value,
         "queue": queue,
         "time": datetime.now(UTC).replace(microsecond=0),
-        "exchange": head.exchange,
-        "routing-keys": [head.routing_key],
+        "exchange": _octets_if_no_text(head.exchange),
+        "routing-keys": [_octets_if_no_text(head.routing_key)],
     }
     if properties.expiration is not None:
         entry["original-expiration"] = str(round(properties.expiration * 1000))
     return [entry, *history]
 
 
-def _first_death(headers: Mapping[str, HeaderValue], queue: str, head: Head, reason: Reason) -> dict[str, HeaderValue]:
+def _first_death(
+    headers: Mapping[str, HeaderValue], queue: str | bytes, head: Head, reason: Reason
+) -> dict[str, HeaderValue]:
     """Say how it began, once."""
     if "x-first-death-queue" in headers:
         return {}
     return {
-        "x-first-death-exchange": head.exchange,
+        "x-first-death-exchange": _octets_if_no_text(head.exchange),
         "x-first-death-queue": queue,
         "x-first-death-reason": reason.value,
     }
 
 
-def _is_circle(history: Sequence[Mapping[str, HeaderValue]], queue: str) -> bool:
+def _is_circle(history: Sequence[Mapping[str, HeaderValue]], queue: str | bytes) -> bool:
     """Tell whether the message was in this queue before, and nobody has rejected it since."""
     for entry in history:
         if entry.get("reason") == Reason.REJECTED.value:

@@ -17,6 +17,7 @@ __all__ = ["Part", "sort_out"]
 
 _GRAIN = 0.01  # seconds: deadlines are rounded up to it, so that messages that arrive together stay one run
 _FOREVER = 1e10  # seconds: three centuries
+_UNREADABLE = Properties()
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -46,8 +47,9 @@ def sort_out(
         return [Part(contents, size, _deadline(options.message_ttl, now), 0)]
 
     def place(content: bytes) -> tuple[float, int]:
-        properties = codecs.decode(Message(head, content))
-        return _deadline(_shortest(options, properties), now), min(properties.priority or 0, options.max_priority)
+        properties = codecs.read(Message(head, content)) or _UNREADABLE
+        level = min(max(0, properties.priority or 0), options.max_priority)
+        return _deadline(_shortest(options, properties), now), level
 
     parts = []
     for (deadline, level), group in groupby(contents, key=place):

@@ -12,6 +12,7 @@ import msgspec
 
 from triomq.core.message import CORE_CODEC, Message
 from triomq.core.packing import from_extension, packable
+from triomq.errors import ProtocolError
 
 __all__ = ["Amend", "Codecs", "HeaderValue", "Properties", "amend_core", "decode_core", "encode_core"]
 
@@ -121,6 +122,16 @@ class Codecs:
     def decode(self, message: Message) -> Properties:
         """Decode a message's properties, whichever wire it came from."""
         return self._codecs[message.head.codec][0](message.properties)
+
+    def read(self, message: Message) -> Properties | None:
+        """Decode a message's properties, if anybody can: they are carried as they came, whatever they are.
+
+        For the core's own decisions, which no publisher may make crash.
+        """
+        try:
+            return self.decode(message)
+        except (ProtocolError, msgspec.DecodeError):
+            return None
 
     def amend(
         self, message: Message, headers: Mapping[str, HeaderValue], *, drop_expiration: bool = True
