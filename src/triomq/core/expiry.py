@@ -7,9 +7,11 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.deadletter import Reason, bury
+from triomq.core.index import Index
+from triomq.core.priority import PriorityIndex
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["drop_expired", "is_unused", "next_deadline"]
+__all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
 
 _LETTERS = 2_000
 """Dead letters that one turn makes, each about 20 µs: a million messages may expire at once."""
@@ -37,6 +39,39 @@ def drop_expired(store: QueueStore, now: float) -> bool:
         index.drop(len(contents), level)
         store.expired += len(contents)
     return True
+
+
+class Unexpired:
+    """An index up to the first message that has expired, for a strategy: what is over is never handed out.
+
+    Messages that share a head and a deadline leave together, so it is enough to look at the first.
+
+    Args:
+        index: The queue's.
+        now: Seconds of the domain's clock.
+    """
+
+    __slots__ = ("_index", "_now", "longest", "next_head", "next_size", "take", "take_turns")
+
+    def __init__(self, index: Index | PriorityIndex, now: float) -> None:
+        """Give the view of one dispatch."""
+        self._index = index
+        self._now = now
+        self.next_head = index.next_head
+        self.next_size = index.next_size
+        self.longest = index.longest
+        self.take = index.take
+        self.take_turns = index.take_turns
+
+    @property
+    def ready(self) -> int:
+        """How many messages may be taken; none when one that goes first in its level has expired."""
+        return 0 if self._index.expired_level(self._now) is not None else self._index.ready
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal."""
+        return self._index.run_length
 
 
 def next_deadline(store: QueueStore) -> float:

@@ -10,7 +10,7 @@ Time is the domain's: a queue whose messages expire or wait sets its next deadli
 ``Due``. Most queues have no deadline and never look at the clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, nextafter
 
 from triomq.actors import InPlaceActor, Request
@@ -21,8 +21,8 @@ from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
 from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
-from triomq.core.dispatch import Dispatch
-from triomq.core.expiry import drop_expired, is_unused, next_deadline
+from triomq.core.dispatch import Dispatch, Ready
+from triomq.core.expiry import Unexpired, drop_expired, is_unused, next_deadline
 from triomq.core.feed import Feed, Wake
 from triomq.core.index import Entry
 from triomq.core.intake import sort_out
@@ -57,6 +57,7 @@ class Queue(InPlaceActor):
     __slots__ = (
         "_called",
         "_dispatch",
+        "_has_mortals",
         "_index",
         "_keeps_time",
         "_rejects",
@@ -75,7 +76,8 @@ class Queue(InPlaceActor):
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._sorts = options.message_ttl is not None or options.max_priority > 0
         self._keeps_time = True  # whether there is a deadline; looked at once even if there is none
-        self._turn_began = inf  # when the first message of this turn came, in a queue whose messages expire
+        self._has_mortals = store.index.ready > 0  # whether messages may expire that are ready, first or not
+        self._turn_began = inf  # when the first message of this turn that can expire came
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
 
@@ -126,10 +128,11 @@ class Queue(InPlaceActor):
             return
         store = self._store
         now = store.directory.clock.now()
-        self._turn_began = min(self._turn_began, now)
         for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
             self._index.push(head, part.contents, part.size, part.deadline, part.level)
-            self._keeps_time = self._keeps_time or part.deadline < inf
+            if part.deadline < inf:
+                self._turn_began = min(self._turn_began, now)
+                self._keeps_time = self._has_mortals = True
 
     def _put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
@@ -201,7 +204,8 @@ class Queue(InPlaceActor):
         """Let messages that are out become dead letters."""
         store = self._store
         if store.options.dead_letter_sink is not None:
-            found = batch.contents if positions is None else [batch.contents[position] for position in positions]
+            going = batch.unsettled() if positions is None else dict.fromkeys(positions)
+            found = [batch.contents[position] for position in going]
             contents = [content for content in found if content is not None]
             store.dead_lettered += bury(store, batch.head, contents, reason)
         return self._index.accept(batch, positions)
@@ -219,7 +223,8 @@ class Queue(InPlaceActor):
         if index.holds(batch):
             returned, octets = index.requeue(batch, positions, marked=marked)
             count, size = count + returned, size + octets
-            self._keeps_time = self._keeps_time or batch.deadline < inf
+            if batch.deadline < inf:
+                self._keeps_time = self._has_mortals = True
         return count, size
 
     def _seat(self, feed: Feed) -> None:
@@ -317,21 +322,28 @@ class Queue(InPlaceActor):
         store, now = self._store, self._store.directory.clock.now()
         while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
             self._push(run.head, run.contents, run.size)
-        if drop_expired(store, min(now, nextafter(self._turn_began, -inf))):
+        if drop_expired(store, self._over_before()):
             return True
         store.directory.clock.set(store, now)
         return False
 
-    def _look_ahead(self) -> None:
-        """Drop what nobody took in time, and set the next deadline."""
+    def _over_before(self) -> float:
+        """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
+        return min(self._store.directory.clock.now(), nextafter(self._turn_began, -inf))
+
+    def _look_ahead(self) -> bool:
+        """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
         store = self._store
         clock = store.directory.clock
         now = clock.now()
         self._turn_began = inf
-        deadline = next_deadline(store) if drop_expired(store, now) else now
-        self._keeps_time = deadline < inf
-        if self._keeps_time:
+        dropped_all = drop_expired(store, now)
+        deadline = next_deadline(store) if dropped_all else now
+        self._has_mortals = self._has_mortals and store.index.ready > 0
+        self._keeps_time = self._has_mortals or deadline < inf
+        if deadline < inf:
             clock.set(store, deadline)
+        return dropped_all
 
     # Dispatching
 
@@ -364,9 +376,7 @@ class Queue(InPlaceActor):
         self._dispatch_all()
         if self._sheds:
             shed(self._store)
-        if self._keeps_time:
-            self._look_ahead()
-        return True
+        return not self._keeps_time or self._look_ahead()
 
     def _dispatch_all(self) -> None:
         self._hand_out()
@@ -377,11 +387,22 @@ class Queue(InPlaceActor):
     def _hand_out(self) -> None:
         if self._dispatch is None or not self._index.ready:
             return
-        for batch in self._dispatch.dispatch(self._index):
+        deal = self._dispatch.dispatch
+        for batch in self._deal_unexpired(deal) if self._has_mortals else deal(self._index):
             assert batch.feed is not None
             batch.queue = self.ref
             self._store.delivered += batch.left
             batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
+
+    def _deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
+        """Deal up to the first message that is over, drop it, and go on behind it."""
+        over = self._over_before()
+        batches: list[Batch] = []
+        while drop_expired(self._store, over):
+            batches += deal(Unexpired(self._index, over))
+            if self._index.expired_level(over) is None:
+                break
+        return batches
 
     def _pass_on(self) -> None:
         """End the turns of feeds that windows had called; whoever is called next may be one of this queue's too."""
