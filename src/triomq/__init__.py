@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import Broker as Broker
+    from triomq.app import Comparison as Comparison
+    from triomq.app import Condition as Condition
     from triomq.app import Config as Config
     from triomq.app import Delivery as Delivery
     from triomq.app import DomainHandle as DomainHandle
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from triomq.app import SinkHandle as SinkHandle
     from triomq.app import User as User
     from triomq.app import load_config as load_config
+    from triomq.app import make_predicate as make_predicate
     from triomq.app import open_broker as open_broker
     from triomq.app import run as run
     from triomq.app.portal import AsyncioBroker as AsyncioBroker
@@ -34,6 +37,8 @@ _HOMES = {
     "AsyncioBroker": "triomq.app.portal",
     "BlockingBroker": "triomq.app.portal",
     "Broker": "triomq.app",
+    "Comparison": "triomq.app",
+    "Condition": "triomq.app",
     "Config": "triomq.app",
     "Delivery": "triomq.app",
     "DomainHandle": "triomq.app",
@@ -44,6 +49,7 @@ _HOMES = {
     "SinkHandle": "triomq.app",
     "User": "triomq.app",
     "load_config": "triomq.app",
+    "make_predicate": "triomq.app",
     "open_asyncio_broker": "triomq.app.portal",
     "open_blocking_broker": "triomq.app.portal",
     "open_broker": "triomq.app",
@@ -56,6 +62,8 @@ __all__ = [
     "AsyncioBroker",
     "BlockingBroker",
     "Broker",
+    "Comparison",
+    "Condition",
     "Delivery",
     "DomainHandle",
     "LocalFeed",
@@ -63,6 +71,7 @@ __all__ = [
     "QueueHandle",
     "SinkHandle",
     "__version__",
+    "make_predicate",
     "open_asyncio_broker",
     "open_blocking_broker",
     "open_broker",

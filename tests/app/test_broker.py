@@ -1,23 +1,18 @@
 """A broker in this process: opening, declaring, publishing, listening, leaving."""
 
-import signal
-import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 import pika
 import pytest
 import trio
 import trio.testing
 
-from app.conftest import bodies, crash, fill, knock_out, queue_ref
 from endpoints.client import Client
 from triomq import AMQP, Broker, Properties, QueueHandle, open_broker
-from triomq.core import Inequivalent, NoSuchQueue, NoSuchSink, QueueLocked, SinkInternal
+from triomq.core import Inequivalent, NoSuchQueue, NoSuchSink, QueueLocked
 from triomq.endpoints import from_amqp
-from triomq.errors import ConfigError, LimitExceeded, RestartLimitExceeded, Unroutable
+from triomq.errors import ConfigError, RestartLimitExceeded
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import BasicConsume, BasicConsumeOk
 
@@ -119,150 +114,6 @@ async def test_a_name_may_have_255_octets(broker: Broker) -> None:
     queue = await broker.declare_queue("ä" * 127)
     await broker.publish("", queue.name, b"x")
     assert (await queue.statistics()).ready == 1
-
-
-# Publishing
-
-
-async def test_a_message_is_in_every_queue_when_publish_returns(broker: Broker) -> None:
-    fan = await broker.declare_sink("fan", "fanout")
-    queues = [await broker.declare_queue(f"q{number}") for number in range(10)]
-    for queue in queues:
-        await fan.bind(queue)
-    await broker.publish("fan", "", b"x")
-    broker.publish_nowait("fan", "", b"y")
-    assert [store.index.ready for store in broker.directory.queues.values()] == [2] * 10
-
-
-async def test_who_publishes_to_no_sink_is_told(broker: Broker) -> None:
-    with pytest.raises(NoSuchSink, match="'nope'"):
-        await broker.publish("nope", "", b"")
-    with pytest.raises(NoSuchSink):
-        broker.publish_nowait("nope", "", b"")
-
-
-async def test_an_internal_sink_takes_nothing(broker: Broker) -> None:
-    await broker.declare_sink("inner", internal=True)
-    with pytest.raises(SinkInternal):
-        await broker.publish("inner", "", b"")
-
-
-async def test_what_reaches_nobody_is_an_error_only_if_mandatory(broker: Broker) -> None:
-    await broker.publish("", "nobody", b"")
-    with pytest.raises(Unroutable, match="bind one"):
-        await broker.publish("", "nobody", b"", mandatory=True)
-    with pytest.raises(Unroutable):
-        broker.publish_nowait("", "nobody", b"", mandatory=True)
-
-
-async def test_a_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
-    await broker.declare_queue("q", max_length=1, overflow="reject-publish")
-    await broker.publish("", "q", b"1")
-    with pytest.raises(LimitExceeded, match="consume from it, or raise its max_length"):
-        await broker.publish("", "q", b"2")
-    with pytest.raises(LimitExceeded):
-        broker.publish_nowait("", "q", b"3")
-
-
-async def test_the_oldest_give_way_in_a_queue_that_drops_its_head(broker: Broker) -> None:
-    queue = await broker.declare_queue("q", max_length=2)
-    await fill(broker, b"1", b"2", b"3")
-    assert await bodies(queue, 2) == [(b"2", False), (b"3", False)]
-
-
-async def test_a_publish_waits_for_a_queue_that_is_being_restarted(broker: Broker, queue: QueueHandle) -> None:
-    await knock_out(broker, "q")
-    before = trio.current_time()
-    with pytest.raises(trio.WouldBlock):
-        broker.publish_nowait("", "q", b"1")
-    await broker.publish("", "q", b"2")
-    assert trio.current_time() - before >= 0.08
-    assert await bodies(queue, 2) == [(b"1", False), (b"2", False)]  # the first one was only not there yet
-
-
-async def test_a_publish_to_a_queue_that_is_given_up_is_refused(broker: Broker, queue: QueueHandle) -> None:
-    for _ in range(4):
-        await queue_ref(broker, "q").wait_running()
-        crash(broker, "q")
-    with pytest.raises(LimitExceeded, match="was stopped"):
-        await broker.publish("", "q", b"")
-
-
-async def test_a_cancelled_publish_publishes_nothing_if_it_had_not_begun(broker: Broker, queue: QueueHandle) -> None:
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await broker.publish("", "q", b"")
-    assert (await queue.statistics()).ready == 0
-
-
-async def test_publishing_lets_other_tasks_run(broker: Broker, queue: QueueHandle) -> None:
-    with trio.testing.assert_checkpoints():
-        await broker.publish("", "q", b"")
-    with trio.testing.assert_no_checkpoints():
-        broker.publish_nowait("", "q", b"")
-
-
-async def test_properties_that_could_not_be_read_are_refused_where_they_are_made(
-    broker: Broker, queue: QueueHandle
-) -> None:
-    with pytest.raises(ValueError, match="content_type"):
-        await broker.publish("", "q", b"", Properties(content_type=b"text"))  # type: ignore[arg-type]
-    assert await queue.get() is None
-
-
-def test_ctrl_c_at_any_line_of_a_publish_leaves_state_whole() -> None:
-    """Press it at the first line that Python runs, then at the second, and so on."""
-    trio.run(_publish_and_interrupt)  # Trio raises it in the main task, which has to be ours
-
-
-async def _publish_and_interrupt() -> None:
-    async with open_broker() as broker:
-        fan = await broker.declare_sink("fan", "fanout")
-        queues = [await broker.declare_queue(name) for name in ("q1", "q2", "q3")]
-        for queue in queues:
-            await fan.bind(queue)
-        async with queues[2].open_feed(prefetch=0) as feed:
-            interrupted = published = 0
-            while True:  # it comes later and later, until the publish is over before
-                try:
-                    with interrupt_at(interrupted):
-                        broker.publish_nowait("fan", "", b"%d" % interrupted)
-                    published += 1
-                    await trio.lowlevel.checkpoint()  # where Trio raises it if it came in the middle of a turn
-                except KeyboardInterrupt:
-                    interrupted += 1
-                    assert broker.system.turn.place == 0
-                else:
-                    break
-            stores = broker.directory.queues.values()
-            (count,) = {store.index.ready + store.index.unsettled for store in stores}  # in all queues or in none
-            assert published <= count <= published + interrupted
-            assert interrupted > 100
-            seen = [int((await anext(feed)).body) for _ in range(count)]
-        assert seen == sorted(set(seen))
-
-
-class interrupt_at:  # noqa: N801  reads as a sentence where it is used
-    """Press Ctrl-C at the n-th line that runs in the block."""
-
-    def __init__(self, line: int) -> None:
-        self.left = line
-        self.before = sys.gettrace()  # whoever measures coverage goes on afterwards
-
-    def __enter__(self) -> None:
-        sys.settrace(self._trace)
-
-    def __exit__(self, *error: object) -> None:
-        sys.settrace(self.before)
-
-    def _trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., object] | None:
-        if frame.f_code is interrupt_at.__exit__.__code__:
-            return None
-        self.left -= event == "line"
-        if self.left < 0:
-            sys.settrace(None)
-            signal.raise_signal(signal.SIGINT)
-        return self._trace if self.left >= 0 else None
 
 
 # Listening

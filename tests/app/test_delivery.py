@@ -98,3 +98,16 @@ async def test_settling_after_the_queue_is_gone_does_nothing(broker: Broker, que
     assert delivery is not None
     await queue.delete()
     delivery.accept()
+
+
+async def test_who_browses_sees_what_was_said(broker: Broker, queue: QueueHandle) -> None:
+    shop = await broker.declare_sink("shop", "topic")
+    await shop.bind(queue, "#")
+    await broker.publish("shop", "order.new", b"42", SAID)
+    delivery = await queue.get()
+    assert delivery is not None
+    delivery.requeue()
+    (seen,) = await queue.browse()
+    assert (seen.body, seen.exchange, seen.routing_key, seen.attempts) == (b"42", "shop", "order.new", 1)
+    assert seen.properties == SAID
+    assert repr(seen) == f"<Browsed {seen.id} 'shop' 'order.new' 2 bytes>"

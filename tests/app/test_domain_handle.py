@@ -8,7 +8,7 @@ import trio
 
 from app.conftest import bodies
 from triomq.app import Broker, QueueHandle, open_broker
-from triomq.core import DeclareQueue, NoSuchSink, QueueOptions, Session
+from triomq.core import DeclareQueue, NoSuchSink, Overflow, QueueOptions, Session
 from triomq.errors import NotFound
 
 
@@ -61,3 +61,43 @@ async def test_a_domain_that_came_later_keeps_what_it_has_when_another_crashes(
     await shop.domain_ref.wait_running()
     assert await bodies(queue, 1) == [(b"kept", False)]
     assert await broker.add_domain("shop") is shop
+
+
+async def test_a_queue_is_declared_with_all_that_the_core_knows(broker: Broker) -> None:
+    options = {
+        "durable": False,
+        "auto_delete": True,
+        "max_length": 5,
+        "max_bytes": 100,
+        "message_ttl": 0.5,
+        "expires": 60.0,
+        "dead_letter_sink": "dead",
+        "dead_letter_key": "letters",
+        "max_priority": 9,
+        "delivery_limit": 3,
+        "single_active": True,
+    }
+    await broker.declare_queue("q", overflow="reject-publish-dlx", **options)
+    declared = broker.directory.queues["q"].options
+    assert {name: getattr(declared, name) for name in options} == options
+    assert declared.overflow is Overflow.REJECT_PUBLISH_DLX
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"max_length": -1}, "max_length is -1; it is a number at least 0"),
+        ({"max_bytes": -1}, "max_bytes is -1"),
+        ({"message_ttl": -0.5}, "message_ttl is -0.5"),
+        ({"message_ttl": float("nan")}, "message_ttl is nan"),
+        ({"expires": 0}, "expires is 0; it is a number at least 0.001"),
+        ({"max_priority": 256}, "max_priority is 256; it is a number from 0 to 255"),
+        ({"delivery_limit": -1}, "delivery_limit is -1"),
+        ({"dead_letter_key": "k"}, "there is no dead_letter_sink to use it at"),
+        ({"overflow": "sometimes"}, "'sometimes' is not a valid Overflow"),
+    ],
+)
+async def test_what_no_queue_could_live_by_is_refused(broker: Broker, options: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        await broker.declare_queue("q", **options)
+    assert "q" not in broker.directory.queues

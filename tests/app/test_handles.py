@@ -4,9 +4,19 @@ import pytest
 import trio
 import trio.testing
 
-from app.conftest import crash, fill, knock_out
+from app.conftest import bodies, crash, fill, knock_out
 from triomq.app import Broker, QueueHandle
-from triomq.core import NoSuchQueue, NoSuchSink, QueueInUse, QueueNotEmpty, SinkInUse
+from triomq.core import (
+    Comparison,
+    Condition,
+    NoSuchQueue,
+    NoSuchSink,
+    Properties,
+    QueueInUse,
+    QueueNotEmpty,
+    SinkInUse,
+    make_predicate,
+)
 from triomq.errors import PreconditionFailed
 
 
@@ -134,3 +144,50 @@ async def test_a_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker
     assert trio.current_time() - before >= 0.08
     await broker.publish("s", "", b"x")
     assert (await queue.statistics()).ready == 1
+
+
+async def test_a_binding_may_ask_more_of_a_message_than_its_key(broker: Broker, queue: QueueHandle) -> None:
+    shop = await broker.declare_sink("shop", "topic")
+    dear = make_predicate([Condition("price", Comparison.AT_LEAST, 100)])
+    await shop.bind(queue, "order.#", predicate=dear)
+    for price in (99, 100):
+        await broker.publish("shop", "order.new", b"%d" % price, Properties(headers={"price": price}))
+    assert await bodies(queue, 1) == [(b"100", False)]
+    await shop.unbind(queue, "order.#")  # another binding, which is not there
+    await broker.publish("shop", "order.new", b"101", Properties(headers={"price": 101}))
+    await shop.unbind(queue, "order.#", predicate=dear)
+    await broker.publish("shop", "order.new", b"102", Properties(headers={"price": 102}))
+    assert await bodies(queue, 1) == [(b"101", False)]
+    assert await queue.get() is None
+
+
+async def test_who_browses_sees_all_and_takes_nothing(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, *(b"%d" % number for number in range(5)))
+    first = await queue.browse(limit=2)
+    rest = await queue.browse(after=first[-1].id)
+    assert [seen.body for seen in first + rest] == [b"0", b"1", b"2", b"3", b"4"]
+    assert (await queue.statistics()).ready == 5
+    assert await queue.browse(after=rest[-1].id) == []
+
+
+async def test_what_one_has_seen_can_be_forgotten_up_to_there(broker: Broker, queue: QueueHandle) -> None:
+    await fill(broker, b"1", b"2", b"3")
+    seen = await queue.browse(limit=2)
+    await fill(broker, b"4")
+    assert await queue.discard(seen[-1].id) == 2
+    assert await bodies(queue, 2) == [(b"3", False), (b"4", False)]
+
+
+async def test_a_feed_of_higher_priority_gets_messages_first(broker: Broker, queue: QueueHandle) -> None:
+    async with queue.open_feed(prefetch=2) as low, queue.open_feed(prefetch=2, priority=1) as high:
+        await fill(broker, b"1", b"2", b"3")
+        assert [(await anext(high)).body for _ in range(2)] == [b"1", b"2"]
+        assert (await anext(low)).body == b"3"
+
+
+async def test_a_feed_may_want_nothing_of_what_this_program_publishes(broker: Broker, queue: QueueHandle) -> None:
+    async with queue.open_feed(no_local=True) as strict:
+        await fill(broker, b"1")
+        with trio.move_on_after(1) as waited:
+            await anext(strict)
+        assert waited.cancelled_caught

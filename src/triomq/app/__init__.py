@@ -4,19 +4,22 @@ from triomq.app.broker import Broker, open_broker
 from triomq.app.cli import main
 from triomq.app.config import Config, Log, User, load_config
 from triomq.app.consumers import Consumers
-from triomq.app.delivery import Delivery
+from triomq.app.delivery import Browsed, Delivery
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.feed import LocalFeed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
 from triomq.app.logs import JSONLines, TextLines, set_up_logging
 from triomq.app.serve import run, serve
-from triomq.core import Properties
+from triomq.core import Comparison, Condition, Properties, make_predicate
 from triomq.endpoints import AMQP
 
 __all__ = [
     "AMQP",
     "Broker",
+    "Browsed",
+    "Comparison",
+    "Condition",
     "Config",
     "Consumers",
     "Delivery",
@@ -32,6 +35,7 @@ __all__ = [
     "User",
     "load_config",
     "main",
+    "make_predicate",
     "open_broker",
     "run",
     "serve",

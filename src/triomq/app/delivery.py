@@ -1,11 +1,11 @@
-"""What a consumer in the same process gets: one message, to be settled."""
+"""What a consumer in the same process gets: one message, to be settled; and what one gets who only looks."""
 
 from types import TracebackType
 from typing import Self
 
-from triomq.core import Batch, Codecs, Outcome, Properties, settle
+from triomq.core import Batch, Codecs, Entry, Outcome, Properties, settle
 
-__all__ = ["Delivery"]
+__all__ = ["Browsed", "Delivery"]
 
 
 class Delivery:
@@ -78,3 +78,44 @@ class Delivery:
             self.accept()
         else:
             self.requeue()
+
+
+class Browsed:
+    """One message as it stands in a queue; a copy, which stays the same whatever happens there."""
+
+    __slots__ = ("_codecs", "_entry", "body")
+
+    def __init__(self, entry: Entry, codecs: Codecs) -> None:
+        """Look at an entry."""
+        self._entry = entry
+        self._codecs = codecs
+        self.body = entry.message.body
+
+    def __repr__(self) -> str:
+        """Show its id, where it came from and how large it is."""
+        return f"<Browsed {self.id} {self.exchange!r} {self.routing_key!r} {len(self.body)} bytes>"
+
+    @property
+    def id(self) -> int:
+        """Its id, which stays the same as long as it is in the queue."""
+        return self._entry.id
+
+    @property
+    def exchange(self) -> str:
+        """The sink that it was published into; empty for the default sink."""
+        return self._entry.message.head.exchange
+
+    @property
+    def routing_key(self) -> str:
+        """The key that it was published with."""
+        return self._entry.message.head.routing_key
+
+    @property
+    def attempts(self) -> int:
+        """How often it was delivered and came back."""
+        return self._entry.attempts
+
+    @property
+    def properties(self) -> Properties:
+        """What the publisher said about it."""
+        return self._codecs.decode(self._entry.message)

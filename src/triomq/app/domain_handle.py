@@ -1,12 +1,13 @@
 """A domain of a broker in this process: its sinks and queues, and publishing into them."""
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TypeVar
 
 from triomq.actors import Ref
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.publishing import Publication, check_name, publish, publish_nowait
+from triomq.app.publishing import Publication, Publisher, check_name
 from triomq.core import (
     DeclareQueue,
     DeclareSink,
@@ -43,6 +44,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
+        self._publisher = Publisher(directory, self.session, consumers)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -87,6 +89,13 @@ class DomainHandle:
         max_length: int | None = None,
         max_bytes: int | None = None,
         overflow: str = "drop-head",
+        message_ttl: float | None = None,
+        expires: float | None = None,
+        dead_letter_sink: str | None = None,
+        dead_letter_key: str | None = None,
+        max_priority: int = 0,
+        delivery_limit: int | None = None,
+        single_active: bool = False,
     ) -> QueueHandle:
         """Let there be a queue.
 
@@ -97,12 +106,21 @@ class DomainHandle:
             auto_delete: Whether it goes when its last feed closes.
             max_length: How many ready messages it keeps; None keeps all.
             max_bytes: How many octets of ready bodies it keeps; None keeps all.
-            overflow: What it does when it is full: ``drop-head`` or ``reject-publish``.
+            overflow: What it does when it is full: ``drop-head``, ``reject-publish``, ``reject-publish-dlx`` (what is
+                refused becomes a dead letter as well), or ``wait`` (publishers in this process wait for room; clients
+                of endpoints are refused).
+            message_ttl: Seconds that a message may be ready before it expires; None keeps it for ever.
+            expires: Seconds that nobody may use the queue before it is deleted; None keeps it.
+            dead_letter_sink: Where rejected, expired and shed messages are published to; None drops them.
+            dead_letter_key: With which key; None keeps each message's own.
+            max_priority: The highest priority that counts, up to 255; 0 takes messages in the order in which they came.
+            delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
+            single_active: Whether one feed gets everything until it is closed, and then the next.
 
         Raises:
             Inequivalent: It exists and differs.
             QueueLocked: It belongs exclusively to a client.
-            ValueError: There is no such overflow, or the name is too long.
+            ValueError: There is no such overflow, a number is out of its range, or the name is too long.
         """
         check_name(name)
         options = QueueOptions(
@@ -112,7 +130,15 @@ class DomainHandle:
             max_length=max_length,
             max_bytes=max_bytes,
             overflow=Overflow(overflow),
+            message_ttl=message_ttl,
+            expires=expires,
+            dead_letter_sink=dead_letter_sink,
+            dead_letter_key=dead_letter_key,
+            max_priority=max_priority,
+            delivery_limit=delivery_limit,
+            single_active=single_active,
         )
+        _check_ranges(options)
         await self.domain_ref.ask(DeclareQueue(name, options, self.session))
         return QueueHandle(self, name)
 
@@ -166,10 +192,12 @@ class DomainHandle:
         properties: Properties | None = None,
         *,
         mandatory: bool = False,
+        delay: float = 0.0,
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to.
 
-        Cancelled, it may or may not have been published.
+        Queues with overflow ``wait`` are waited for: it goes nowhere until all of them have room. Cancelled, it may or
+        may not have been published.
 
         Args:
             sink: The sink's name; the empty name leads to the queue that is called like the key.
@@ -177,16 +205,17 @@ class DomainHandle:
             body: The octets.
             properties: What to say about it.
             mandatory: Whether it is an error if no queue wants it.
+            delay: Seconds until consumers can have it; limits of queues do not apply to it.
 
         Raises:
             NoSuchSink: There is no such sink.
             SinkInternal: Only other sinks may publish into it.
             Unroutable: ``mandatory`` is set and no queue wants it.
-            LimitExceeded: A queue is full and refuses new messages, or was stopped.
-            ValueError: The key is too long, or a property is not of its type.
+            LimitExceeded: A queue is full and refuses new messages, will never have room for this one, or was stopped.
+            ValueError: The key is too long, a property is not of its type, or the delay is no time.
         """
-        publication = Publication(sink, key, body, properties or Properties(), mandatory)
-        await publish(self.directory, self.consumers, publication)
+        publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
+        await self._publisher.publish(publication)
 
     def publish_nowait(
         self,
@@ -196,11 +225,40 @@ class DomainHandle:
         properties: Properties | None = None,
         *,
         mandatory: bool = False,
+        delay: float = 0.0,
     ) -> None:
         """Publish without waiting; arguments and errors are those of ``publish``.
 
         Raises:
-            trio.WouldBlock: A queue is being restarted: it will have the message in a moment, but has not yet.
+            trio.WouldBlock: A queue has publishers wait for room, or is being restarted; nothing was published.
         """
-        publication = Publication(sink, key, body, properties or Properties(), mandatory)
-        publish_nowait(self.directory, self.consumers, publication)
+        publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
+        self._publisher.publish_nowait(publication)
+
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "max_length": (0, inf),
+    "max_bytes": (0, inf),
+    "message_ttl": (0, inf),
+    "expires": (0.001, inf),  # what is deleted at once could not be used
+    "max_priority": (0, 255),
+    "delivery_limit": (0, inf),
+}
+"""The least and the most of each number that a queue is declared with."""
+
+
+def _check_ranges(options: QueueOptions) -> None:
+    """Refuse numbers that no queue could live by.
+
+    Raises:
+        ValueError: A number is out of its range, or a key is given to no sink.
+    """
+    for option, (least, most) in _RANGES.items():
+        value = getattr(options, option)
+        if value is not None and not least <= value <= most:
+            bounds = f"at least {least}" if most == inf else f"from {least} to {most}"
+            raise ValueError(f"{option} is {value!r}; it is a number {bounds}")
+    if options.dead_letter_key is not None and options.dead_letter_sink is None:
+        raise ValueError(
+            f"dead_letter_key is {options.dead_letter_key!r}, but there is no dead_letter_sink to use it at"
+        )

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.app.delivery import Delivery
+from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.core import (
     Bind,
+    Browse,
     DeleteQueue,
     DeleteSink,
+    Discard,
     Enlist,
     Feed,
     Get,
     HeaderValue,
+    Predicate,
     Purge,
     QueueStatistics,
     Target,
@@ -43,7 +46,15 @@ class QueueHandle:
         return f"<QueueHandle {self.name!r}>"
 
     @asynccontextmanager
-    async def open_feed(self, *, prefetch: int = 100, exclusive: bool = False) -> AsyncIterator[LocalFeed]:
+    async def open_feed(
+        self,
+        *,
+        prefetch: int = 100,
+        exclusive: bool = False,
+        priority: int = 0,
+        weight: int = 0,
+        no_local: bool = False,
+    ) -> AsyncIterator[LocalFeed]:
         """Consume: ``async with queue.open_feed() as feed: async for delivery in feed: …``.
 
         Leaving the block puts back what is not settled.
@@ -51,6 +62,9 @@ class QueueHandle:
         Args:
             prefetch: How many deliveries may be unsettled at a time; 0 sets no limit.
             exclusive: Whether this is to be the queue's only feed.
+            priority: Who gets messages first; lower ones get some only while all higher ones have their windows full.
+            weight: The same among feeds of equal priority.
+            no_local: Whether messages that this program itself has published never go to this feed.
 
         Raises:
             NoSuchQueue: The queue does not exist.
@@ -65,7 +79,15 @@ class QueueHandle:
                 queue = (await domain.wait_queue(self.name)).ref
                 if inbox.broken:
                     return None
-                feed = Feed(queue, subscriber, window=Window(prefetch), exclusive=exclusive)
+                feed = Feed(
+                    queue,
+                    subscriber,
+                    window=Window(prefetch),
+                    exclusive=exclusive,
+                    priority=priority,
+                    weight=weight,
+                    no_local=domain.session.number if no_local else 0,
+                )
                 try:
                     domain.session.open_feed(feed)
                 except trio.WouldBlock:
@@ -88,6 +110,27 @@ class QueueHandle:
         """
         batch = await (await self._domain.wait_queue(self.name)).ref.ask(Get())
         return None if batch is None else Delivery(batch, 0, self._domain.consumers.codecs)
+
+    async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
+        """Look at ready messages in the order in which they would go, and take none.
+
+        Args:
+            after: Only messages with an id above this one: that of the last one seen, to go on.
+            limit: At most so many.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+        """
+        entries = await (await self._domain.wait_queue(self.name)).ref.ask(Browse(after, limit))
+        return [Browsed(entry, self._domain.consumers.codecs) for entry in entries]
+
+    async def discard(self, up_to: int) -> int:
+        """Forget the ready messages up to an id that ``browse`` has shown, and tell how many they were.
+
+        Raises:
+            NoSuchQueue: The queue does not exist.
+        """
+        return await (await self._domain.wait_queue(self.name)).ref.ask(Discard(up_to))
 
     async def purge(self) -> int:
         """Forget all ready messages and tell how many they were.
@@ -134,6 +177,8 @@ class SinkHandle:
         destination: "QueueHandle | SinkHandle",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
+        *,
+        predicate: Predicate | None = None,
     ) -> None:
         """Let messages go from this sink to a queue or another sink.
 
@@ -141,13 +186,14 @@ class SinkHandle:
             destination: Where to.
             key: The routing key (direct) or pattern (topic).
             arguments: What headers must match (headers).
+            predicate: What headers must be like besides, at any kind of sink; see ``triomq.core.make_predicate``.
 
         Raises:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
             PreconditionFailed: The arguments mean nothing to this kind of sink.
         """
         domain = self._domain
-        binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
+        binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
 
     async def unbind(
@@ -155,10 +201,12 @@ class SinkHandle:
         destination: "QueueHandle | SinkHandle",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
+        *,
+        predicate: Predicate | None = None,
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
         domain = self._domain
-        binding = make_binding(self.name, _target(destination), destination.name, key, arguments)
+        binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
 
     async def delete(self, *, if_unused: bool = False) -> None:

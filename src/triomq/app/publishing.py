@@ -1,6 +1,7 @@
 """Publishing from this process: from arguments to a receipt from every queue that a message was routed to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from math import inf
 
 import msgspec
 import trio
@@ -9,16 +10,20 @@ from triomq.app.consumers import Consumers
 from triomq.core import (
     CORE_CODEC,
     Directory,
+    Fits,
     Head,
+    Overflow,
     Properties,
     Publish,
+    QueueStore,
     Receipt,
+    Session,
     decode_core,
     encode_core,
 )
-from triomq.errors import LimitExceeded, Unroutable
+from triomq.errors import ActorError, ActorStopped, LimitExceeded, Unroutable
 
-__all__ = ["Publication", "check_name", "publish", "publish_nowait"]
+__all__ = ["Publication", "Publisher", "check_name"]
 
 _LONGEST_NAME = 255
 
@@ -31,47 +36,165 @@ class Publication(msgspec.Struct, frozen=True):
     body: bytes
     properties: Properties
     mandatory: bool = False
+    delay: float = 0.0
 
 
-async def publish(directory: Directory, consumers: Consumers, publication: Publication) -> None:
-    """Publish, and wait until every queue has answered."""
-    await trio.lowlevel.checkpoint_if_cancelled()
-    done = trio.Event()
-    receipt = consumers.turn(lambda: _place(directory, publication, done.set))
-    if receipt.missing:
-        await done.wait()
-    else:
-        await trio.lowlevel.cancel_shielded_checkpoint()
-    _check(receipt, publication)
+class Publisher:
+    """Publishes into one domain; a part of its ``DomainHandle``.
+
+    Args:
+        directory: The domain's sinks and queues.
+        session: Who publishes.
+        consumers: Whose turn it is done in.
+    """
+
+    def __init__(self, directory: Directory, session: Session, consumers: Consumers) -> None:
+        """Hold a domain."""
+        self._directory = directory
+        self._session = session
+        self._consumers = consumers
+        self._lines: dict[QueueStore, trio.Lock] = {}  # of those who wait for room, by queue
+
+    async def publish(self, publication: Publication) -> None:
+        """Publish, wait for room first where a queue makes publishers wait, and until every queue has answered."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        done = trio.Event()
+        run = self._run(publication, done.set)
+        stood: set[QueueStore] = set()  # whose lines we have stood in until it was our turn
+        while (store := self._consumers.turn(lambda: self._place(publication, run, stood))) is not None:
+            await self._stand_in_line(store, run)
+            stood.add(store)
+        assert run.receipt is not None
+        if run.receipt.missing:
+            await done.wait()
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        _check(run.receipt, publication)
+
+    def publish_nowait(self, publication: Publication) -> None:
+        """Publish without waiting.
+
+        Raises:
+            trio.WouldBlock: A queue has no room, or is being restarted; nothing was published.
+        """
+        run = self._run(publication, _nothing)
+        if self._consumers.turn(lambda: self._place(publication, run, only_now=True)) is not None:
+            raise trio.WouldBlock
+        assert run.receipt is not None
+        _check(run.receipt, publication)
+
+    def _place(
+        self, publication: Publication, run: Publish, stood: Collection[QueueStore] = (), *, only_now: bool = False
+    ) -> QueueStore | None:
+        """Tell every queue that the message is routed to; or nobody, if a queue is to be waited for, which is given.
+
+        Args:
+            publication: What to publish.
+            run: The same, as queues are told it.
+            stood: Queues in whose lines it was our turn already.
+            only_now: Whether queues that are being restarted are to be waited for as well.
+        """
+        route = self._directory.route(publication.sink, publication.key, lambda: publication.properties.headers or {})
+        if publication.mandatory and not route.queues:
+            raise Unroutable(
+                f"no queue is bound to sink {publication.sink!r} for key {publication.key!r}; bind one, or leave "
+                "mandatory out"
+            )
+        for queue in route.queues:
+            store = self._directory.queues[self._directory.name_of(queue)]
+            if only_now and queue.state in ("starting", "backing_off"):
+                return store
+            if (
+                _makes_wait(store)
+                and not run.delay
+                and ((store in self._lines and store not in stood) or not _fits(store, run))
+            ):
+                return store
+        assert run.receipt is not None
+        run.receipt.missing = len(route.queues)
+        for queue in route.queues:
+            queue.tell_nowait(run)
+        return None
+
+    async def _stand_in_line(self, store: QueueStore, run: Publish) -> None:
+        """Wait until it is our turn and the queue has room, or is gone.
+
+        The first in line alone is woken when there may be room: were all of them, each would wake the others.
+        """
+        line = self._lines.setdefault(store, trio.Lock())
+        try:
+            async with line:
+                while not _fits(store, run):
+                    await _wait_change(store)
+        finally:
+            if not line.locked():
+                self._lines.pop(store, None)
+
+    def _run(self, publication: Publication, done: Callable[[], None]) -> Publish:
+        """Make what queues are told.
+
+        Raises:
+            ValueError: The key is too long, a property is not of its type, or the delay is no time.
+        """
+        said = publication.properties
+        encoded = _encode(said)
+        check_name(publication.key)
+        if not 0 <= publication.delay < inf:
+            raise ValueError(f"a delay is a number of seconds, 0 or more; not {publication.delay!r}")
+        start = len(encoded)
+        head = Head(
+            CORE_CODEC,
+            publication.sink,
+            publication.key,
+            0,
+            start,
+            start,
+            publisher=self._session.number,
+            has_expiration=said.expiration is not None,
+            has_priority=said.priority is not None,
+        )
+        content = encoded + publication.body
+        return Publish(head, [content], len(content), Receipt(1, 1, 0, done), delay=publication.delay)
 
 
-def publish_nowait(directory: Directory, consumers: Consumers, publication: Publication) -> None:
-    """Publish without waiting.
+def _makes_wait(store: QueueStore) -> bool:
+    return store.options.overflow is Overflow.WAIT and store.options.is_bounded
+
+
+def _fits(store: QueueStore, run: Publish) -> bool:
+    """Tell whether a queue would take a message now; one that is gone does not matter.
 
     Raises:
-        trio.WouldBlock: A queue has not answered yet.
+        LimitExceeded: It will never have room.
     """
-    receipt = consumers.turn(lambda: _place(directory, publication, _nothing))
-    if receipt.missing:
-        raise trio.WouldBlock
-    _check(receipt, publication)
+    options, size = store.options, run.size - run.head.overhead
+    if (options.max_bytes is not None and options.max_bytes < size) or options.max_length == 0:
+        raise LimitExceeded(
+            f"queue {store.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
+            f"max_bytes is {options.max_bytes}"
+        )
+    try:
+        return store.ref.ask_nowait(Fits([run]))
+    except trio.WouldBlock:
+        return False
+    except ActorError:
+        return True
 
 
-def _place(directory: Directory, publication: Publication, done: Callable[[], None]) -> Receipt:
-    """Tell every queue that the message is routed to."""
-    sink, key, said = publication.sink, publication.key, publication.properties
-    encoded = _encode(said)
-    check_name(key)
-    route = directory.route(sink, key, lambda: said.headers or {})
-    if publication.mandatory and not route.queues:
-        raise Unroutable(f"no queue is bound to sink {sink!r} for key {key!r}; bind one, or leave mandatory out")
-    start = len(encoded)
-    head = Head(CORE_CODEC, sink, key, 0, start, start)
-    content = encoded + publication.body
-    receipt = Receipt(1, 1, len(route.queues), done)
-    for queue in route.queues:
-        queue.tell_nowait(Publish(head, [content], len(content), receipt))
-    return receipt
+async def _wait_change(store: QueueStore) -> None:
+    """Wait until a queue may have more room, runs again, or is gone."""
+    if store.ref.state != "running":
+        try:
+            await store.ref.wait_running()
+        except ActorStopped:
+            await trio.lowlevel.checkpoint()
+        return
+    changed = trio.Event()
+    store.wait_room(changed.set)
+    try:
+        await changed.wait()
+    finally:
+        store.forget_room(changed.set)
 
 
 def _encode(properties: Properties) -> bytes:

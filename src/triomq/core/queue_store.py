@@ -125,9 +125,13 @@ class QueueStore:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody works on a message, and none waits for its time or for a feed that is there."""
+        """Whether nobody works on a message, and none waits for its time or for a feed that is there.
+
+        What the queue was told and has not handled is still to happen: dead letters of another queue in this turn,
+        publishes while it is being restarted.
+        """
         index, options = self.index, self.options
-        if index.unsettled or (self.delayed is not None and self.delayed.count):
+        if self.ref.waiting or index.unsettled or (self.delayed is not None and self.delayed.count):
             return False
         dying = options.dead_letter_sink is not None and index.next_deadline() < inf
         return not index.ready or not (self.feeds or dying)
@@ -137,6 +141,11 @@ class QueueStore:
         if self.room_wanted is None:
             self.room_wanted = []
         self.room_wanted.append(callback)
+
+    def forget_room(self, callback: Callable[[], None]) -> None:
+        """Call that no more, should it not have been called yet."""
+        if self.room_wanted and callback in self.room_wanted:
+            self.room_wanted.remove(callback)
 
     def tell_room(self) -> None:
         """Call whoever waits for room."""

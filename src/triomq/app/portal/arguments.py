@@ -31,6 +31,13 @@ class QueueArguments(TypedDict, total=False):
     max_length: int | None
     max_bytes: int | None
     overflow: str
+    message_ttl: float | None
+    expires: float | None
+    dead_letter_sink: str | None
+    dead_letter_key: str | None
+    max_priority: int
+    delivery_limit: int | None
+    single_active: bool
 
 
 class FeedArguments(TypedDict, total=False):
@@ -38,3 +45,6 @@ class FeedArguments(TypedDict, total=False):
 
     prefetch: int
     exclusive: bool
+    priority: int
+    weight: int
+    no_local: bool

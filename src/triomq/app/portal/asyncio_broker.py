@@ -52,13 +52,22 @@ class AsyncioDomain:
         return AsyncioSink(self._caller, self.handle.sink(name))
 
     async def publish(
-        self, sink: str, key: str, body: bytes, properties: Properties | None = None, *, mandatory: bool = False
+        self,
+        sink: str,
+        key: str,
+        body: bytes,
+        properties: Properties | None = None,
+        *,
+        mandatory: bool = False,
+        delay: float = 0.0,
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to.
 
         Publishes of several tasks at the same time arrive in any order.
         """
-        await self._caller.call(lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory))
+        await self._caller.call(
+            lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory, delay=delay)
+        )
 
 
 class AsyncioListening:

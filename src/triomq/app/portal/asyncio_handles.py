@@ -11,7 +11,7 @@ from triomq.app.portal.asyncio_feed import AsyncioFeed, LoopOutlet
 from triomq.app.portal.asyncio_waiting import wait_shielded
 from triomq.app.portal.delivery import PortalDelivery, give_back
 from triomq.app.portal.pump import Pump
-from triomq.core import HeaderValue, QueueStatistics
+from triomq.core import HeaderValue, Predicate, QueueStatistics
 
 __all__ = ["AsyncioQueue", "AsyncioSink"]
 
@@ -101,18 +101,22 @@ class AsyncioSink:
         destination: "AsyncioQueue | AsyncioSink",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
+        *,
+        predicate: Predicate | None = None,
     ) -> None:
         """Let messages go from this sink to a queue or another sink."""
-        await self._caller.call(lambda: self.handle.bind(destination.handle, key, arguments))
+        await self._caller.call(lambda: self.handle.bind(destination.handle, key, arguments, predicate=predicate))
 
     async def unbind(
         self,
         destination: "AsyncioQueue | AsyncioSink",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
+        *,
+        predicate: Predicate | None = None,
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
-        await self._caller.call(lambda: self.handle.unbind(destination.handle, key, arguments))
+        await self._caller.call(lambda: self.handle.unbind(destination.handle, key, arguments, predicate=predicate))
 
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already."""

@@ -64,11 +64,12 @@ class BlockingDomain:
         properties: Properties | None = None,
         *,
         mandatory: bool = False,
+        delay: float = 0.0,
         timeout: float | None = None,
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to."""
         self._caller.call(
-            lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory), timeout=timeout
+            lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory, delay=delay), timeout=timeout
         )
 
 

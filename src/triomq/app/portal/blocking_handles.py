@@ -11,7 +11,7 @@ from triomq.app.portal.blocking_caller import BlockingCaller
 from triomq.app.portal.blocking_feed import BlockingFeed, ThreadOutlet
 from triomq.app.portal.delivery import PortalDelivery, give_back
 from triomq.app.portal.pump import Pump
-from triomq.core import HeaderValue, QueueStatistics
+from triomq.core import HeaderValue, Predicate, QueueStatistics
 
 __all__ = ["BlockingQueue", "BlockingSink"]
 
@@ -106,10 +106,13 @@ class BlockingSink:
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
+        predicate: Predicate | None = None,
         timeout: float | None = None,
     ) -> None:
         """Let messages go from this sink to a queue or another sink."""
-        self._caller.call(lambda: self.handle.bind(destination.handle, key, arguments), timeout=timeout)
+        self._caller.call(
+            lambda: self.handle.bind(destination.handle, key, arguments, predicate=predicate), timeout=timeout
+        )
 
     def unbind(
         self,
@@ -117,10 +120,13 @@ class BlockingSink:
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
+        predicate: Predicate | None = None,
         timeout: float | None = None,
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
-        self._caller.call(lambda: self.handle.unbind(destination.handle, key, arguments), timeout=timeout)
+        self._caller.call(
+            lambda: self.handle.unbind(destination.handle, key, arguments, predicate=predicate), timeout=timeout
+        )
 
     def delete(self, *, if_unused: bool = False, timeout: float | None = None) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already."""
