@@ -345,7 +345,7 @@ async def test_a_channel_that_has_delivered_for_years_closes_at_once(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
-    only_connection(endpoint)._channels[1].unsettled.next_number = 10**15
+    only_connection(endpoint).channels[1].unsettled.next_number = 10**15
     client.publish(1, "", "q", b"1", b"2", b"3")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     tags = [one.tag for one in await client.deliveries(3)]

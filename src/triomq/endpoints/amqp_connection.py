@@ -6,57 +6,25 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from collections.abc import Mapping
+from typing import TypeVar
 
 import trio
 
 from triomq.actors import Ref, Request, Supervisor
-from triomq.core import (
-    Deliver,
-    Directory,
-    Feed,
-    FeedClosed,
-    Message,
-    Outcome,
-    Restarting,
-    Session,
-    UnknownDelivery,
-)
-from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
+from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, Restarting, Session
+from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_events import EVENTS, undeliverable
+from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
 from triomq.endpoints.house import DomainAccess, House
-from triomq.errors import ActorStopped, HandlerFailed, Refused
-from triomq.protocols.amqp import (
-    BROKER_METHODS,
-    AckRun,
-    AMQPEngine,
-    BasicCancel,
-    ChallengeAnswered,
-    ChannelClosed,
-    ChannelCloseOk,
-    ChannelFailed,
-    ChannelOpened,
-    ChannelOpenOk,
-    Closed,
-    ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
-    EndOfStream,
-    Event,
-    Failed,
-    HeartbeatLost,
-    LoginRequested,
-    Method,
-    OpenRequested,
-    PublishRun,
-    Received,
-)
-from triomq.security import Accepted, Challenge, Denied, MakeMechanism, Step
+from triomq.errors import ActorStopped, HandlerFailed
+from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.security import MakeMechanism
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["AMQPConnection"]
@@ -98,21 +66,26 @@ class AMQPConnection(Connection):
         self.session: Session
         self.directory: Directory
         self.domain: DomainAccess
-        self.outlet = Outlet(engine, transport, self._undeliverable)
+        self.outlet = Outlet(engine, transport, undeliverable)
         self._transport = transport
         self.house = house
-        self._virtual_hosts = virtual_hosts
-        self._login = LogIn(house.users, mechanisms)
+        self.virtual_hosts = virtual_hosts
+        self.login = LogIn(house.users, mechanisms)
         self.user = ""
         self._since = trio.current_time()
-        self._channels: dict[int, Channel] = {}
+        self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
-        self._gates: set[str] = set()  # why nothing is read, if so
+        self._gates = Gates(transport, engine)
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
-        self._gone = False  # the client will send nothing more
-        self._ending = ""  # why the connection is ending, once it is
+        self.gone = False  # the client will send nothing more
+        self.ending = ""  # why the connection is ending, once it is
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return self._transport.peer
 
     # Reading: what the transport calls
 
@@ -147,7 +120,7 @@ class AMQPConnection(Connection):
             event = events.popleft()
             shaking_hands = not self.virtual_host
             try:
-                _EVENTS[type(event)](self, event)
+                EVENTS[type(event)](self, event)
             except Restarting as error:
                 events.appendleft(event)
                 self._wait_for(error.ref)
@@ -161,12 +134,12 @@ class AMQPConnection(Connection):
 
     def _go_on_later(self) -> None:
         """Let others have the loop, then go on with the events that are left; read nothing until then."""
-        self._pause("budget")
+        self._gates.close("budget")
         trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, "budget")
 
     def _wait_for(self, ref: Ref) -> None:
         """Wait until an actor that we asked has been restarted; read nothing until then."""
-        self._pause("restart")
+        self._gates.close("restart")
         assert self.ref.parent is not None
         assert isinstance(self.ref.parent.actor, Supervisor)
         self.ref.parent.actor.start_task(self._ask_again, ref)
@@ -179,23 +152,9 @@ class AMQPConnection(Connection):
         self.ref.act(self._go_on, "restart")
 
     def _go_on(self, gate: str) -> None:
-        self._resume(gate)
+        self._gates.open(gate)
         if not self._left:
             self._work()
-
-    def _pause(self, gate: str) -> None:
-        """Read nothing while a gate is closed; the client's silence is not held against it meanwhile."""
-        if not self._gates:
-            self._transport.pause_reading()
-            self.engine.reading_paused = True
-        self._gates.add(gate)
-
-    def _resume(self, gate: str) -> None:
-        if gate in self._gates:
-            self._gates.discard(gate)
-            if not self._gates:
-                self._transport.resume_reading()
-                self.engine.reading_paused = False
 
     def ask(self, ref: Ref, request: Request[R]) -> R:
         """Ask an actor of the core in place.
@@ -220,142 +179,13 @@ class AMQPConnection(Connection):
         except (ActorStopped, HandlerFailed) as error:
             raise AnswerError(541, str(error)) from error
 
-    # What the engine reports
-
-    def _login_requested(self, event: LoginRequested) -> None:
-        self._judge(self._login.first(event))
-
-    def _challenge_answered(self, event: ChallengeAnswered) -> None:
-        self._judge(self._login.next(event))
-
-    def _judge(self, step: Step) -> None:
-        match step:
-            case Challenge(challenge):
-                self.engine.challenge(challenge)
-            case Accepted(user):
-                self.user = user
-                self.engine.accept_login()
-            case Denied(name):
-                self._deny(name)
-
-    def _deny(self, name: str) -> None:
-        mechanism = self._login.mechanism_name
-        self._note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
-        self._ending = "login refused"
-        if self._login.client_can("authentication_failure_close"):
-            self.engine.refuse_login(
-                f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-            )
-        else:
-            # Who is refused hears nothing more (section 1.4.2.2), unless the client says that it can bear a word.
-            self._leave()
-
-    def _open_requested(self, event: OpenRequested) -> None:
-        name = self._virtual_hosts.get(event.virtual_host)
-        domain = None if name is None else self.house.domains.get(name)
-        if domain is None:
-            self.engine.close(530, f"vhost {event.virtual_host} not found", 10, 40)
-            return
-        self.virtual_host = event.virtual_host
+    def enter(self, virtual_host: str, domain: DomainAccess) -> None:
+        """Work in a domain from now on, as a session of its own."""
+        self.virtual_host = virtual_host
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self._transport.peer)
+        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
         self.session.attach()
-        self.engine.open_connection()
-        self._note(logging.INFO, "connection opened")
-
-    def _channel_opened(self, event: ChannelOpened) -> None:
-        self._channels[event.channel] = Channel(self, event.channel)
-        self.engine.send_method(event.channel, ChannelOpenOk())
-
-    def _channel_closed(self, event: ChannelClosed) -> None:
-        self._end_channel(event.channel)
-        if event.by_peer:
-            self.engine.send_method(event.channel, ChannelCloseOk())
-
-    def _channel_failed(self, event: ChannelFailed) -> None:
-        self._note(logging.INFO, "channel failed", channel=event.channel, code=event.code, reason=event.text)
-        self._end_channel(event.channel)
-
-    def _publish_run(self, event: PublishRun) -> None:
-        channel = self._channels.get(event.channel)
-        if channel is None:
-            return
-        try:
-            channel.publisher.publish(event)
-        except Restarting:
-            raise
-        except AnswerError as error:
-            self._refuse(channel, error.answer, event.method)
-        except Refused as refused:
-            self._refuse(channel, answer_to(refused, self.virtual_host, "exchange"), event.method)
-
-    def _ack_run(self, event: AckRun) -> None:
-        channel = self._channels.get(event.channel)
-        if channel is None:
-            return
-        try:
-            channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
-        except UnknownDelivery as refused:
-            self._refuse_numbered(channel, answer_to(refused, self.virtual_host, "queue"), (60, 80))
-
-    def _received(self, event: Received) -> None:
-        """Let the method's handler answer; a refusal closes the channel or the connection."""
-        channel = self._channels.get(event.channel)
-        if channel is None:
-            self._received_control(event)
-            return
-        try:
-            HANDLERS[type(event.method)](channel, event.method)
-        except Restarting:
-            raise
-        except AnswerError as error:
-            self._refuse(channel, error.answer, event.method)
-        except Refused as refused:
-            self._refuse(channel, answer_to(refused, self.virtual_host, _resource(event.method)), event.method)
-
-    def _received_control(self, event: Received) -> None:
-        """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
-        if isinstance(event.method, ConnectionUpdateSecret):
-            # Passwords do not run out, so there is nothing to renew and nothing to check: RabbitMQ says ok too.
-            self._note(logging.DEBUG, "secret renewed", reason=event.method.reason)
-            self.engine.send_method(0, ConnectionUpdateSecretOk())
-
-    def _refuse(self, channel: Channel, answer: Answer, method: Method) -> None:
-        row = BROKER_METHODS.by_type[type(method)].row
-        self._refuse_numbered(channel, answer, (row.class_id, row.method_id))
-
-    def _refuse_numbered(self, channel: Channel, answer: Answer, numbers: tuple[int, int]) -> None:
-        class_id, method_id = numbers
-        if answer.code in HARD_CODES:
-            self._fail(answer.code, answer.text)
-            self.engine.close(answer.code, answer.text, class_id, method_id)
-        else:
-            # What was done on the channel before is said before it is closed.
-            channel.publisher.confirm()
-            self._channel_failed(ChannelFailed(channel.number, answer.code, answer.text, class_id, method_id))
-            self.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
-
-    def _undeliverable(self, channel: Channel, answer: Answer) -> None:
-        self._refuse_numbered(channel, answer, (60, 60))
-
-    def _failed(self, event: Failed) -> None:
-        self._fail(event.code, event.text)
-
-    def _fail(self, code: int, text: str) -> None:
-        self._note(logging.WARNING, "connection failed", code=code, reason=text)
-        self._ending = self._ending or text
-        self._end_channels()
-
-    def _closed(self, event: Closed) -> None:
-        self._ending = self._ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
-
-    def _heartbeat_lost(self, event: HeartbeatLost) -> None:
-        self._ending = self._ending or "no heartbeat came"
-
-    def _end_of_stream(self, event: EndOfStream) -> None:
-        self._gone = True
-        self._ending = self._ending or "the client went away without closing"
 
     # What others tell
 
@@ -376,12 +206,12 @@ class AMQPConnection(Connection):
         consumer.open = False
         self.outlet.drop(consumer)
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
-        if known and self._login.client_can("consumer_cancel_notify"):
+        if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
-        self._end_channels()
+        self.end_channels()
         self.engine.close(320, message.reason)
 
     def statistics(self) -> ConnectionStatistics | None:
@@ -389,12 +219,12 @@ class AMQPConnection(Connection):
         if not self.virtual_host:
             return None
         return ConnectionStatistics(
-            peer=self._transport.peer,
+            peer=self.peer,
             user=self.user,
             domain=self.directory.name,
             virtual_host=self.virtual_host,
-            channels=len(self._channels),
-            consumers=sum(len(channel.consumers) for channel in self._channels.values()),
+            channels=len(self.channels),
+            consumers=sum(len(channel.consumers) for channel in self.channels.values()),
             since=self._since,
         )
 
@@ -410,7 +240,7 @@ class AMQPConnection(Connection):
             return
         self.engine.handle_timer(message.now)
         for event in self.engine.events():
-            _EVENTS[type(event)](self, event)
+            EVENTS[type(event)](self, event)
 
     # Writing
 
@@ -437,30 +267,32 @@ class AMQPConnection(Connection):
                 channel.publisher.confirm()
         self.outlet.flush()
         if self.outlet.is_choked:
-            self._pause("unread replies")
+            self._gates.close("unread replies")
         if self.engine.finished and not self._left and not self._events:
-            self._leave()
+            self.leave()
 
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
         self.outlet.drained()
-        self._resume("unread replies")
+        self._gates.open("unread replies")
         self.ref.touch()
 
     # Ending
 
-    def _end_channel(self, number: int) -> None:
-        channel = self._channels.pop(number, None)
+    def end_channel(self, number: int) -> None:
+        """Put back what is out on a channel, and forget it."""
+        channel = self.channels.pop(number, None)
         if channel is not None:
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end()
 
-    def _end_channels(self) -> None:
-        for number in list(self._channels):
-            self._end_channel(number)
+    def end_channels(self) -> None:
+        """End all channels."""
+        for number in list(self.channels):
+            self.end_channel(number)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Put back what is out, let the session go, and say that nothing more will come.
 
         The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
@@ -469,18 +301,18 @@ class AMQPConnection(Connection):
         # Who never came to work is of interest to nobody: something looked whether the port is open.
         level = logging.INFO if self.virtual_host else logging.DEBUG
         seconds = round(trio.current_time() - self._since, 3)
-        self._note(level, "connection closed", reason=self._ending, seconds=seconds)
+        self.note(level, "connection closed", reason=self.ending, seconds=seconds)
         self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
-        if self._gone and self.outlet.may_write:
+        if self.gone and self.outlet.may_write:
             self._stop()
 
-    def _note(self, level: int, event: str, **fields: object) -> None:
+    def note(self, level: int, event: str, **fields: object) -> None:
         """Log an event with all that tells whose connection this is."""
         who = {
-            "peer": self._transport.peer,
+            "peer": self.peer,
             "user": self.user,
             "vhost": self.virtual_host,
             "connection": self.ref.name.removeprefix("connection-"),
@@ -491,7 +323,7 @@ class AMQPConnection(Connection):
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""
         self._left = True
-        self._end_channels()
+        self.end_channels()
         if self.virtual_host:
             self.virtual_host = ""
             self.session.detach()
@@ -510,28 +342,3 @@ class AMQPConnection(Connection):
         """Put back what is out, and close the transport; also for the endpoint, after a crash."""
         self._let_go()
         self._transport.close()
-
-
-def _resource(method: Method) -> str:
-    return "exchange" if type(method).__name__.startswith("Exchange") else "queue"
-
-
-_EVENTS: dict[type[Event], Callable[[AMQPConnection, Event], None]] = cast(
-    "dict[type[Event], Callable[[AMQPConnection, Event], None]]",
-    {
-        AckRun: AMQPConnection._ack_run,
-        ChallengeAnswered: AMQPConnection._challenge_answered,
-        ChannelClosed: AMQPConnection._channel_closed,
-        ChannelFailed: AMQPConnection._channel_failed,
-        ChannelOpened: AMQPConnection._channel_opened,
-        Closed: AMQPConnection._closed,
-        EndOfStream: AMQPConnection._end_of_stream,
-        Failed: AMQPConnection._failed,
-        HeartbeatLost: AMQPConnection._heartbeat_lost,
-        LoginRequested: AMQPConnection._login_requested,
-        OpenRequested: AMQPConnection._open_requested,
-        PublishRun: AMQPConnection._publish_run,
-        Received: AMQPConnection._received,
-    },
-)
-"""Event to method; the rows pair each method with the one type that it is written for."""

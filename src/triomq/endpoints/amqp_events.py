@@ -1,0 +1,228 @@
+"""What a connection does for each event of its engine, as a table: log-in, channels, methods, and the end."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from triomq.core import Outcome, Restarting, UnknownDelivery
+from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
+from triomq.endpoints.amqp_channel import Channel
+from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.errors import Refused
+from triomq.protocols.amqp import (
+    BROKER_METHODS,
+    AckRun,
+    ChallengeAnswered,
+    ChannelClosed,
+    ChannelCloseOk,
+    ChannelFailed,
+    ChannelOpened,
+    ChannelOpenOk,
+    Closed,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    EndOfStream,
+    Event,
+    Failed,
+    HeartbeatLost,
+    LoginRequested,
+    Method,
+    OpenRequested,
+    PublishRun,
+    Received,
+)
+from triomq.security import Accepted, Challenge, Denied, Step
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp_connection import AMQPConnection
+
+__all__ = ["EVENTS", "undeliverable"]
+
+
+# Log-in (section 2.2.4)
+
+
+def _login_requested(connection: "AMQPConnection", event: LoginRequested) -> None:
+    _judge(connection, connection.login.first(event))
+
+
+def _challenge_answered(connection: "AMQPConnection", event: ChallengeAnswered) -> None:
+    _judge(connection, connection.login.next(event))
+
+
+def _judge(connection: "AMQPConnection", step: Step) -> None:
+    match step:
+        case Challenge(challenge):
+            connection.engine.challenge(challenge)
+        case Accepted(user):
+            connection.user = user
+            connection.engine.accept_login()
+        case Denied(name):
+            _deny(connection, name)
+
+
+def _deny(connection: "AMQPConnection", name: str) -> None:
+    mechanism = connection.login.mechanism_name
+    connection.note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
+    connection.ending = "login refused"
+    if connection.login.client_can("authentication_failure_close"):
+        connection.engine.refuse_login(
+            f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+        )
+    else:
+        # Who is refused hears nothing more (section 1.4.2.2), unless the client says that it can bear a word.
+        connection.leave()
+
+
+def _open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
+    name = connection.virtual_hosts.get(event.virtual_host)
+    domain = None if name is None else connection.house.domains.get(name)
+    if domain is None:
+        connection.engine.close(530, f"vhost {event.virtual_host} not found", 10, 40)
+        return
+    connection.enter(event.virtual_host, domain)
+    connection.engine.open_connection()
+    connection.note(logging.INFO, "connection opened")
+
+
+# Channels
+
+
+def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
+    connection.channels[event.channel] = Channel(connection, event.channel)
+    connection.engine.send_method(event.channel, ChannelOpenOk())
+
+
+def _channel_closed(connection: "AMQPConnection", event: ChannelClosed) -> None:
+    connection.end_channel(event.channel)
+    if event.by_peer:
+        connection.engine.send_method(event.channel, ChannelCloseOk())
+
+
+def _channel_failed(connection: "AMQPConnection", event: ChannelFailed) -> None:
+    connection.note(logging.INFO, "channel failed", channel=event.channel, code=event.code, reason=event.text)
+    connection.end_channel(event.channel)
+
+
+def _publish_run(connection: "AMQPConnection", event: PublishRun) -> None:
+    channel = connection.channels.get(event.channel)
+    if channel is None:
+        return
+    try:
+        channel.publisher.publish(event)
+    except Restarting:
+        raise
+    except AnswerError as error:
+        _refuse(channel, error.answer, event.method)
+    except Refused as refused:
+        _refuse(channel, answer_to(refused, connection.virtual_host, "exchange"), event.method)
+
+
+def _ack_run(connection: "AMQPConnection", event: AckRun) -> None:
+    channel = connection.channels.get(event.channel)
+    if channel is None:
+        return
+    try:
+        channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
+    except UnknownDelivery as refused:
+        _refuse_numbered(channel, answer_to(refused, connection.virtual_host, "queue"), (60, 80))
+
+
+def _received(connection: "AMQPConnection", event: Received) -> None:
+    """Let the method's handler answer; a refusal closes the channel or the connection."""
+    channel = connection.channels.get(event.channel)
+    if channel is None:
+        _received_control(connection, event)
+        return
+    try:
+        HANDLERS[type(event.method)](channel, event.method)
+    except Restarting:
+        raise
+    except AnswerError as error:
+        _refuse(channel, error.answer, event.method)
+    except Refused as refused:
+        _refuse(channel, answer_to(refused, connection.virtual_host, _resource(event.method)), event.method)
+
+
+def _received_control(connection: "AMQPConnection", event: Received) -> None:
+    """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
+    if isinstance(event.method, ConnectionUpdateSecret):
+        # Passwords do not run out, so there is nothing to renew and nothing to check: RabbitMQ says ok too.
+        connection.note(logging.DEBUG, "secret renewed", reason=event.method.reason)
+        connection.engine.send_method(0, ConnectionUpdateSecretOk())
+
+
+# Refusals
+
+
+def _refuse(channel: Channel, answer: Answer, method: Method) -> None:
+    row = BROKER_METHODS.by_type[type(method)].row
+    _refuse_numbered(channel, answer, (row.class_id, row.method_id))
+
+
+def _refuse_numbered(channel: Channel, answer: Answer, numbers: tuple[int, int]) -> None:
+    connection, (class_id, method_id) = channel.connection, numbers
+    if answer.code in HARD_CODES:
+        _fail(connection, answer.code, answer.text)
+        connection.engine.close(answer.code, answer.text, class_id, method_id)
+    else:
+        # What was done on the channel before is said before it is closed.
+        channel.publisher.confirm()
+        _channel_failed(connection, ChannelFailed(channel.number, answer.code, answer.text, class_id, method_id))
+        connection.engine.close_channel(channel.number, answer.code, answer.text, class_id, method_id)
+
+
+def undeliverable(channel: Channel, answer: Answer) -> None:
+    """Refuse what is being delivered to a channel, since it cannot be encoded for it."""
+    _refuse_numbered(channel, answer, (60, 60))
+
+
+# The end
+
+
+def _failed(connection: "AMQPConnection", event: Failed) -> None:
+    _fail(connection, event.code, event.text)
+
+
+def _fail(connection: "AMQPConnection", code: int, text: str) -> None:
+    connection.note(logging.WARNING, "connection failed", code=code, reason=text)
+    connection.ending = connection.ending or text
+    connection.end_channels()
+
+
+def _closed(connection: "AMQPConnection", event: Closed) -> None:
+    connection.ending = connection.ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
+
+
+def _heartbeat_lost(connection: "AMQPConnection", event: HeartbeatLost) -> None:
+    connection.ending = connection.ending or "no heartbeat came"
+
+
+def _end_of_stream(connection: "AMQPConnection", event: EndOfStream) -> None:
+    connection.gone = True
+    connection.ending = connection.ending or "the client went away without closing"
+
+
+def _resource(method: Method) -> str:
+    return "exchange" if type(method).__name__.startswith("Exchange") else "queue"
+
+
+EVENTS: dict[type[Event], Callable[["AMQPConnection", Event], None]] = cast(
+    "dict[type[Event], Callable[[AMQPConnection, Event], None]]",
+    {
+        AckRun: _ack_run,
+        ChallengeAnswered: _challenge_answered,
+        ChannelClosed: _channel_closed,
+        ChannelFailed: _channel_failed,
+        ChannelOpened: _channel_opened,
+        Closed: _closed,
+        EndOfStream: _end_of_stream,
+        Failed: _failed,
+        HeartbeatLost: _heartbeat_lost,
+        LoginRequested: _login_requested,
+        OpenRequested: _open_requested,
+        PublishRun: _publish_run,
+        Received: _received,
+    },
+)
+"""Event to function; the rows pair each function with the one type that it is written for."""
