@@ -1,4 +1,5 @@
 import pytest
+from trio.testing import MockClock
 
 from triomq.core import (
     Enlist,
@@ -123,3 +124,19 @@ async def test_a_queue_that_lets_the_oldest_give_way_refuses_nothing(options: Qu
         transaction.publish([store.ref], run_of(b"1", b"2", b"3"))
         house.turn(transaction.commit)
         assert ready(store) == [b"2", b"3"]
+
+
+async def test_what_expires_at_the_commit_does_not_take_the_room_that_was_promised(autojump_clock: MockClock) -> None:
+    async with open_house() as house:
+        full = house.queue("full", REJECTING)
+        letters = QueueOptions(
+            max_length=2, overflow=Overflow.REJECT_PUBLISH, message_ttl=1, dead_letter_sink="", dead_letter_key="full"
+        )
+        dying = house.queue("dying", letters)
+        publish(dying, b"old")
+        autojump_clock.jump(2)  # nobody has had the time to look at the clock
+        transaction = Transaction(house.directory)
+        transaction.publish([full.ref, dying.ref], run_of(b"1", b"2"))
+        with pytest.raises(QueueFull):
+            house.turn(transaction.commit)
+        assert (full.index.ready, dying.index.ready) == (1, 0)

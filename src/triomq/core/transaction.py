@@ -61,6 +61,8 @@ class Transaction:
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
         present = {queue: runs for queue, runs in self._publishes.items() if self._directory.has(queue)}
+        for queue in present:  # what has expired by now goes first: it may become another's dead letters
+            self._check(queue, ())
         for queue, runs in present.items():
             self._check(queue, runs)
         settlements = self._settlements
