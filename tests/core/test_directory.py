@@ -144,6 +144,52 @@ async def test_the_last_busy_queue_may_also_be_deleted() -> None:
         assert told == [None]
 
 
+async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> None:
+    async with open_house() as house:
+        dead, consumer = house.queue("dead"), house.consumer()
+        house.feed(dead, consumer)
+        store = house.queue(options=QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        told: list[str] = []
+        publish(dead, b"0")
+
+        def settle_the_last_and_shed_another() -> None:
+            publish(store, b"1", b"2")
+            house.directory.when_idle(lambda: told.append("idle"))
+            settle(consumer.batches[0])
+
+        house.turn(settle_the_last_and_shed_another)
+        assert told == []
+        settle(consumer.batches[1])
+        assert told == ["idle"]
+
+
+async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_being_restarted() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        told: list[int] = []
+
+        def crash_and_publish() -> None:
+            house.crash_nowait(store)
+            publish(store, b"x")
+            house.directory.when_idle(lambda: told.append(store.index.ready))
+            assert told == []
+
+        house.turn(crash_and_publish)
+        await store.ref.wait_running()
+        assert told == [1]
+
+
+async def test_a_domain_whose_last_busy_queue_is_given_up_is_idle() -> None:
+    async with open_house(max_restarts=1) as house:
+        told: list[None] = []
+        store, consumer = house.queue(), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"x")
+        house.directory.when_idle(lambda: told.append(None))
+        await house.crash_for_good(store)
+        assert told == [None]
+
+
 async def test_sessions_have_numbers_of_their_own() -> None:
     async with open_house() as house:
         numbers = [house.new_session().number for _ in range(3)]

@@ -297,6 +297,15 @@ async def test_a_domain_that_crashed_comes_back_with_what_it_had() -> None:
         house.bind("s", "q", "b")
 
 
+async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_old() -> None:
+    async with open_house() as house:
+        house.queue("q")
+        version, [former] = house.directory.version, house.directory.route("", "q", dict).queues
+        await crash_domain(house)
+        assert former.state == "stopped"
+        assert house.directory.version != version
+
+
 async def test_a_queue_that_crashed_with_its_domain_comes_back_too() -> None:
     async with open_house() as house:
         store, consumer = house.queue("q"), house.consumer()

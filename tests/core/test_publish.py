@@ -102,3 +102,13 @@ async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
         store.wait_room(lambda: told.append("gone"))
         house.delete("q")
         assert told == ["gone"]
+
+
+async def test_who_waits_for_room_in_a_queue_that_is_given_up_is_told() -> None:
+    async with open_house(max_restarts=1) as house:
+        store = house.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+        told: list[str] = []
+        publish(store, b"1")
+        store.wait_room(lambda: told.append("given up"))
+        await house.crash_for_good(store)
+        assert told == ["given up"]

@@ -56,6 +56,7 @@ class Domain(DynamicSupervisor):
             self._start_sink(sink)
         for queue in self.directory.queues.values():
             self._start_queue(queue)
+        self.directory.changed()  # routes found so far lead to the actors of an earlier incarnation
         self.start_task(self._keep_time)
 
     async def _keep_time(self) -> None:
@@ -222,6 +223,9 @@ class Domain(DynamicSupervisor):
         if store is not None and store.ref is ref:
             stopped = ref.state == "stopped"
             store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
+            if stopped:
+                store.tell_room()
+            self.directory.look_idle()
 
 
 def _ask(sink: SinkStore, request: Request[bool]) -> bool:
