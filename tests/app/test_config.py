@@ -1,6 +1,7 @@
 """The configuration of a broker on its own."""
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -148,3 +149,13 @@ def test_a_password_is_never_shown(file: Path) -> None:
         assert "unlikely" not in shown
         assert "another" not in shown
     assert repr(User(password="x")) == "User(password=…)"
+
+
+def test_the_file_that_the_documentation_shows_is_one_that_works(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "configure.rst"
+    block = page.read_text(encoding="utf-8").partition(".. code-block:: toml\n")[2].partition("\nSeconds are")[0]
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "ada").write_text("secret", encoding="utf-8")
+    config = load_config(write(tmp_path, dedent(block)), {})
+    assert [endpoint.hosts for endpoint in config.endpoints] == [("0.0.0.0",), ()]
+    assert set(config.users) == {"ada", "bob"}

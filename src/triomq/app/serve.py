@@ -29,8 +29,7 @@ def run(
 ) -> int:
     """Serve until a signal comes, with a log and an event loop of its own; arguments and errors are those of ``serve``.
 
-    Returns:
-        What the process should end with: ``raise SystemExit(run(load_config("triomq.toml")))``.
+    What it returns is what the process should end with: ``raise SystemExit(run(load_config("triomq.toml")))``.
     """
     set_up_logging(config.log)
     return trio.run(lambda: serve(config, started=started, reload=reload))

@@ -1,0 +1,85 @@
+"""Draw the tables of the configuration's keys from the Structs that read it, and what their docstrings say."""
+
+import re
+import typing
+from collections.abc import Iterator
+from inspect import getdoc
+
+import msgspec
+from amqp_tables import list_table
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from triomq.app.config import Config, Log, User
+from triomq.app.shapes import Leaf, choices_of, shape_of
+from triomq.endpoints import AMQP
+
+STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
+    "top": (Config, ""),
+    "log": (Log, "LOG_"),
+    "users": (User, "USERS_NAME_"),
+    "amqp": (AMQP, "ENDPOINTS_0_"),
+}
+"""What the directive takes, the Struct that it stands for, and how its variables go on behind ``TRIOMQ_``."""
+
+WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+
+
+def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Read the Args of a docstring."""
+    _, _, arguments = (getdoc(struct) or "").partition("Args:\n")
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def allowed(kind: object) -> str:
+    """Say what a key takes."""
+    if choices := choices_of(kind):
+        return " or ".join(f"``{choice}``" for choice in choices)
+    if not isinstance(shape_of(kind), Leaf):
+        return "list" if typing.get_origin(kind) is not None and "tuple" in str(kind) else "table"
+    if typing.get_origin(kind) is not typing.Annotated:
+        return WORDS[typing.cast("type", kind)]
+    plain, meta = typing.get_args(kind)
+    bounds = [f"from {meta.ge:,}" if meta.ge is not None else "", f"to {meta.le:,}" if meta.le is not None else ""]
+    return " ".join([WORDS[plain], *filter(None, bounds)])
+
+
+def default(field: msgspec.structs.FieldInfo) -> str:
+    """Say what holds when a key is not there."""
+    made = field.default_factory is not msgspec.NODEFAULT
+    value = field.default_factory() if made else field.default
+    if isinstance(value, msgspec.Struct):
+        return "as below"
+    if isinstance(value, tuple) and any(isinstance(item, msgspec.Struct) for item in value):
+        return "one of AMQP, as below"
+    if value in ("", {}):
+        return "none"
+    return f"``{msgspec.json.encode(value).decode()}``".replace('":"', '" = "').replace("{", "{ ").replace("}", " }")
+
+
+def rows(struct: type[msgspec.Struct], variables: str) -> Iterator[tuple[str, ...]]:
+    """Describe each key of a Struct."""
+    said = meanings(struct)
+    for field in msgspec.structs.fields(struct):
+        variable = f"``TRIOMQ_{variables}{field.encode_name.upper()}``"
+        yield f"``{field.encode_name}``", said[field.encode_name], allowed(field.type), default(field), variable
+
+
+class ConfigKeys(SphinxDirective):
+    """``.. config-keys:: log`` is the table of the keys in that part."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table."""
+        struct, variables = STRUCTS[self.arguments[0]]
+        lines = list_table(("key", "meaning", "takes", "by default", "variable"), rows(struct, variables))
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Give the directive to Sphinx."""
+    app.add_directive("config-keys", ConfigKeys)
+    return {"parallel_read_safe": True}
