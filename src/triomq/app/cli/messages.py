@@ -31,12 +31,7 @@ def publish(
     key: Annotated[str, typer.Argument(metavar="QUEUE_OR_KEY", help="The queue; with --exchange, the routing key.")],
     exchange: Annotated[str, typer.Option(help="Publish into this exchange instead of straight to a queue.")] = "",
     body: Annotated[str | None, typer.Option(help="The message; without it and --file, standard input is.")] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Take the message from a file; - is standard input.", exists=True, dir_okay=False, allow_dash=True
-        ),
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Take the message from a file; - is standard input.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Make a message of each line of the input.")] = False,
     count: Annotated[int, typer.Option(help="Publish the message so many times.", min=1)] = 1,
     properties: Annotated[
@@ -88,7 +83,10 @@ def _bodies(body: str | None, file: Path | None, count: int, *, lines: bool) -> 
 
 def _input(file: Path | None) -> "nullcontext[BinaryIO] | BinaryIO":
     if file is not None and file != _STDIN:
-        return file.open("rb")
+        try:
+            return file.open("rb")
+        except OSError as error:
+            raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
     if sys.stdin.isatty():
         typer.echo("type the message, end it with Ctrl-D", err=True)
     return nullcontext(sys.stdin.buffer)

@@ -1,0 +1,46 @@
+"""A served broker for the commands that look into one, and those commands run in this process."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from peers.served import open_served
+from triomq.app.cli.main import app
+from triomq.clients import BlockingConnection, open_blocking
+from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
+
+Command = Callable[..., Result]
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    with open_served() as served:
+        yield served.url
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[BlockingConnection]:
+    with open_blocking(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def queue(connection: BlockingConnection) -> str:
+    """A queue that any connection may use."""
+    name = f"cli.{next(_numbers)}"
+    return connection.call(QueueDeclare(name), QueueDeclareOk).queue
+
+
+@pytest.fixture
+def command(url: str, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command against the broker; its standard input is no terminal."""
+    monkeypatch.setenv("TRIOMQ_URL", url)
+
+    def command(*options: str, input: bytes = b"") -> Result:
+        return CliRunner().invoke(app, list(options), input=input)
+
+    return command
