@@ -1,0 +1,46 @@
+"""Single keys from a terminal."""
+
+import os
+import pty
+import sys
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from triomq.app.cli.keys import open_keys
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    """The other end of what is standard input now, and that itself."""
+    ours, theirs = pty.openpty()
+    with open(theirs, closefd=False) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_key_comes_without_enter(terminal: tuple[int, int]) -> None:
+    with open_keys() as wait:
+        os.write(terminal[0], b"qx")
+        assert (wait(30), wait(30)) == ("q", "x")
+
+
+def test_without_a_key_the_time_passes(terminal: tuple[int, int]) -> None:
+    with open_keys() as wait:
+        assert wait(0.001) == ""
+
+
+def test_the_terminal_is_left_as_it_was(terminal: tuple[int, int]) -> None:
+    before = termios.tcgetattr(terminal[1])
+    with open_keys():
+        assert termios.tcgetattr(terminal[1]) != before
+    assert termios.tcgetattr(terminal[1]) == before
+
+
+def test_where_there_is_no_terminal_it_only_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull) as stdin, open_keys() as wait:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert wait(0.001) == ""

@@ -1,0 +1,79 @@
+"""The screen of ``triomq top``."""
+
+import pytest
+from rich.console import Console
+
+from app.cli.samples import make_actor, make_queue, make_sample, make_totals
+from triomq.app.cli.sampling import Flow, Rates, Sample
+from triomq.app.cli.top_view import top_view
+from triomq.protocols.control import ConnectionRecord
+
+
+def screen(sample: Sample, rates: Rates | None = None, note: str = "", *, lines: int | None = None) -> list[str]:
+    console = Console(width=200, highlight=False, color_system=None)
+    with console.capture() as capture:
+        console.print(top_view(sample, rates, note, lines=lines))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+FULL = make_sample(
+    totals=make_totals(queues=30, ready=5, connections=20),
+    queues=tuple(make_queue(f"q{number}") for number in range(30)),
+    connections=tuple(ConnectionRecord(f"peer{number}", "u", "/", 1, 0, 90.0) for number in range(20)),
+    actors=(make_actor("/", children=40), *(make_actor(f"/a{number}") for number in range(40))),
+)
+
+
+def test_the_heading_says_how_the_whole_does() -> None:
+    heading = screen(make_sample(totals=make_totals(queues=2, ready=5)), Rates(Flow(1.4, 2.6, 3.0), {}), "away")[:3]
+    assert heading == [
+        "triomq 9.8.7, up 1 h 1 min, 10.0 MiB of memory, 0 connections, 0 consumers",
+        "2 queues: 5 ready, 0 unsettled; each second 1 in, 3 out, 3 settled",
+        "away",
+    ]
+
+
+def test_queues_have_rates_once_they_were_seen_twice() -> None:
+    sample = make_sample(queues=(make_queue("a", ready=7, ready_bytes=2048), make_queue("b", state="stopped")))
+    lines = screen(sample, Rates(Flow(0, 0, 0), {"a": Flow(1.0, 2.0, 3.0)}))
+    assert lines[4].split() == ["a", "7", "0", "0", "2.0", "KiB", "1", "2", "3", "running"]
+    assert lines[5].split() == ["b", "0", "0", "0", "0", "B", "–", "–", "–", "stopped"]
+    assert screen(sample)[4].split()[6:9] == ["–", "–", "–"]
+
+
+def test_the_tree_is_set_in_and_says_what_it_hides() -> None:
+    actors = (
+        make_actor("/", children=1),
+        make_actor("/broker", children=12),
+        make_actor("/broker/queue.a%2Fb"),
+        make_actor("/broker/queue.\x1b", state="backing_off"),
+    )
+    lines = [line for line in screen(make_sample(actors=actors)) if "Kind" in line]
+    assert [line[: line.index(" 1 ")].rstrip() for line in lines] == [
+        "/",
+        "  broker (and 10 more)",
+        "    queue.a%2Fb",
+        r"    queue.\x1b",
+    ]
+    assert lines[3].endswith("backing_off")
+
+
+@pytest.mark.parametrize("height", [10, 24, 50, 80])
+def test_it_fits_the_lines_that_there_are(height: int) -> None:
+    lines = screen(FULL, lines=height)
+    assert len(lines) <= height
+    for part in ("q0", "peer0", "/"):
+        assert any(line.split()[:1] == [part] for line in lines)
+
+
+def test_without_an_end_of_lines_all_is_shown() -> None:
+    assert len(screen(FULL)) == 3 + 1 + 30 + 1 + 20 + 1 + 41
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.9, "0 s"), (61, "1 min 1 s"), (3600 * 25, "1 d 1 h"), (3600 * 2 + 60, "2 h 1 min")],
+)
+def test_times_are_said_in_their_two_largest_units(seconds: float, said: str) -> None:
+    sample = make_sample(connections=(ConnectionRecord("peer", "u", "/", 1, 0, seconds),))
+    assert any(f" {said} " in line for line in screen(sample))
