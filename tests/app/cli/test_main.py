@@ -1,5 +1,8 @@
 """The command ``triomq`` as a process of its own."""
 
+import subprocess
+import sys
+
 import pytest
 
 from app.cli.process import run
@@ -24,3 +27,15 @@ def test_a_wrong_command_line_ends_with_2(options: tuple[str, ...]) -> None:
     done = run(*options)
     assert done.returncode == 2
     assert "Error" in done.stderr
+
+
+def test_a_broker_does_not_load_what_other_commands_need() -> None:
+    program = "import sys; from triomq.app.cli.main import make_app; make_app(['serve']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"rich.table", "rich.console", "triomq.clients"} & set(done.stdout.split())
+
+
+def test_all_commands_are_in_the_help() -> None:
+    done = run("--help")
+    for command in ("serve", "check", "publish", "get", "queues", "purge", "top"):
+        assert f" {command} " in done.stdout

@@ -4,27 +4,46 @@ Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port
 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
 """
 
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from triomq import __version__
-from triomq.app.cli.check import check
-from triomq.app.cli.messages import get, publish
-from triomq.app.cli.queues import purge, queues
-from triomq.app.cli.serve import serve
-from triomq.app.cli.top import top
 
-__all__ = ["main"]
+__all__ = ["main", "make_app"]
 
-app = typer.Typer(
-    help="triomq: a message broker and actor framework on Trio.", no_args_is_help=True, add_completion=False
-)
+_COMMANDS = {
+    "serve": "triomq.app.cli.serve",
+    "check": "triomq.app.cli.check",
+    "publish": "triomq.app.cli.messages",
+    "get": "triomq.app.cli.messages",
+    "queues": "triomq.app.cli.queues",
+    "purge": "triomq.app.cli.queues",
+    "top": "triomq.app.cli.top",
+}
+"""Where the function of each command lives, in the order of the help.
+
+A command is loaded when it is called: a broker needs no table that is drawn on a screen, which takes 2 MB.
+"""
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    make_app(sys.argv[1:])()
+
+
+def make_app(arguments: Sequence[str]) -> typer.Typer:
+    """Make the command line with the one command that these arguments begin with, or else with all of them."""
+    app = typer.Typer(
+        help="triomq: a message broker and actor framework on Trio.", no_args_is_help=True, add_completion=False
+    )
+    app.callback()(_options)
+    for name in arguments[:1] if arguments and arguments[0] in _COMMANDS else _COMMANDS:
+        app.command(name)(getattr(import_module(_COMMANDS[name]), name))
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -33,19 +52,9 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and stop.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Read the options that all commands share."""
-
-
-app.command()(serve)
-app.command()(check)
-app.command()(publish)
-app.command()(get)
-app.command()(queues)
-app.command()(purge)
-app.command()(top)
