@@ -37,3 +37,14 @@ async def test_a_sink_is_bound_unbound_and_deleted(broker: AsyncioBroker) -> Non
     assert (await queue.statistics()).ready == 1
     await sink.delete(if_unused=True)
     assert repr(sink) == "<AsyncioSink 's'>"
+
+
+@with_asyncio
+async def test_a_queue_is_looked_into(broker: AsyncioBroker) -> None:
+    queue = await broker.declare_queue("q")
+    for body in (b"1", b"2", b"3"):
+        await broker.publish("", "q", body)
+    first, second = await queue.browse(limit=2)
+    assert (first.body, second.body) == (b"1", b"2")
+    assert await queue.discard(first.id) == 1
+    assert [left.body for left in await queue.browse()] == [b"2", b"3"]

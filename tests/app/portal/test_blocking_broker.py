@@ -11,11 +11,24 @@ import pytest
 import trio
 
 from app.portal.conftest import PATIENCE, ruin
-from triomq.app import AMQP, DomainHandle, QueueHandle, open_broker
-from triomq.app.portal import BlockingBroker, BlockingQueue, open_blocking_broker
+from triomq.app import AMQP, DomainHandle, QueueHandle, SinkHandle, open_broker
+from triomq.app.portal import (
+    AsyncioDomain,
+    AsyncioQueue,
+    AsyncioSink,
+    BlockingBroker,
+    BlockingDomain,
+    BlockingQueue,
+    BlockingSink,
+    open_blocking_broker,
+)
 from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments
 from triomq.core import Inequivalent, NoSuchQueue, Properties
 from triomq.errors import ActorStopped, ConfigError, NotFound, RestartLimitExceeded, Unroutable
+
+
+# Python 3.12 and later warn of what these tests are about.
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
 def test_what_a_thread_publishes_another_gets(broker: BlockingBroker, queue: BlockingQueue) -> None:
@@ -214,6 +227,7 @@ def test_ctrl_c_ends_a_call_that_waits(broker: BlockingBroker) -> None:
     assert cancelled == [True]
 
 
+@FORKS
 def test_a_fork_is_refused(broker: BlockingBroker) -> None:
     reading, writing = os.pipe()
     child = os.fork()
@@ -232,6 +246,7 @@ def test_a_fork_is_refused(broker: BlockingBroker) -> None:
     broker.declare_queue("q")  # here it goes on
 
 
+@FORKS
 def test_a_fork_may_leave_the_block() -> None:
     with open_blocking_broker() as broker:
         queue = broker.declare_queue("q")
@@ -255,6 +270,31 @@ def test_in_the_thread_of_the_broker_itself_it_is_refused(broker: BlockingBroker
 
     with pytest.raises(RuntimeError, match="would wait for itself"):
         broker._caller.call(mistaken)
+
+
+def test_idle_is_waited_for_and_who_waits_too_long_is_told_why(broker: BlockingBroker, queue: BlockingQueue) -> None:
+    broker.wait_idle(timeout=PATIENCE)
+    broker.publish("", "q", b"")
+    delivery = queue.get()
+    assert delivery is not None
+    with pytest.raises(TimeoutError, match=r"not idle within 0\.01 s: queue 'q' has 1 unsettled"):
+        broker.wait_idle(timeout=0.01)
+    delivery.accept()
+    broker.wait_idle(timeout=PATIENCE)
+
+
+def test_the_methods_take_what_those_in_trio_take() -> None:
+    pairs: list[tuple[object, object, object]] = [
+        (DomainHandle, BlockingDomain, AsyncioDomain),
+        (QueueHandle, BlockingQueue, AsyncioQueue),
+        (SinkHandle, BlockingSink, AsyncioSink),
+    ]
+    for trio_handle, blocking, in_asyncio in pairs:
+        for name in ("publish", "get", "browse", "discard", "purge", "statistics", "delete", "bind", "unbind"):
+            if hasattr(trio_handle, name):
+                takes = list(signature(getattr(trio_handle, name)).parameters)
+                assert list(signature(getattr(in_asyncio, name)).parameters) == takes
+                assert list(signature(getattr(blocking, name)).parameters) == [*takes, "timeout"]
 
 
 def test_arguments_that_are_handed_on_are_those_of_the_broker() -> None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Unpack
 
+from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.portal.arguments import FeedArguments
 from triomq.app.portal.asyncio_caller import AsyncioCaller
@@ -62,6 +63,14 @@ class AsyncioQueue:
     async def _get(self) -> PortalDelivery | None:
         delivery = await self.handle.get()
         return None if delivery is None else PortalDelivery(delivery, self._caller.portal.lane)
+
+    async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
+        """Look at ready messages in the order in which they would go, and take none."""
+        return await self._caller.call(lambda: self.handle.browse(after=after, limit=limit))
+
+    async def discard(self, up_to: int) -> int:
+        """Forget the ready messages up to an id that ``browse`` has shown, and tell how many they were."""
+        return await self._caller.call(lambda: self.handle.discard(up_to))
 
     async def purge(self) -> int:
         """Forget all ready messages and tell how many they were."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from triomq.app.portal.call import Withdrawn
+from triomq.app.portal.call import Call, Withdrawn
 from triomq.app.portal.portal import Portal
 
 __all__ = ["BlockingCaller"]
@@ -43,16 +43,32 @@ class BlockingCaller:
             ActorStopped: The broker is gone.
         """
         self.portal.check_may_block()
-        call = self.portal.submit(function, undo)
-        return self.wait(call.future, timeout, call.withdraw)
+        self.portal.check()
+        call = Call(function, undo)
+        return self.wait(call.future, timeout, call.withdraw, begin=lambda: self.portal.begin(call))
 
-    def wait(self, future: Future[T], timeout: float | None, withdraw: Callable[[], None]) -> T:
+    def wait(
+        self,
+        future: Future[T],
+        timeout: float | None,
+        withdraw: Callable[[], None],
+        *,
+        begin: Callable[[], None] | None = None,
+    ) -> T:
         """Wait for a future; ``withdraw`` is called in Trio if that fails, and then ends the future.
+
+        Args:
+            future: What to wait for.
+            timeout: Seconds to wait; None waits for ever.
+            withdraw: Called in Trio.
+            begin: Called first; from here on Ctrl-C leaves nothing behind.
 
         Raises:
             TimeoutError: It took longer.
         """
         try:
+            if begin is not None:
+                begin()
             if wait([future], timeout).done:
                 return future.result()
         except BaseException:  # Ctrl-C, or what the function raised; that has nothing to withdraw

@@ -5,6 +5,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Unpack
 
+from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.portal.arguments import FeedArguments
 from triomq.app.portal.blocking_caller import BlockingCaller
@@ -65,6 +66,14 @@ class BlockingQueue:
     async def _get(self) -> PortalDelivery | None:
         delivery = await self.handle.get()
         return None if delivery is None else PortalDelivery(delivery, self._caller.portal.lane)
+
+    def browse(self, *, after: int = 0, limit: int = 100, timeout: float | None = None) -> list[Browsed]:
+        """Look at ready messages in the order in which they would go, and take none."""
+        return self._caller.call(lambda: self.handle.browse(after=after, limit=limit), timeout=timeout)
+
+    def discard(self, up_to: int, *, timeout: float | None = None) -> int:
+        """Forget the ready messages up to an id that ``browse`` has shown, and tell how many they were."""
+        return self._caller.call(lambda: self.handle.discard(up_to), timeout=timeout)
 
     def purge(self, *, timeout: float | None = None) -> int:
         """Forget all ready messages and tell how many they were."""

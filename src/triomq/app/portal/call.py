@@ -23,7 +23,7 @@ class Call(Generic[T]):
         undo: Takes a result back that nobody wants any more; called in Trio.
     """
 
-    __slots__ = ("_function", "_scope", "_undo", "_wanted", "future")
+    __slots__ = ("_began", "_function", "_scope", "_undo", "_wanted", "future")
 
     def __init__(self, function: Callable[[], Awaitable[T]], undo: Callable[[T], None] | None) -> None:
         """Prepare; the portal runs it."""
@@ -31,10 +31,14 @@ class Call(Generic[T]):
         self._function = function
         self._scope = trio.CancelScope()
         self._undo = undo
+        self._began = False
         self._wanted = True
 
     async def run(self) -> None:
         """Do it, in Trio; whatever comes of it goes into the future."""
+        if self.future.done():
+            return  # withdrawn, or abandoned
+        self._began = True
         try:
             with self._scope:
                 result = await self._function()
@@ -59,6 +63,8 @@ class Call(Generic[T]):
             self._undo(self.future.result())
         self._wanted = False
         self._scope.cancel()
+        if not self._began:  # and perhaps never will: Ctrl-C may have come before it was sent
+            self.abandon(Withdrawn())
 
     def abandon(self, error: BaseException) -> None:
         """Note, in any thread, that nobody will do it any more."""

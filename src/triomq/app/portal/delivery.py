@@ -14,16 +14,12 @@ class PortalDelivery(Delivery):
 
     Settling does not wait: it is sent back into the broker's thread, together with what else is settled meanwhile. A
     second settling does nothing.
-
-    Args:
-        delivery: What the feed in Trio gave.
-        lane: The way back.
     """
 
     __slots__ = ("_lane",)
 
     def __init__(self, delivery: Delivery, lane: Lane) -> None:
-        """Take over what a feed in Trio gave."""
+        """Take over what a feed in Trio gave, and settle it by a lane into its thread."""
         self._batch = delivery._batch
         self._position = delivery._position
         self._codecs = delivery._codecs

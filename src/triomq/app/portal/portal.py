@@ -50,12 +50,16 @@ class Portal:
         """
         self.check()
         call = Call(function, undo)
+        self.begin(call)
+        return call
+
+    def begin(self, call: Call[T]) -> None:
+        """Have a call made that one holds already; see that the broker can be reached first."""
         self._abandon.add(call.abandon)
         call.future.add_done_callback(lambda _: self._abandon.discard(call.abandon))
         self.lane.send(partial(self._start, call.run))
         if self._end is not None:  # it ended just now, and may not have seen this one
             call.abandon(self._end)
-        return call
 
     def check(self) -> None:
         """See that the broker can be reached from here; its end is raised, and so is a mistake in using it.
