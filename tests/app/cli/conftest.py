@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from peers.served import open_served
-from triomq.app.cli.main import app
+from triomq.app.cli.main import make_app
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 
@@ -41,6 +41,6 @@ def command(url: str, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("TRIOMQ_URL", url)
 
     def command(*options: str, input: bytes = b"") -> Result:
-        return CliRunner().invoke(app, list(options), input=input)
+        return CliRunner().invoke(make_app(options), list(options), input=input)
 
     return command

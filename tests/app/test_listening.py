@@ -1,0 +1,145 @@
+"""Endpoints that listen: where, for whom, how they come and go."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from endpoints.client import Client
+from triomq import AMQP, open_broker
+from triomq.errors import ActorStopped, ConfigError
+
+
+async def test_endpoints_come_and_go_at_run_time() -> None:
+    async with open_broker() as broker:
+        first = await broker.listen(AMQP(host="127.0.0.1", port=0))
+        second = await broker.listen(AMQP(host="127.0.0.1", port=0))
+        assert first.port != second.port
+        assert broker.listening == [first, second]
+        client = Client(await trio.open_tcp_stream("127.0.0.1", first.port))
+        await client.connect()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first.aclose)
+            assert (await client.closed())[0] == 320
+            await client.hang_up()
+        assert broker.listening == [second]
+        assert first.addresses == []
+        other = Client(await trio.open_tcp_stream("127.0.0.1", second.port))
+        await other.connect()
+        await other.leave()
+        await first.aclose()
+
+
+async def test_a_port_in_use_is_a_configuration_error_and_the_broker_goes_on() -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        port = broker.listening[0].port
+        with pytest.raises(ConfigError, match="is in use by another program"):
+            await broker.listen(AMQP(host="127.0.0.1", port=port))
+        await broker.declare_queue("q")
+        assert len(broker.listening) == 1
+
+
+async def test_a_port_in_use_comes_out_of_open_broker_bare() -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        port = broker.listening[0].port
+        with pytest.raises(ConfigError):
+            async with open_broker(AMQP(host="127.0.0.1", port=port)):
+                raise AssertionError
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
+async def test_an_address_open_to_others_is_refused_while_everybody_knows_the_password(host: str) -> None:
+    async with open_broker() as broker:
+        with pytest.raises(ConfigError, match="is open to other machines"):
+            await broker.listen(AMQP(host=host, port=0))
+
+
+async def test_an_address_open_to_others_is_fine_with_users_of_ones_own() -> None:
+    async with open_broker(AMQP(host="0.0.0.0", port=0), users={"ada": "secret"}) as broker:
+        address = ("127.0.0.1", broker.listening[0].port)
+        stranger = Client(await trio.open_tcp_stream(*address))
+        await stranger.flush()
+        await stranger.next()
+        assert (await stranger.closed())[0] == 403
+        await stranger.hang_up()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_a_loopback_address_is_not_open_to_others(host: str) -> None:
+    async with open_broker(AMQP(host=host, port=0)) as broker:
+        assert broker.listening[0].address[0] in ("127.0.0.1", "::1")
+
+
+async def test_an_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        listening = broker.listening[0]
+        port = listening.port
+        (ref,) = broker.endpoint_refs.values()
+        ref._crashed(None, ValueError("an endpoint"))
+        await ref.wait_running()
+        assert listening.port == port
+        client = Client(await trio.open_tcp_stream("127.0.0.1", port))
+        await client.connect()
+        await client.leave()
+
+
+async def test_leaving_says_goodbye_to_clients(nursery: trio.Nursery) -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        client = Client(await trio.open_tcp_stream(*broker.listening[0].address))
+        await client.connect()
+        goodbyes: list[tuple[int, str]] = []
+
+        async def listen() -> None:
+            goodbyes.append(await client.closed())
+            await client.hang_up()
+
+        nursery.start_soon(listen)
+    assert goodbyes == [(320, "CONNECTION_FORCED - the broker is shutting down")]
+
+
+async def test_an_endpoint_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "broker.sock")
+    async with open_broker(AMQP(path=path)) as broker:
+        listening = broker.listening[0]
+        assert listening.address == path
+        with pytest.raises(ValueError, match="is a Unix socket, which has no port"):
+            _ = listening.port
+        client = Client(await trio.open_unix_socket(path))
+        await client.connect()
+        await client.leave()
+        await listening.aclose()
+        assert not await trio.Path(path).exists()
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost"])
+async def test_an_endpoint_may_listen_on_ipv6(host: str) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    async with open_broker(AMQP(host=host, port=0)) as broker:
+        listening = broker.listening[0]
+        if "::1" not in dict(listening.addresses):
+            pytest.skip("localhost has no address of IPv6 here")
+        client = Client(await trio.open_tcp_stream("::1", listening.port))
+        await client.connect()
+        await client.leave()
+
+
+async def test_what_listens_no_more_has_no_address() -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
+        listening = broker.listening[0]
+        await listening.aclose()
+        assert listening.addresses == []
+        with pytest.raises(ActorStopped, match="does not listen, any more or just now"):
+            _ = listening.address
+
+
+async def test_a_socket_file_is_taken_over_by_the_next_incarnation(tmp_path: Path) -> None:
+    path = str(tmp_path / "broker.sock")
+    async with open_broker(AMQP(path=path)) as broker:
+        (ref,) = broker.endpoint_refs.values()
+        ref._crashed(None, ValueError("an endpoint"))
+        await ref.wait_running()
+        client = Client(await trio.open_unix_socket(path))
+        await client.connect()
+        await client.leave()
