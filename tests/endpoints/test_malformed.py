@@ -163,3 +163,66 @@ async def test_a_body_beyond_the_limit_closes_its_channel_and_no_other(limited: 
     client.engine.send_content(1, BasicPublish("", "q"), b"\0\0", b"z")
     await client.flush()
     assert (await client.declare("q", passive=True)).message_count == 3
+
+
+async def deaf(endpoint: AMQPEndpoint, broker: Broker, *, heartbeat: int = 0) -> Client:
+    """A client that consumes from a queue, over a stream that hands nothing over before it is read."""
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    endpoint.connect_stream(theirs, "deaf")
+    client = Client(ours, heartbeat=heartbeat)
+    await client.connect()
+    await client.open_channel(1)
+    await client.call(1, BasicConsume("wanted"), BasicConsumeOk)
+    for body in b"1", b"2":
+        await broker.publish("", "wanted", body)
+    return client
+
+
+@pytest.mark.parametrize(("heartbeat", "patience"), [(0, 120), (30, 60)])
+async def test_who_does_not_read_is_given_up_and_what_it_held_goes_back(
+    heartbeat: int, patience: int, endpoint: AMQPEndpoint, broker: Broker, connect: Connect
+) -> None:
+    wanted = await broker.declare_queue("wanted")
+    client = await deaf(endpoint, broker, heartbeat=heartbeat)
+    async with trio.open_nursery() as nursery:
+        if heartbeat:
+            nursery.start_soon(beat, client)  # alive, as far as heartbeats tell
+        await trio.sleep(patience - 5)
+        assert (await wanted.statistics()).unsettled == 2
+        await trio.sleep(10)
+        statistics = await wanted.statistics()
+        assert (statistics.ready, statistics.unsettled, statistics.feeds) == (2, 0, 0)
+        nursery.cancel_scope.cancel()
+    other = await connect()
+    await other.open_channel(1)
+    await other.call(1, BasicConsume("wanted"), BasicConsumeOk)
+    assert [delivery.body for delivery in await other.deliveries(2)] == [b"1", b"2"]
+
+
+async def beat(client: Client) -> None:
+    while True:
+        await trio.sleep(10)
+        try:
+            await client.stream.send_all(b"\x08\0\0\0\0\0\0\xce")
+        except trio.BrokenResourceError:
+            return
+
+
+async def test_who_reads_slowly_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
+    await broker.declare_queue("wanted")
+    client = await deaf(endpoint, broker)
+    body = bytes(1024 * 1024)
+    await broker.publish("", "wanted", body)
+    for _ in range(10):
+        await trio.sleep(100)
+        await client.stream.receive_some(130 * 1024)
+    wanted = broker.queue("wanted")
+    assert (await wanted.statistics()).unsettled == 3
+
+
+async def test_who_has_nothing_to_read_is_not_given_up(endpoint: AMQPEndpoint, broker: Broker) -> None:
+    await broker.declare_queue("wanted")
+    client = await deaf(endpoint, broker)
+    assert len(await client.deliveries(2)) == 2
+    await trio.sleep(1000)
+    assert (await broker.queue("wanted").statistics()).unsettled == 2

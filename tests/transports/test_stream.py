@@ -333,3 +333,17 @@ class OneEnd(trio.abc.Stream):
     async def aclose(self) -> None:
         await self.send.aclose()
         await self.receive.aclose()
+
+
+async def test_progress_stands_still_while_nobody_reads(raw: Wire, driver: Recorder) -> None:
+    raw.transport.start(driver)
+    raw.transport.send_nowait([MUCH])
+    await idle()
+    before = raw.transport.progress
+    await idle()
+    assert raw.transport.progress == before
+    read = 0
+    while read < len(MUCH):
+        read += len(await raw.peer.receive_some(65536))
+    await idle()
+    assert raw.transport.progress > before

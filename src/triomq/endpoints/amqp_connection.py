@@ -36,6 +36,9 @@ _log = logging.getLogger("triomq.amqp")
 _LARGE_BODY = 4096
 """Octets per publish from which bodies count as large."""
 
+_PATIENCE = 120.0
+"""Seconds that a client without heartbeats may leave unread what it is sent, while it holds messages that others want."""
+
 _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
 
@@ -229,14 +232,25 @@ class AMQPConnection(Connection):
         )
 
     def is_due(self, now: float) -> bool:
-        """Tell whether the engine has something to do by now."""
-        timer = self._linger_until if self._left else self.engine.next_timer()
-        return timer is not None and timer <= now
+        """Tell whether something is to be done by now: a timer of the engine, or a client that does not read."""
+        if self._left:
+            return self._linger_until <= now
+        timer = self.engine.next_timer()
+        return (timer is not None and timer <= now) or self._reads_nothing(now)
+
+    def _reads_nothing(self, now: float) -> bool:
+        """Tell whether the client has left what we sent unread for two heartbeats, or long if it has none."""
+        return self.outlet.stuck_for(now) >= (2 * self.engine.heartbeat or _PATIENCE)
 
     def tick(self, message: Tick) -> None:
-        """Let the engine look at its timers; stop lingering when the client had its while."""
+        """Let the engine look at its timers; go when the client had its while, or reads nothing."""
         if self._left:
             self._stop()
+            return
+        if self._reads_nothing(message.now):
+            # A word about it could not be read either. What is out goes back to its queues.
+            self.ending = self.ending or "the client does not read what it is sent"
+            self.leave()
             return
         self.engine.handle_timer(message.now)
         for event in self.engine.events():

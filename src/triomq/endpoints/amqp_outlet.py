@@ -47,7 +47,17 @@ class Outlet:
         refuse: Called with a channel and an answer when a delivery cannot be encoded for this client.
     """
 
-    __slots__ = ("_encoded", "_engine", "_outgoing", "_refuse", "_transport", "may_write", "window")
+    __slots__ = (
+        "_encoded",
+        "_engine",
+        "_outgoing",
+        "_progress",
+        "_refuse",
+        "_stuck_since",
+        "_transport",
+        "may_write",
+        "window",
+    )
 
     def __init__(self, engine: AMQPEngine, transport: Transport, refuse: Callable[[Channel, Answer], None]) -> None:
         """Start with nothing on the way."""
@@ -58,11 +68,20 @@ class Outlet:
         self._refuse = refuse
         self._outgoing: deque[Batch | Again] = deque()
         self._encoded = (0, 0)  # messages and octets that the window counts and the transport has been given
+        self._progress = -1  # the transport's, when it was looked at last
+        self._stuck_since = 0.0  # when that was not what it had been before
 
     @property
     def is_choked(self) -> bool:
         """Whether the client leaves so much unread that its requests have to wait."""
         return not self.may_write and self._engine.unsent > UNREAD_BYTES
+
+    def stuck_for(self, now: float) -> float:
+        """Tell for how many seconds the client has read nothing of what waits for it; to be asked now and then."""
+        progress = -1 if self.may_write else self._transport.progress
+        if progress != self._progress or progress < 0:
+            self._progress, self._stuck_since = progress, now
+        return now - self._stuck_since
 
     def put(self, batch: Batch) -> None:
         """Take a batch for a consumer; ``flush`` encodes it."""
@@ -122,6 +141,7 @@ class Outlet:
     def drained(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is due for the next ``flush``."""
         self.may_write = True
+        self._progress = -1
         self._give_back()
 
     def drop(self, feeds_of: Channel | Consumer) -> None:

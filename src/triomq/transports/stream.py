@@ -45,6 +45,8 @@ class Transport(Protocol):
     """Who is on the other side, for texts."""
     appetite: int
     """Octets to read at once; the driver may change it."""
+    progress: int
+    """Grows whenever some of what could not be sent at once has left: while it stands still, nobody reads."""
 
     def start(self, driver: Driver) -> None:
         """Read from now on."""
@@ -80,7 +82,18 @@ class RawSocket:
         poller: Who watches it.
     """
 
-    __slots__ = ("_at_end", "_driver", "_ending", "_events", "_poller", "_rest", "_socket", "appetite", "peer")
+    __slots__ = (
+        "_at_end",
+        "_driver",
+        "_ending",
+        "_events",
+        "_poller",
+        "_rest",
+        "_socket",
+        "appetite",
+        "peer",
+        "progress",
+    )
 
     _driver: Driver
 
@@ -95,6 +108,7 @@ class RawSocket:
         self._at_end = False
         self.appetite = RECEIVE_SIZE
         self.peer = peer
+        self.progress = 0
 
     def start(self, driver: Driver) -> None:
         """Read from now on."""
@@ -165,6 +179,7 @@ class RawSocket:
             except OSError:
                 self._rest.clear()
             else:
+                self.progress += sent
                 self._rest.popleft()
                 if sent < len(first):
                     self._rest.appendleft(first[sent:])
@@ -225,6 +240,7 @@ class StreamTransport:
         self._driver: Driver | None = None
         self.appetite = RECEIVE_SIZE
         self.peer = peer
+        self.progress = 0
 
     def start(self, driver: Driver) -> None:
         """Read from now on."""
@@ -260,13 +276,19 @@ class StreamTransport:
                 while self._rest:
                     data = b"".join(self._rest)
                     self._rest.clear()
-                    await self._stream.send_all(data)
+                    await self._send(data)
                 if self._ending and isinstance(self._stream, trio.abc.HalfCloseableStream):
                     await self._stream.send_eof()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self._rest.clear()
             if self._driver is not None:
                 self._driver.drained()
+
+    async def _send(self, data: bytes) -> None:
+        """Send as much at a time as a slow reader takes before it would count as one that does not read."""
+        for start in range(0, len(data), WRITE_SIZE):
+            await self._stream.send_all(data[start : start + WRITE_SIZE])
+            self.progress += WRITE_SIZE
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Keep buffers for the writer task."""
