@@ -35,4 +35,6 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
 nitpick_ignore = [
     ("py:class", "T"),  # a type variable, shown without its module
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
+    ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
+    ("py:class", "triomq.clients.wire.BlockingWire"),
 ]

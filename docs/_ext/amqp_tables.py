@@ -7,7 +7,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from triomq.protocols.amqp.codec import AMQP_METHODS, Layout
+from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.control import BROKER_METHODS
 from triomq.protocols.amqp.states import CHANNEL, CLIENT, SERVER, StateTable
 
 STATES: dict[str, StateTable] = {"server": SERVER, "client": CLIENT, "channel": CHANNEL}
@@ -43,7 +44,7 @@ class AMQPMethods(SphinxDirective):
         """Write the tables."""
         lines: list[str] = []
         columns = ("method", "number", "sent by", "fields", "answered by", "type")
-        for class_id, layouts in groupby(AMQP_METHODS.layouts, lambda layout: layout.row.class_id):
+        for class_id, layouts in groupby(BROKER_METHODS.layouts, lambda layout: layout.row.class_id):
             rows = list(layouts)
             lines += [f".. rubric:: {rows[0].row.name.split('.')[0]}, class {class_id}", ""]
             lines += list_table(columns, map(method_row, rows))

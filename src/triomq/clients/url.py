@@ -45,7 +45,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def place(self) -> str:
-        """Say where, without the password: for texts."""
+        """Where it is, for texts, which never show the password."""
         if self.path:
             return self.path
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

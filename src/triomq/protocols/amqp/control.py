@@ -5,7 +5,8 @@ This class asks such things: one method with an operation's name and its argumen
 JSON. What the operations are stands in ``triomq.protocols.control``; here they are octets.
 
 A server that knows the class says so by the capability ``triomq.control``; one that does not closes the connection with
-540 when it is asked (section 1.2), so a client looks at the capability first. Numbers from 61440 on are for extensions.
+540 when it is asked (section 1.2), so a client looks at the capability first. Numbers from 61440 on are for extensions
+(section 4.2.4).
 """
 
 from triomq.protocols.amqp.codec import MethodTable
