@@ -111,9 +111,18 @@ def test_what_only_follows_from_a_crash_gives_way_to_it() -> None:
 
 def test_a_cancelled_block_ends_the_broker_at_once() -> None:
     async def main() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), open_asyncio_broker() as broker:
+        opened: asyncio.Queue[AsyncioBroker] = asyncio.Queue()
+
+        async def use() -> None:
+            async with open_asyncio_broker() as broker:
+                opened.put_nowait(broker)
                 await asyncio.Event().wait()
+
+        using = asyncio.create_task(use())
+        broker = await opened.get()
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
         with pytest.raises(ActorStopped, match="was left"):
             await broker.declare_queue("q")
 

@@ -26,7 +26,6 @@ from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArg
 from triomq.core import Inequivalent, NoSuchQueue, Properties
 from triomq.errors import ActorStopped, ConfigError, NotFound, RestartLimitExceeded, Unroutable
 
-
 # Python 3.12 and later warn of what these tests are about.
 FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -185,28 +184,41 @@ def test_an_error_in_the_block_comes_out_as_it_is() -> None:
 
 
 def test_a_call_that_takes_too_long_is_cancelled(broker: BlockingBroker) -> None:
-    cancelled: list[bool] = []
+    begun, cancelled = threading.Event(), threading.Event()
 
     async def wait() -> None:
+        begun.set()
         try:
             await trio.sleep_forever()
         finally:
-            cancelled.append(True)
+            cancelled.set()
 
+    call = broker.portal.submit(wait)
+    assert begun.wait(PATIENCE)
     with pytest.raises(TimeoutError, match=r"not done within 0\.01 s"):
-        broker._caller.call(wait, timeout=0.01)
-    assert cancelled == [True]
+        broker._caller.wait(call.future, 0.01, call.withdraw)
+    assert cancelled.is_set()
+
+
+def test_a_call_whose_time_is_up_before_it_begins_never_does(broker: BlockingBroker) -> None:
+    with pytest.raises(TimeoutError):
+        broker._caller.call(trio.sleep_forever, timeout=0)
 
 
 def test_an_error_on_the_way_out_of_a_cancelled_call_is_told(broker: BlockingBroker) -> None:
+    begun = threading.Event()
+
     async def wait() -> None:
+        begun.set()
         try:
             await trio.sleep_forever()
         finally:
             raise KeyError("late")
 
+    call = broker.portal.submit(wait)
+    assert begun.wait(PATIENCE)
     with pytest.raises(KeyError, match="late"):
-        broker._caller.call(wait, timeout=0.01)
+        broker._caller.wait(call.future, 0.01, call.withdraw)
 
 
 def test_ctrl_c_ends_a_call_that_waits(broker: BlockingBroker) -> None:
