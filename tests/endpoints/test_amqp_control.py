@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from endpoints.client import Client
-from endpoints.conftest import Connect
+from endpoints.conftest import Connect, knock_out
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.protocols import decode_properties
@@ -86,6 +86,15 @@ async def test_properties_that_do_not_fit_are_left_out(broker: Broker, connect: 
     await broker.publish("", "q", b"body", Properties(headers={"long": "x" * 5000}))
     ((message,), _) = await ask_all(client, Browse("q"))
     assert (message.properties, message.body, message.size) == (None, b"", 4)
+
+
+async def test_a_queue_that_is_being_restarted_answers_when_it_runs_again(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await broker.publish("", "q", b"x")
+    await knock_out(broker, "q")
+    ((message,), _) = await ask_all(client, Browse("q"))
+    assert isinstance(message, MessageRecord)
+    assert message.body == b"x"
 
 
 REFUSED = {

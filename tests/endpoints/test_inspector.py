@@ -33,7 +33,12 @@ def domain(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> DomainInsp
     """Look into the domain as the client may."""
     connection = only_connection(endpoint)
     return DomainInspector(
-        broker.directory, connection.session, connection.ref, properties=lambda message: b"\0\0", room=10_000
+        broker.directory,
+        connection.session,
+        connection.ref,
+        browse=connection.ask,
+        properties=lambda message: b"\0\0",
+        room=10_000,
     )
 
 

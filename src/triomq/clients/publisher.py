@@ -71,6 +71,7 @@ class Publisher:
             if not self._waiting:
                 break
             self._hear()
+        self._raise_trouble()
         if not self._last:
             self._channel.call(ConfirmSelect(), ConfirmSelectOk)
         self._last += 1
@@ -81,12 +82,13 @@ class Publisher:
         self._wire.flush()
 
     def wait_confirmed(self) -> None:
-        """Wait until nothing is on its way; raises as ``send`` does."""
+        """Wait until nothing is on its way, then raise as ``send`` does; ``confirmed`` is exact now."""
         while self._waiting:
             self._hear()
+        self._raise_trouble()
 
     def _hear(self) -> None:
-        """Take one event, and raise what went wrong once it is confirmed that it did."""
+        """Take one event; raises when the channel is gone."""
         try:
             event = self._channel.next()
         except TriomqError:
@@ -95,7 +97,10 @@ class Publisher:
             self._waiting.clear()
             raise
         self._account(event)
-        if self._trouble is not None and not isinstance(event, Returned):
+
+    def _raise_trouble(self) -> None:
+        """Raise the first thing that went wrong since this was asked last."""
+        if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
 

@@ -82,6 +82,7 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
             connection.directory,
             connection.session,
             connection.ref,
+            browse=connection.ask,
             properties=lambda message: connection.to_wire(message)[0],
             room=room,
         )

@@ -3,7 +3,7 @@
 Reads need no message: between two awaits nothing changes, so each answer is a picture of one moment.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from heapq import nlargest
 from importlib.metadata import version
@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
+from triomq.core import Browse as BrowseQueue
 from triomq.core import Directory, Entry, Message, QueueStore, Session
 from triomq.endpoints.base import Connection, ConnectionStatistics
 from triomq.endpoints.house import House
@@ -52,6 +53,7 @@ class DomainInspector:
         directory: What is in the domain.
         session: Who is looking; exclusive queues of others are listed but not opened.
         asker: Their connection, from which the others are found.
+        browse: Asks a queue for messages.
         properties: Gives a message's properties in the form that the asker reads.
         room: Octets of the largest answer.
     """
@@ -62,6 +64,7 @@ class DomainInspector:
         session: Session,
         asker: Ref,
         *,
+        browse: Callable[[Ref, BrowseQueue], Sequence[Entry]],
         properties: Callable[[Message], bytes],
         room: int,
     ) -> None:
@@ -69,6 +72,7 @@ class DomainInspector:
         self._directory = directory
         self._session = session
         self._asker = asker
+        self._browse = browse
         self._properties = properties
         self._room = room
 
@@ -136,11 +140,7 @@ class DomainInspector:
             QueueStopped: Its restarts have failed for good.
         """
         store = self._directory.queue(asked.queue, self._session)
-        entries: Iterable[Entry] = store.index.entries(asked.after)
-        if store.options.max_priority:
-            # These go by priority and then by id, and a page that begins behind an id would pass over others.
-            entries = sorted(entries, key=lambda entry: entry.id)
-        for entry in entries:
+        for entry in self._browse(store.ref, BrowseQueue(asked.after, asked.limit + 1)):  # one more: is there a page?
             yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
 
     def _message_record(self, entry: Entry, most: int) -> MessageRecord:

@@ -25,7 +25,7 @@ from triomq.protocols.control import (
 
 @given(
     st.one_of(
-        st.builds(ListQueues, st.text(), st.sampled_from(["name", "ready"]), st.text(), st.integers(0, 9)),
+        st.builds(ListQueues, st.text(), st.sampled_from(["name", "ready"]), st.text(), limit=st.integers(1, 9)),
         st.builds(Browse, st.text(), st.integers(0, 2**63)),
         st.builds(ShowTree, st.integers(0, 9)),
         st.just(GetTotals()),
@@ -48,7 +48,7 @@ def test_arguments_are_read_or_refused_whatever_they_are(arguments: bytes) -> No
     ("name", "arguments", "text"),
     [
         ("queues", b'{"patern": "*"}', "arguments of queues: Object contains unknown field `patern`"),
-        ("queues", b'{"limit": -1}', "arguments of queues: Expected `int` >= 0 - at `$.limit`"),
+        ("queues", b'{"limit": 0}', "arguments of queues: Expected `int` >= 1 - at `$.limit`"),
         ("browse", b"{}", "arguments of browse: Object missing required field `queue`"),
         ("totals", b"[]", "arguments of totals: Expected `object`, got `array`"),
     ],

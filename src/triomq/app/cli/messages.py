@@ -6,7 +6,7 @@ command line.
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
@@ -62,6 +62,8 @@ def publish(
                 publisher.send(exchange, key, message, encoded, mandatory=mandatory)
             publisher.wait_confirmed()
         except TriomqError as error:
+            with suppress(TriomqError):
+                publisher.wait_confirmed()  # so that those on their way are counted too
             fail(f"{error}; {_counted(publisher.confirmed)} published")
         typer.echo(f'{{"published":{publisher.confirmed}}}' if json else f"{_counted(publisher.confirmed)} published")
 
