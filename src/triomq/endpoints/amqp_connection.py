@@ -37,7 +37,7 @@ _LARGE_BODY = 4096
 """Octets per publish from which bodies count as large."""
 
 _PATIENCE = 120.0
-"""Seconds that a client without heartbeats may leave unread what it is sent, while it holds messages that others want."""
+"""Seconds that a client without heartbeats may leave unread what it is sent: it may hold what others want."""
 
 _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
