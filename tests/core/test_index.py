@@ -316,5 +316,5 @@ def test_long_runs_leave_in_order_however_they_are_cut(pushes: list[int], takes:
 
 def test_an_idle_index_holds_no_container() -> None:
     index = Index()
-    containers = (index._runs, index._heap, index._returned, index._attempts, index._outstanding)
-    assert containers == (None,) * 5
+    containers = (index._runs, index._returned, index._attempts, index._outstanding)
+    assert containers == (None,) * 4

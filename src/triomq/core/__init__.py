@@ -2,14 +2,14 @@
 
 from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
-from triomq.core.browse import Browse, Discard
+from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
 from triomq.core.confirms import Confirmed, Confirms, Receipt
 from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
+from triomq.core.entry import Entry
 from triomq.core.feed import Feed
-from triomq.core.index import Entry
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
@@ -17,8 +17,7 @@ from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue import Enlist, Purge
-from triomq.core.queue_store import QueueStatistics, QueueStore
+from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     Inequivalent,
     InExclusiveUse,

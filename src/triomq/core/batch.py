@@ -30,7 +30,6 @@ class Batch(msgspec.Struct, eq=False):
         left: How many positions are not settled yet.
         feed: The feed they went to; None for a single get.
         queue: The queue they came from, which is told how they are settled.
-        first_tag: An endpoint's own number of the first message, given when it is encoded.
         deadline: When the messages expire, should they come back; infinity if never.
         level: The priority that they were taken from.
     """
@@ -43,7 +42,6 @@ class Batch(msgspec.Struct, eq=False):
     left: int
     feed: "Feed | None" = None
     queue: Ref | None = None
-    first_tag: int = 0
     deadline: float = inf
     level: int = 0
 

@@ -10,10 +10,10 @@ from heapq import nsmallest
 from itertools import islice
 
 from triomq.actors import Request
-from triomq.core.index import Entry
+from triomq.core.entry import Entry
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["Browse", "Discard", "browse"]
+__all__ = ["Browse", "Discard", "Purge", "browse"]
 
 
 class Browse(Request[Sequence[Entry]], frozen=True):
@@ -35,6 +35,10 @@ class Discard(Request[int], frozen=True):
     """To a queue: forget the ready messages up to this id; answers how many they were."""
 
     up_to: int
+
+
+class Purge(Request[int], frozen=True):
+    """To a queue: forget all messages that no consumer has; answers how many they were."""
 
 
 def browse(store: QueueStore, after: int, limit: int) -> list[Entry]:

@@ -14,8 +14,8 @@ from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
 from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
-from triomq.core.queue import Due, Enlist, Queue
-from triomq.core.queue_store import QueueStatistics, QueueStore
+from triomq.core.queue import Queue
+from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import QueueInUse, QueueLocked, QueueNotEmpty, Restarting, SinkBroken, SinkInUse
 from triomq.core.requests import (
     Bind,
@@ -30,6 +30,7 @@ from triomq.core.requests import (
 )
 from triomq.core.session import Session
 from triomq.core.sink import AddBinding, Destination, RemoveBinding, Sink, SinkStore
+from triomq.core.timekeeper import Due
 from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
 __all__ = ["Domain"]

@@ -1,9 +1,9 @@
 """The index of a queue: which messages are ready, in which order, and which are out with a consumer.
 
 Every message has an id: one integer per queue, growing, never reused; order is id. New messages arrive as runs and
-wait in ``_runs``, whose ids are contiguous from the first to the last. What comes back (requeued, or recovered after
-a crash) waits in ``_returned``, a heap of ids, and goes first: an id that was handed out is always lower than any
-that was not. So a message that comes back stands in its old place without a search.
+wait in ``_runs``, each of which has ids in a row. What comes back (requeued, or put back after a crash) waits in
+``_returned``, which there is only while something is in it, and goes first: an id that was handed out is always lower
+than any that was not. So a message that comes back stands in its old place without a search.
 
 The index belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
 messages here.
@@ -11,54 +11,15 @@ messages here.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
 from math import inf
 
-import msgspec
-
 from triomq.core.batch import Batch
+from triomq.core.entry import Entry
 from triomq.core.message import Head, Message
+from triomq.core.returned import Returned, ReturnedMessage
+from triomq.core.run import RUN_LENGTH, Run
 
-__all__ = ["Entry", "Index"]
-
-_RUN_LENGTH = 512  # runs are merged up to this length: a slice off the front moves at most 4 KiB of pointers
-
-
-class _Run(msgspec.Struct, eq=False, gc=False):
-    """Ready messages that share head and deadline; ids are ``first`` and the following.
-
-    Holds no cycle, so needs no collection.
-    """
-
-    head: Head
-    contents: list[bytes]
-    first: int
-    size: int
-    deadline: float
-
-
-class _Returned(msgspec.Struct, eq=False, gc=False):
-    """A message that came back."""
-
-    head: Head
-    content: bytes
-    deadline: float
-
-
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A ready message as one looks at it in its place.
-
-    Args:
-        id: Its id, which stays the same as long as it is in the queue.
-        attempts: How often it was delivered and came back.
-        deadline: When it expires, in seconds of the domain's clock; infinity if never.
-        message: Head and octets.
-    """
-
-    id: int
-    attempts: int
-    deadline: float
-    message: Message
+__all__ = ["Index"]
 
 
 class Index:
@@ -71,7 +32,6 @@ class Index:
 
     __slots__ = (
         "_attempts",
-        "_heap",
         "_outstanding",
         "_returned",
         "_runs",
@@ -84,9 +44,8 @@ class Index:
     def __init__(self) -> None:
         """Start empty, with id 1."""
         self.next_id = 1
-        self._runs: deque[_Run] | None = None
-        self._heap: list[int] | None = None
-        self._returned: dict[int, _Returned] | None = None
+        self._runs: deque[Run] | None = None
+        self._returned: Returned | None = None
         self._attempts: dict[int, int] | None = None
         self._outstanding: dict[Batch, None] | None = None
         self.ready = 0
@@ -108,7 +67,7 @@ class Index:
             length = len(last.contents)
             if (
                 last.head is head
-                and length + count <= _RUN_LENGTH
+                and length + count <= RUN_LENGTH
                 and last.deadline == deadline
                 and last.first + length == first
             ):
@@ -117,7 +76,7 @@ class Index:
                 return
         elif runs is None:
             runs = self._runs = deque()
-        runs.append(_Run(head, list(contents), first, size, deadline))
+        runs.append(Run(head, list(contents), first, size, deadline))
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Hand out the first ready messages that share a head: at most so many, at most so many octets, at least one.
@@ -127,7 +86,9 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        batch = self._take_returned(most, most_bytes) if self._heap else self._take_ready(most, most_bytes)
+        batch = (
+            self._take_returned(most, most_bytes) if self._returned is not None else self._take_ready(most, most_bytes)
+        )
         self._hand_out(batch)
         return batch
 
@@ -158,7 +119,7 @@ class Index:
     @property
     def run_length(self) -> int:
         """How many messages ``take_turns`` can deal: those of the first run, none while returned ones go first."""
-        return 0 if self._heap or not self._runs else len(self._runs[0].contents)
+        return 0 if self._returned is not None or not self._runs else len(self._runs[0].contents)
 
     def longest(self, count: int) -> int:
         """Tell the octets of the largest of the first ``count`` messages of the first run."""
@@ -170,9 +131,8 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        if self._heap:
-            assert self._returned is not None
-            return len(self._returned[self._heap[0]].content)
+        if self._returned is not None:
+            return len(self._returned.first.content)
         return len(self._front().contents[0])
 
     def next_head(self) -> Head:
@@ -181,16 +141,14 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        if self._heap:
-            assert self._returned is not None
-            return self._returned[self._heap[0]].head
+        if self._returned is not None:
+            return self._returned.first.head
         return self._front().head
 
     def next_deadline(self) -> float:
         """Tell when the first ready message expires; infinity if never, or when nothing is ready."""
-        if self._heap:
-            assert self._returned is not None
-            return self._returned[self._heap[0]].deadline
+        if self._returned is not None:
+            return self._returned.first.deadline
         return self._runs[0].deadline if self._runs else inf
 
     def expired_level(self, now: float) -> int | None:
@@ -207,7 +165,7 @@ class Index:
         """The level whose first message gives way when there are too many."""
         return 0
 
-    def _front(self) -> _Run:
+    def _front(self) -> Run:
         if not self._runs:
             raise IndexError("nothing is ready; look at Index.ready first")
         return self._runs[0]
@@ -216,13 +174,13 @@ class Index:
         run = self._front()
         count = min(most, len(run.contents))
         if run.size > most_bytes:
-            count = _fitting(run.contents, count, most_bytes)
+            count = run.fitting(count, most_bytes)
         first = run.first
         contents: list[bytes | None] = [*run.contents[:count]]
         size = self._cut(run, count)
         return Batch(run.head, contents, range(first, first + count), False, size, count, deadline=run.deadline)
 
-    def _cut(self, run: _Run, count: int) -> int:
+    def _cut(self, run: Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""
         assert self._runs is not None
         if count == len(run.contents):
@@ -238,28 +196,17 @@ class Index:
         return size
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:
-        """Collect returned messages as long as they share head and mark, within the limits."""
-        heap, returned = self._heap, self._returned
-        assert heap
-        assert returned is not None
-        first = heap[0]
-        head, deadline, marked = returned[first].head, returned[first].deadline, self.attempts(first) > 0
-        ids: list[int] = []
-        contents: list[bytes | None] = []
-        size = 0
-        while heap and len(ids) < most:
-            entry = returned[heap[0]]
-            if entry.head is not head or entry.deadline != deadline or (self.attempts(heap[0]) > 0) is not marked:
-                break
-            if ids and size + len(entry.content) > most_bytes:
-                break
-            size += len(entry.content)
-            ids.append(heappop(heap))
-            contents.append(entry.content)
-            del returned[ids[-1]]
-        self.ready -= len(ids)
-        self.ready_bytes -= size - len(ids) * head.overhead
-        return Batch(head, contents, ids, marked, size, len(ids), deadline=deadline)
+        assert self._returned is not None
+        batch = self._returned.take(most, most_bytes, self._attempts or {})
+        self._forget_returned(batch.head, batch.left, batch.size)
+        return batch
+
+    def _forget_returned(self, head: Head, count: int, size: int) -> None:
+        """Count messages as ready no longer that had come back; ``size`` is the total of their octets."""
+        self.ready -= count
+        self.ready_bytes -= size - count * head.overhead
+        if not self._returned:
+            self._returned = None
 
     def _hand_out(self, batch: Batch) -> None:
         if self._outstanding is None:
@@ -306,18 +253,17 @@ class Index:
             content = batch.contents[position]
             if content is not None:
                 batch.contents[position] = None
-                self._put_back(batch.ids[position], _Returned(batch.head, content, batch.deadline), marked=marked)
+                self._put_back(batch.ids[position], ReturnedMessage(batch.head, content, batch.deadline), marked=marked)
                 count += 1
                 size += len(content)
         return self._let_go(batch, count, size)
 
-    def _put_back(self, number: int, entry: _Returned, *, marked: bool) -> None:
-        if self._heap is None or self._returned is None:
-            self._heap, self._returned = [], {}
-        heappush(self._heap, number)
-        self._returned[number] = entry
+    def _put_back(self, number: int, message: ReturnedMessage, *, marked: bool) -> None:
+        if self._returned is None:
+            self._returned = Returned()
+        self._returned.put(number, message)
         self.ready += 1
-        self.ready_bytes += len(entry.content) - entry.head.overhead
+        self.ready_bytes += len(message.content) - message.head.overhead
         if marked:
             if self._attempts is None:
                 self._attempts = {}
@@ -350,32 +296,28 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        if self._heap:
-            assert self._returned is not None
-            entry = self._returned[self._heap[0]]
-            return entry.head, [entry.content]
+        if self._returned is not None:
+            message = self._returned.first
+            return message.head, [message.content]
         run = self._front()
         return run.head, run.contents[:most]
 
     def drop(self, count: int, level: int = 0) -> None:
         """Take so many of the messages that ``first`` shows out for good."""
-        if not self._heap:
+        if self._returned is None:
             self._cut(self._front(), count)
             return
-        assert self._returned is not None
-        number = heappop(self._heap)
-        entry = self._returned.pop(number)
+        number, message = self._returned.pop()
         if self._attempts:
             self._attempts.pop(number, None)
-        self.ready -= 1
-        self.ready_bytes -= len(entry.content) - entry.head.overhead
+        self._forget_returned(message.head, 1, len(message.content))
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
         before = self.ready
-        while self._heap and self._heap[0] <= up_to:
+        while self._returned is not None and self._returned.first_id <= up_to:
             self.drop(1)
-        while not self._heap and self._runs and self._runs[0].first <= up_to:
+        while self._returned is None and self._runs and self._runs[0].first <= up_to:
             run = self._runs[0]
             self._cut(run, min(up_to - run.first + 1, len(run.contents)))
         return before - self.ready
@@ -383,29 +325,17 @@ class Index:
     def purge(self) -> int:
         """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
         count = self.ready
-        for number in self._heap or ():
+        for number, _ in self._returned.after(0) if self._returned is not None else ():
             if self._attempts:
                 self._attempts.pop(number, None)
-        self._runs = self._heap = self._returned = None
+        self._runs = self._returned = None
         self.ready = self.ready_bytes = 0
         return count
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the index must not change meanwhile."""
-        for number in sorted(number for number in self._heap or () if number > after):
-            assert self._returned is not None
-            entry = self._returned[number]
-            yield Entry(number, self.attempts(number), entry.deadline, Message(entry.head, entry.content))
+        for number, back in self._returned.after(after) if self._returned is not None else ():
+            yield Entry(number, self.attempts(number), back.deadline, Message(back.head, back.content))
         for run in self._runs or ():
             for offset in range(max(0, after + 1 - run.first), len(run.contents)):
                 yield Entry(run.first + offset, 0, run.deadline, Message(run.head, run.contents[offset]))
-
-
-def _fitting(contents: Sequence[bytes], most: int, most_bytes: int) -> int:
-    """Count how many of the first contents fit into so many octets; the first always does."""
-    size = 0
-    for count in range(most):
-        size += len(contents[count])
-        if size > most_bytes:
-            return max(count, 1)
-    return most

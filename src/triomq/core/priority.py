@@ -5,7 +5,8 @@ from math import inf
 from typing import TypeVar, TypeVarTuple
 
 from triomq.core.batch import Batch
-from triomq.core.index import Entry, Index
+from triomq.core.entry import Entry
+from triomq.core.index import Index
 from triomq.core.message import Head
 
 __all__ = ["PriorityIndex"]

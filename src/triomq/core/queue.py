@@ -6,49 +6,35 @@ dispatches once to the feeds that have room. Being full is an answer: the oldest
 Its messages live in an ``Index`` that the domain owns, so that they outlive a crash: the domain puts what was out with
 consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
 
-Time is the domain's: a queue whose messages expire or wait sets its next deadline in the domain's clock, and is told
-``Due``. Most queues have no deadline and never look at the clock.
+Its ``Timekeeper`` looks after messages that expire or wait. Most queues have none, and never look at the clock.
 """
 
-from collections.abc import Callable, Sequence
-from math import inf, nextafter
+from collections.abc import Sequence
+from math import inf
 
-from triomq.actors import InPlaceActor, Request
-from triomq.actors import Message as ActorMessage
+from triomq.actors import InPlaceActor
 from triomq.core.batch import Batch
-from triomq.core.browse import Browse, Discard, browse
+from triomq.core.browse import Browse, Discard, Purge, browse
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
-from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
-from triomq.core.dispatch import Dispatch, Ready
-from triomq.core.expiry import Unexpired, drop_expired, is_unused, next_deadline
+from triomq.core.dispatch import Dispatch
+from triomq.core.entry import Entry
+from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
-from triomq.core.index import Entry
 from triomq.core.intake import sort_out
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue_store import QueueStatistics, QueueStore
+from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.strategies import suitable_dispatch
+from triomq.core.timekeeper import Due, Timekeeper
 from triomq.core.window import UNLIMITED, Window
 
-__all__ = ["Due", "Enlist", "Purge", "Queue"]
-
-
-class Purge(Request[int], frozen=True):
-    """To a queue: forget all messages that no consumer has; answers how many they were."""
-
-
-class Enlist(Request[QueueStatistics], frozen=True):
-    """To a queue: what is in you, now that everything before this has been dealt with?"""
-
-
-class Due(ActorMessage, frozen=True):
-    """To a queue: the deadline that you have set has come."""
+__all__ = ["Queue"]
 
 
 class Queue(InPlaceActor):
@@ -57,14 +43,12 @@ class Queue(InPlaceActor):
     __slots__ = (
         "_called",
         "_dispatch",
-        "_has_mortals",
         "_index",
-        "_keeps_time",
         "_rejects",
         "_sheds",
         "_sorts",
         "_store",
-        "_turn_began",
+        "_time",
     )
 
     def __init__(self, store: QueueStore) -> None:
@@ -75,18 +59,13 @@ class Queue(InPlaceActor):
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._sorts = options.message_ttl is not None or options.max_priority > 0
-        self._keeps_time = True  # whether there is a deadline; looked at once even if there is none
-        self._has_mortals = store.index.ready > 0  # whether messages may expire that are ready, first or not
-        self._turn_began = inf  # when the first message of this turn that can expire came
+        self._time = Timekeeper(store)
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
 
     def on_start(self) -> None:
         """Set the first deadline, should there be one."""
-        self._store.use()
-        deadline = next_deadline(self._store)
-        if deadline < inf:
-            self._store.directory.clock.set(self._store, deadline)
+        self._time.begin()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -101,7 +80,7 @@ class Queue(InPlaceActor):
         store = self._store
         placed = count = len(message.contents)
         if message.delay > 0:
-            self._put_off(message)
+            self._time.put_off(message)
         elif self._rejects:
             placed = self._push_fitting(message)
         else:
@@ -131,17 +110,7 @@ class Queue(InPlaceActor):
         for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
             self._index.push(head, part.contents, part.size, part.deadline, part.level)
             if part.deadline < inf:
-                self._turn_began = min(self._turn_began, now)
-                self._keeps_time = self._has_mortals = True
-
-    def _put_off(self, run: Publish) -> None:
-        """Keep a run until its time has come; it is stored then, whatever the limits say."""
-        store = self._store
-        if store.delayed is None:
-            store.delayed = Delayed()
-        due = store.directory.clock.now() + run.delay
-        store.delayed.push(DelayedRun(run.head, run.contents, run.size), due)
-        self._keeps_time = True
+                self._time.expect_expiry(now)
 
     def _push_fitting(self, run: Publish) -> int:
         """Store as much as fits, letting feeds make room as long as they can; tell how many messages were stored."""
@@ -224,7 +193,7 @@ class Queue(InPlaceActor):
             returned, octets = index.requeue(batch, positions, marked=marked)
             count, size = count + returned, size + octets
             if batch.deadline < inf:
-                self._keeps_time = self._has_mortals = True
+                self._time.expect_expiry()
         return count, size
 
     def _seat(self, feed: Feed) -> None:
@@ -267,26 +236,20 @@ class Queue(InPlaceActor):
             self._dispatch.remove(feed)
         if feeds:
             return
-        self._use()
+        self._time.use()
         if self._store.options.auto_delete:
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueUnused(self._store.name))
 
     def get(self, message: Get) -> Batch | None:
         """Hand out one message, after feeds have taken what they can."""
-        self._use()
+        self._time.use()
         if not self._deliver() or not self._index.ready:
             return None
         self._store.delivered += 1
         batch = self._index.take(1, UNLIMITED)
         batch.queue = self.ref
         return batch
-
-    def _use(self) -> None:
-        """Note that somebody uses the queue."""
-        if self._store.options.expires is not None:
-            self._store.use()
-            self._keeps_time = True
 
     def purge(self, message: Purge) -> int:
         """Forget all messages that no consumer has, after feeds have taken what they can."""
@@ -312,38 +275,10 @@ class Queue(InPlaceActor):
 
     def due(self, message: Due) -> None:
         """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
-        self._keeps_time = True
+        self._time.keeps = True
         if is_unused(self._store, self._store.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._store.name))
-
-    def _catch_up(self) -> bool:
-        """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
-        store, now = self._store, self._store.directory.clock.now()
-        while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
-            self._push(run.head, run.contents, run.size)
-        if drop_expired(store, self._over_before()):
-            return True
-        store.directory.clock.set(store, now)
-        return False
-
-    def _over_before(self) -> float:
-        """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
-        return min(self._store.directory.clock.now(), nextafter(self._turn_began, -inf))
-
-    def _look_ahead(self) -> bool:
-        """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
-        store = self._store
-        clock = store.directory.clock
-        now = clock.now()
-        self._turn_began = inf
-        dropped_all = drop_expired(store, now)
-        deadline = next_deadline(store) if dropped_all else now
-        self._has_mortals = self._has_mortals and store.index.ready > 0
-        self._keeps_time = self._has_mortals or deadline < inf
-        if deadline < inf:
-            clock.set(store, deadline)
-        return dropped_all
 
     # Dispatching
 
@@ -371,12 +306,13 @@ class Queue(InPlaceActor):
         Returns:
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
-        if self._keeps_time and not self._catch_up():
+        time = self._time
+        if time.keeps and not time.catch_up(self._push):
             return False
         self._dispatch_all()
         if self._sheds:
             shed(self._store)
-        return not self._keeps_time or self._look_ahead()
+        return not time.keeps or time.look_ahead()
 
     def _dispatch_all(self) -> None:
         self._hand_out()
@@ -388,21 +324,11 @@ class Queue(InPlaceActor):
         if self._dispatch is None or not self._index.ready:
             return
         deal = self._dispatch.dispatch
-        for batch in self._deal_unexpired(deal) if self._has_mortals else deal(self._index):
+        for batch in self._time.deal_unexpired(deal) if self._time.has_mortals else deal(self._index):
             assert batch.feed is not None
             batch.queue = self.ref
             self._store.delivered += batch.left
             batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
-
-    def _deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
-        """Deal up to the first message that is over, drop it, and go on behind it."""
-        over = self._over_before()
-        batches: list[Batch] = []
-        while drop_expired(self._store, over):
-            batches += deal(Unexpired(self._index, over))
-            if self._index.expired_level(over) is None:
-                break
-        return batches
 
     def _pass_on(self) -> None:
         """End the turns of feeds that windows had called; whoever is called next may be one of this queue's too."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from triomq.actors import Ref
+from triomq.actors import Ref, Request
 from triomq.core.bindings import Binding
 from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
 
-__all__ = ["QueueStatistics", "QueueStore"]
+__all__ = ["Enlist", "QueueStatistics", "QueueStore"]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +48,10 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     delayed: int = 0
     expired: int = 0
     dead_lettered: int = 0
+
+
+class Enlist(Request[QueueStatistics], frozen=True):
+    """To a queue: what is in you, now that everything before this has been dealt with?"""
 
 
 class QueueStore:

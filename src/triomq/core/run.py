@@ -1,0 +1,39 @@
+"""A run as it waits in an index: messages that arrived in a row, and share what the index must know of them."""
+
+import msgspec
+
+from triomq.core.message import Head
+
+__all__ = ["RUN_LENGTH", "Run"]
+
+RUN_LENGTH = 512
+"""Messages up to which runs are merged: a slice off the front moves at most 4 KiB of pointers."""
+
+
+class Run(msgspec.Struct, eq=False, gc=False):
+    """Ready messages that share head and deadline; made by an index, ends with its last message.
+
+    Holds no cycle, so needs no collection.
+
+    Args:
+        head: What they share.
+        contents: Their octets.
+        first: The first one's id; the others have the following ones.
+        size: Total of the octets.
+        deadline: When they expire, in seconds of the domain's clock; infinity if never.
+    """
+
+    head: Head
+    contents: list[bytes]
+    first: int
+    size: int
+    deadline: float
+
+    def fitting(self, most: int, most_bytes: int) -> int:
+        """Count how many of the first messages fit into so many octets, at most so many; the first always does."""
+        size = 0
+        for count in range(most):
+            size += len(self.contents[count])
+            if size > most_bytes:
+                return max(count, 1)
+        return most

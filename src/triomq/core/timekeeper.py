@@ -1,0 +1,107 @@
+"""What a queue does as time passes: messages become ready whose time has come, others are over.
+
+Time is the domain's: a queue that has a deadline sets it in the domain's clock, and is told ``Due``. What expires may
+still be taken in the turn in which it came, so that a time to live of 0 means: at once, or never.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf, nextafter
+
+from triomq.actors import Message as ActorMessage
+from triomq.core.batch import Batch
+from triomq.core.delay import Delayed, DelayedRun
+from triomq.core.dispatch import Ready
+from triomq.core.expiry import Unexpired, drop_expired, next_deadline
+from triomq.core.message import Head
+from triomq.core.publish import Publish
+from triomq.core.queue_store import QueueStore
+
+__all__ = ["Due", "Timekeeper"]
+
+
+class Due(ActorMessage, frozen=True):
+    """To a queue: the deadline that you have set has come."""
+
+
+class Timekeeper:
+    """The sense of time of one incarnation of a queue; made and asked by it, ends with it.
+
+    ``keeps`` says whether there may be a deadline: a queue without one asks nothing else. ``has_mortals`` says whether
+    messages may expire that are ready, first or not.
+
+    Args:
+        store: The queue's.
+    """
+
+    __slots__ = ("_store", "_turn_began", "has_mortals", "keeps")
+
+    def __init__(self, store: QueueStore) -> None:
+        """Take over what an earlier incarnation had."""
+        self._store = store
+        self._turn_began = inf  # when the first message of this turn that can expire came
+        self.keeps = True  # looked at once even if there is no deadline
+        self.has_mortals = store.index.ready > 0
+
+    def begin(self) -> None:
+        """Set the first deadline, should there be one; who starts a queue uses it."""
+        self._store.use()
+        deadline = next_deadline(self._store)
+        if deadline < inf:
+            self._store.directory.clock.set(self._store, deadline)
+
+    def expect_expiry(self, came: float = inf) -> None:
+        """Note that messages which can expire came at a time, or came back."""
+        self._turn_began = min(self._turn_began, came)
+        self.keeps = self.has_mortals = True
+
+    def put_off(self, run: Publish) -> None:
+        """Keep a run until its time has come; it is stored then, whatever the limits say."""
+        store = self._store
+        if store.delayed is None:
+            store.delayed = Delayed()
+        store.delayed.push(DelayedRun(run.head, run.contents, run.size), store.directory.clock.now() + run.delay)
+        self.keeps = True
+
+    def use(self) -> None:
+        """Note that somebody uses the queue."""
+        if self._store.options.expires is not None:
+            self._store.use()
+            self.keeps = True
+
+    def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
+        """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
+        store, now = self._store, self._store.directory.clock.now()
+        while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
+            push(run.head, run.contents, run.size)
+        if drop_expired(store, self._over_before()):
+            return True
+        store.directory.clock.set(store, now)
+        return False
+
+    def _over_before(self) -> float:
+        """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
+        return min(self._store.directory.clock.now(), nextafter(self._turn_began, -inf))
+
+    def look_ahead(self) -> bool:
+        """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
+        store = self._store
+        clock = store.directory.clock
+        now = clock.now()
+        self._turn_began = inf
+        dropped_all = drop_expired(store, now)
+        deadline = next_deadline(store) if dropped_all else now
+        self.has_mortals = self.has_mortals and store.index.ready > 0
+        self.keeps = self.has_mortals or deadline < inf
+        if deadline < inf:
+            clock.set(store, deadline)
+        return dropped_all
+
+    def deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
+        """Deal up to the first message that is over, drop it, and go on behind it."""
+        over, index = self._over_before(), self._store.index
+        batches: list[Batch] = []
+        while drop_expired(self._store, over):
+            batches += deal(Unexpired(index, over))
+            if index.expired_level(over) is None:
+                break
+        return batches
