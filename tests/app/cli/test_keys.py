@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triomq.app.cli.keys import open_keys
+from triomq.app.cli.keys import END, open_keys
 
 
 @pytest.fixture
@@ -38,6 +38,29 @@ def test_the_terminal_is_left_as_it_was(terminal: tuple[int, int]) -> None:
     with open_keys():
         assert termios.tcgetattr(terminal[1]) != before
     assert termios.tcgetattr(terminal[1]) == before
+
+
+def test_it_is_left_as_it_was_however_the_block_ends(terminal: tuple[int, int]) -> None:
+    before = termios.tcgetattr(terminal[1])
+    with pytest.raises(KeyboardInterrupt), open_keys():
+        raise KeyboardInterrupt
+    assert termios.tcgetattr(terminal[1]) == before
+
+
+@pytest.mark.parametrize("octet", [b"\x04", b"\xff", b"\x1b", b"\n"])
+def test_any_octet_is_a_key(terminal: tuple[int, int], octet: bytes) -> None:
+    with open_keys() as wait:
+        os.write(terminal[0], octet)
+        assert wait(30) == octet.decode("latin-1")
+
+
+def test_a_terminal_that_hangs_up_is_an_end_and_not_nothing_over_and_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with open(theirs) as stdin, open(ours, "wb") as far_end:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with open_keys() as wait:
+            far_end.close()
+            assert (wait(30), wait(30)) == (END, END)
 
 
 def test_where_there_is_no_terminal_it_only_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,14 @@
 """Samples of a broker and what happened between them."""
 
+from collections import Counter
+
+import msgspec
+import pytest
+
 from app.cli.samples import make_queue, make_sample, make_totals
-from triomq.app.cli.sampling import Flow, rates, take_sample
+from triomq.app.cli.sampling import CHILDREN, QUEUES, Flow, rates, take_sample
 from triomq.clients import BlockingConnection
+from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 
 
 def test_a_sample_is_a_picture_of_the_broker(connection: BlockingConnection, queue: str) -> None:
@@ -13,6 +19,35 @@ def test_a_sample_is_a_picture_of_the_broker(connection: BlockingConnection, que
     assert sample.totals.published >= 3
     assert sample.totals.connections >= len(sample.connections) >= 1
     assert sample.actors[0].path == "/"
+
+
+def test_a_broker_with_more_than_a_screen_shows_its_fullest_queues(connection: BlockingConnection, queue: str) -> None:
+    for number in range(QUEUES):
+        connection.call(QueueDeclare(f"many.{number}", exclusive=True), QueueDeclareOk)
+    for _ in range(9):
+        connection.publish("", queue, b"x")
+    sample = take_sample(connection)
+    assert len(sample.queues) == QUEUES < sample.totals.queues
+    assert queue in [found.name for found in sample.queues]
+    ready = [found.ready for found in sample.queues]
+    assert ready == sorted(ready, reverse=True)
+    children = Counter(actor.path.rpartition("/")[0] for actor in sample.actors)
+    assert max(children.values()) == CHILDREN
+    assert any(actor.children > QUEUES for actor in sample.actors)
+
+
+def test_two_samples_of_a_broker_tell_what_happened_in_between(connection: BlockingConnection, queue: str) -> None:
+    before = take_sample(connection)
+    for _ in range(5):
+        connection.publish("", queue, b"x")
+    got = connection.get(queue)
+    assert got is not None
+    connection.accept(got)
+    after = take_sample(connection)
+    found, seconds = rates(before, after), after.moment - before.moment
+    flow = msgspec.structs.astuple(found.totals)
+    assert flow == pytest.approx((5 / seconds, 1 / seconds, 1 / seconds))
+    assert found.queues[queue] == found.totals
 
 
 def test_rates_are_differences_by_time() -> None:

@@ -6,20 +6,26 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
+from typing import IO
 
 import msgspec
 import pytest
+import typer
 
 from app.cli.conftest import Command
 from app.cli.samples import make_sample, make_totals
 from peers.served import open_served
+from triomq.app.cli.keys import END
 from triomq.app.cli.sampling import Flow, Sample
-from triomq.app.cli.top import Watcher, watch
+from triomq.app.cli.top import Watcher, _print_once, watch
 from triomq.clients import BlockingConnection
 from triomq.errors import Disconnected, NotFound
+from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 
 # Looking again and again
 
@@ -47,9 +53,10 @@ def test_rates_come_with_the_second_look() -> None:
     assert second.rates.totals == Flow(5.0, 0.0, 0.0)
 
 
-def test_q_ends_it() -> None:
+@pytest.mark.parametrize("last", ["q", END])
+def test_q_and_the_end_of_input_end_it(last: str) -> None:
     answers = looks(make_sample(0.0), make_sample(1.0))
-    keys = iter(["x", "q"])
+    keys = iter(["x", last])
     assert len(list(watch(lambda: look_at(answers), 1.0, lambda seconds: next(keys)))) == 2
 
 
@@ -119,31 +126,112 @@ def test_nobody_there_is_a_line_and_a_1(command: Command) -> None:
     assert done.stderr.startswith("triomq: no broker can be reached at /nowhere.sock")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--interval", "0"), "--interval"),
+        (("--url", "http://127.0.0.1/"), "http"),
+        (("now",), "unexpected extra argument"),
+    ],
+)
+def test_a_wrong_command_line_is_a_2(command: Command, options: tuple[str, ...], said: str) -> None:
+    done = command("top", *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_wrong_password_is_a_line_and_a_1(command: Command, url: str) -> None:
+    done = command("top", "--url", url.replace("guest:guest", "guest:wrong"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("triomq: ")
+    assert "403" in done.stderr
+
+
+def test_a_broker_that_ends_before_the_only_look_that_counts_is_a_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_served() as served, closing(Watcher(served.url)) as watcher:
+
+        def wait(seconds: float) -> str:
+            served.terminate()
+            return ""
+
+        with pytest.raises(typer.Exit) as ended:
+            _print_once(watch(watcher.look, 1.0, wait), json=True)
+    assert ended.value.exit_code == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith("triomq: ")
+
+
+# A line for each look
+
+
+@contextmanager
+def lines(url: str, *, stdin: int = subprocess.DEVNULL) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """``triomq top --json``, which has to end well and may complain of nothing, and what it prints."""
+    command = [sys.executable, "-m", "triomq", "top", "--json", "--interval", "0.05", "--url", url]
+    with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process, process.stdout
+            assert (process.stderr.read(), process.wait(30)) == (b"", 0)
+        finally:
+            process.kill()
+
+
 def test_json_goes_on_until_its_reader_goes(url: str) -> None:
-    options = ["top", "--json", "--interval", "0.05", "--url", url]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "triomq", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    moments = [msgspec.json.decode(process.stdout.readline())["sample"]["moment"] for _ in range(3)]
-    assert moments == sorted(set(moments))
-    process.stdout.close()
-    assert (process.stderr.read(), process.wait(30)) == (b"", 0)
-    process.stderr.close()
+    with lines(url) as (_, output):
+        moments = [msgspec.json.decode(output.readline())["sample"]["moment"] for _ in range(3)]
+        assert moments == sorted(set(moments))
+        output.close()
+
+
+def test_ctrl_c_ends_json(url: str) -> None:
+    with lines(url) as (process, output):
+        assert output.readline()
+        process.send_signal(signal.SIGINT)
+        output.read()
+
+
+def test_json_outlives_its_broker_and_says_so() -> None:
+    with open_served() as served, lines(served.url) as (_, output):
+        first = msgspec.json.decode(output.readline())
+        assert first["note"] == ""
+        served.terminate()
+        said = next(line for line in map(msgspec.json.decode, output) if line["note"])
+        assert said["note"].endswith("; trying again")
+        assert said["rates"] is None
+        output.close()
+
+
+def test_json_leaves_the_terminal_alone_so_that_it_can_run_in_the_background(url: str) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    with lines(url, stdin=theirs) as (_, output):
+        assert output.readline()
+        assert termios.tcgetattr(theirs) == before
+        output.close()
+    os.close(ours)
+    os.close(theirs)
+
+
+# A screen
+
+
+LEAVE_SCREEN = b"\x1b[?1049l"
 
 
 class Screen:
-    """``triomq top`` on a terminal of 100 columns."""
+    """``triomq top`` on a terminal of 100 columns and 30 lines."""
 
-    def __init__(self, url: str) -> None:
-        self.terminal, theirs = pty.openpty()
+    def __init__(self, url: str, *, interval: float = 0.1) -> None:
+        self.terminal, self.theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.theirs)
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
-        command = [sys.executable, "-m", "triomq", "top", "--interval", "0.1", "--url", url]
+        command = [sys.executable, "-m", "triomq", "top", "--interval", str(interval), "--url", url]
         self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+            command, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, env=environment, start_new_session=True
         )
-        os.close(theirs)
 
     def read_until(self, text: bytes) -> bytes:
         """Read what is drawn until this is."""
@@ -155,20 +243,40 @@ class Screen:
         return drawn
 
     def end(self) -> int:
-        """Read what is drawn at the end, which the process waits for, and give its exit code."""
-        try:
-            while os.read(self.terminal, 65536):
-                pass
-        except OSError:
-            pass  # the other end is closed
+        """See that the terminal is given back as it was, and give the exit code."""
+        left = self.read_until(LEAVE_SCREEN)
+        assert b"Traceback" not in left
+        code = self.process.wait(30)
+        assert termios.tcgetattr(self.theirs) == self.before
+        os.close(self.theirs)
         os.close(self.terminal)
-        return self.process.wait(30)
+        return code
 
 
 def test_on_a_terminal_it_draws_until_q(url: str) -> None:
     screen = Screen(url)
     screen.read_until(b"each second 0 in")
     os.write(screen.terminal, b"q")
+    assert screen.end() == 0
+
+
+def test_a_key_looks_at_once(url: str) -> None:
+    screen = Screen(url, interval=600)
+    screen.read_until("each second – in".encode())
+    os.write(screen.terminal, b" ")
+    screen.read_until(b"each second 0 in")
+    os.write(screen.terminal, END.encode())
+    assert screen.end() == 0
+
+
+def test_it_draws_no_more_lines_than_there_are(url: str, connection: BlockingConnection) -> None:
+    for number in range(40):
+        connection.call(QueueDeclare(f"tall.{number}", exclusive=True), QueueDeclareOk)
+    screen = Screen(url)
+    drawn = screen.read_until(b"each second 0 in")
+    os.write(screen.terminal, b"q")
+    first = drawn[: drawn.index(b"\x1b[H", drawn.index(b"each second"))]
+    assert 20 < first.count(b"\n") < 30
     assert screen.end() == 0
 
 
@@ -185,5 +293,6 @@ def test_it_outlives_its_broker_and_says_so() -> None:
         screen.read_until(b"each second 0 in")
         served.terminate()
     screen.read_until(b"trying again")
+    assert screen.process.poll() is None
     os.write(screen.terminal, b"q")
     assert screen.end() == 0

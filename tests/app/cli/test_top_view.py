@@ -1,5 +1,6 @@
 """The screen of ``triomq top``."""
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -56,6 +57,32 @@ def test_the_tree_is_set_in_and_says_what_it_hides() -> None:
         r"    queue.\x1b",
     ]
     assert lines[3].endswith("backing_off")
+
+
+HOSTILE = "\x1b]0;mine\x07[red]\u202e"
+HARMLESS = r"\x1b]0;mine\x07[red]\u202e"
+
+
+def test_names_from_anybody_are_shown_and_not_obeyed() -> None:
+    sample = make_sample(
+        totals=msgspec.structs.replace(make_totals(), version=HOSTILE),
+        queues=(make_queue(HOSTILE),),
+        connections=(ConnectionRecord(HOSTILE, HOSTILE, "/", 1, 0, 1.0),),
+        actors=(make_actor(f"/{HOSTILE}"),),
+    )
+    shown = "\n".join(screen(sample, note=HOSTILE))
+    assert shown.count(HARMLESS) == 6
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+def test_trouble_is_red() -> None:
+    console = Console(width=200, highlight=False, color_system="standard", force_terminal=True)
+    queues = (make_queue("well"), make_queue("ill", state="backing_off", restarts=2))
+    with console.capture() as capture:
+        console.print(top_view(make_sample(queues=queues), None, "away"))
+    assert "\x1b[1;31maway" in capture.get()
+    assert "\x1b[1;31mbacking_off, restarted 2×" in capture.get()
+    assert "\x1b[1;31mrunning" not in capture.get()
 
 
 @pytest.mark.parametrize("height", [10, 24, 50, 80])

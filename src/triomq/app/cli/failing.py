@@ -4,11 +4,13 @@ from typing import Never
 
 import typer
 
+from triomq.app.cli.showing import printable
+
 __all__ = ["fail"]
 
 
 def fail(text: str) -> Never:
     """Say why, line by line, and end with 1."""
     for line in text.splitlines():
-        typer.echo(f"triomq: {line}", err=True)
+        typer.echo(f"triomq: {printable(line)}", err=True)
     raise typer.Exit(1)

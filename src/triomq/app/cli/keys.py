@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-__all__ = ["open_keys"]
+__all__ = ["END", "open_keys", "wait_only"]
 
 WaitKey = Callable[[float], str]
+
+END = "\x04"
+"""Ctrl-D, and what a terminal that is gone says."""
 
 
 @contextmanager
@@ -22,7 +25,7 @@ def open_keys() -> Iterator[WaitKey]:
     Where standard input is no terminal it only waits. The terminal is as it was when the block is left.
     """
     if not sys.stdin.isatty():
-        yield _wait
+        yield wait_only
         return
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -30,14 +33,24 @@ def open_keys() -> Iterator[WaitKey]:
     try:
         yield partial(_wait_key, terminal)
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        try:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        except termios.error:
+            pass  # it hung up, and has no settings any more
 
 
-def _wait(seconds: float) -> str:
+def wait_only(seconds: float) -> str:
+    """Wait so many seconds where no key can come."""
     time.sleep(seconds)
     return ""
 
 
 def _wait_key(terminal: int, seconds: float) -> str:
     readable, _, _ = select.select([terminal], [], [], seconds)
-    return os.read(terminal, 1).decode("latin-1") if readable else ""
+    if not readable:
+        return ""
+    try:
+        key = os.read(terminal, 1)
+    except OSError:  # hung up
+        return END
+    return key.decode("latin-1") if key else END

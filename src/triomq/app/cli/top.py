@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from triomq.app.cli.failing import fail
-from triomq.app.cli.keys import open_keys
+from triomq.app.cli.keys import END, open_keys, wait_only
 from triomq.app.cli.queues import WIDE
 from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, telling
 from triomq.app.cli.sampling import Rates, Sample, rates, take_sample
@@ -65,7 +65,7 @@ class Watcher:
 
 
 def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[Seen]:
-    """Look now and after each interval until q is pressed; a broker that goes away later is waited for.
+    """Look now and after each interval until q or Ctrl-D is pressed; a broker that goes away later is waited for.
 
     Raises:
         TriomqError: The broker cannot be reached at the first look, or refuses.
@@ -73,7 +73,7 @@ def watch(look: Callable[[], Sample], interval: float, wait: Wait) -> Iterator[S
     seen = Seen(look(), None)
     while True:
         yield seen
-        if wait(interval) == "q":
+        if wait(interval) in ("q", END):
             return
         try:
             sample = look()
@@ -93,16 +93,17 @@ def top(
 
     Where the output is no terminal it is printed once; with --json a line for each look, without end.
     """
-    with telling(), open_keys() as wait, closing(Watcher(url)) as watcher:
-        looks = watch(watcher.look, interval, wait)
+    with telling(), closing(Watcher(url)) as watcher:
         try:
             if once or not (json or sys.stdout.isatty()):
-                _print_once(looks, json=json)
+                _print_once(watch(watcher.look, interval, wait_only), json=json)
             elif json:
-                for seen in looks:
+                for seen in watch(watcher.look, interval, wait_only):
                     _print_json(seen)
             else:
-                _show(looks)
+                # Only here: a terminal stops a job in the background that touches its settings.
+                with open_keys() as wait:
+                    _show(watch(watcher.look, interval, wait))
         except KeyboardInterrupt:
             raise typer.Exit(0) from None
 

@@ -51,7 +51,7 @@ def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
     totals = sample.totals
     flow = rates.totals if rates is not None else None
     yield Text(
-        f"triomq {totals.version}, up {_duration(totals.uptime)}, {octets(totals.memory)} of memory, "
+        f"triomq {printable(totals.version)}, up {_duration(totals.uptime)}, {octets(totals.memory)} of memory, "
         f"{totals.connections} connections, {totals.consumers} consumers",
         style="bold",
     )
@@ -60,7 +60,7 @@ def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
         f"{totals.queues} queues: {totals.ready} ready, {totals.unsettled} unsettled; "
         f"each second {published} in, {delivered} out, {settled} settled"
     )
-    yield Text(note, style="bold red")
+    yield Text(printable(note), style="bold red")
 
 
 def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
