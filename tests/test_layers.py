@@ -37,7 +37,7 @@ ROOMS = {
     "transports": room("errors", "trio zmq"),
     "actors": room("errors", "trio outcome"),  # outcome: what Trio's own reschedule takes
     "store": room("actors errors"),
-    "security": room("actors errors"),
+    "security": room("actors errors", "scramp"),
     "core": room("actors store errors", "trio"),  # for the name WouldBlock; nothing in core waits
     "clients": room("protocols transports security actors errors", "trio"),
     "jobs": room("core clients actors store errors"),

@@ -12,8 +12,12 @@ from triomq.security import (
     Challenge,
     Credentials,
     Denied,
+    External,
+    Pending,
     Plain,
+    User,
     Users,
+    make_verifier,
     read_amqplain,
     read_plain,
 )
@@ -100,3 +104,28 @@ def test_amqplain_asks_nothing() -> None:
     assert mechanism.first(amqplain(LOGIN="ada", PASSWORD="secret")) == Accepted("ada")
     assert mechanism.first(amqplain(LOGIN="ada", PASSWORD="wrong")) == Denied("ada")
     assert mechanism.next(amqplain(LOGIN="ada", PASSWORD="secret")) == Denied("")
+
+
+def test_what_takes_a_while_is_to_be_worked_out_elsewhere() -> None:
+    users = Users([User(name="ada", verifiers=(str(make_verifier(b"secret", iterations=4096)),))])
+    step = Plain(users).first(b"\0ada\0secret")
+    assert isinstance(step, Pending)
+    assert "secret" not in repr(step)
+    assert step.work() == Accepted("ada")
+    assert Plain(users).first(b"\0ada\0secret") == Accepted("ada")
+    wrong = AMQPlain(users, decode).first(amqplain(LOGIN="ada", PASSWORD="wrong"))
+    assert isinstance(wrong, Pending)
+    assert wrong.work() == Denied("ada")
+
+
+@pytest.mark.parametrize("response", [b"", b"ada", b"\0", b" "])
+def test_external_believes_the_transport(response: bytes) -> None:
+    assert External(USERS, "ada").first(response) == Accepted("ada")
+    assert External(USERS, "eve").first(response) == Denied("eve")
+
+
+def test_external_is_nobody_elses_name() -> None:
+    mechanism = External(Users({"ada": "x", "bob": "y"}), "ada")
+    assert mechanism.first(b"bob") == Denied("ada")
+    assert mechanism.first(b"\xff") == Denied("ada")
+    assert mechanism.next(b"") == Denied("ada")

@@ -1,6 +1,13 @@
-"""Who may log in."""
+"""Who may log in, and what they may."""
 
-from triomq.security import Users
+import base64
+import hashlib
+import time
+
+import pytest
+
+from triomq.security import ALL, ITERATIONS, Permission, User, Users, make_administrator, make_verifier
+from triomq.security.verifiers import LEAST_ITERATIONS, ScramVerifier
 
 
 def test_a_user_logs_in_with_its_own_password_alone() -> None:
@@ -31,16 +38,9 @@ def test_a_password_may_be_empty_or_in_any_script() -> None:
     assert users.check("b", "pässwörd".encode())
 
 
-def test_the_same_password_of_two_users_is_kept_differently() -> None:
-    users = Users({"a": "same", "b": "same"})
-    first, second = users._verifiers.values()
-    assert first.salt != second.salt
-    assert first.hashed != second.hashed
-
-
-def test_a_password_is_not_kept() -> None:
+def test_a_password_is_not_shown() -> None:
     users = Users({"a": "unlikely secret"})
-    assert "unlikely" not in repr(users._verifiers)
+    assert "unlikely" not in repr([*users, vars(users)["_derived"], users.get("a")])
 
 
 def test_all_users_may_be_given_anew_and_the_changes_are_told() -> None:
@@ -53,8 +53,167 @@ def test_all_users_may_be_given_anew_and_the_changes_are_told() -> None:
     assert users.check("cleo", b"first")
 
 
-def test_a_user_who_stays_keeps_the_same_verifier() -> None:
-    users = Users({"eve": "same"})
-    before = users._verifiers["eve"]
-    users.replace({"eve": "same"})
-    assert users._verifiers["eve"] is before
+KEPT = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
+
+
+def kept(name: str = "ada", **fields: object) -> User:
+    """A user whose password nobody knows."""
+    return User(name=name, verifiers=(KEPT,), **fields)  # type: ignore[arg-type]
+
+
+def test_a_password_that_the_program_knows_is_judged_at_once_right_or_wrong() -> None:
+    users = Users({"ada": "secret"})
+    assert users.check_nowait("ada", b"secret") is True
+    assert users.check_nowait("ada", b"wrong") is False
+    assert users.check_nowait("nobody", b"secret") is False
+
+
+def test_with_a_verifier_everybody_who_fails_is_worked_out() -> None:
+    users = Users([kept(), make_administrator("bob", "known")])
+    assert users.check_nowait("bob", b"known") is True
+    for name in ("ada", "bob", "nobody"):
+        assert users.check_nowait(name, b"wrong") is None
+        assert users.check(name, b"wrong") is False
+
+
+def test_a_password_that_was_right_is_remembered_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users([kept()])
+    now = time.monotonic()
+    assert users.check_nowait("ada", b"secret") is None
+    assert users.check("ada", b"secret")
+    assert users.check_nowait("ada", b"secret") is True
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert users.check_nowait("ada", b"secret") is None
+
+
+def test_what_is_remembered_has_a_bound_and_ends_with_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triomq.security.users._MOST_REMEMBERED", 2)
+    users = Users([kept("a"), kept("b"), kept("c")])
+    for name in "abc":
+        assert users.check(name, b"secret")
+    assert [users.check_nowait(name, b"secret") for name in "abc"] == [None, True, True]
+    users.remove("a")
+    assert users.check_nowait("c", b"secret") is None
+
+
+@pytest.mark.parametrize(("kind", "name"), [("RABBITMQ-SHA-256", "sha256"), ("RABBITMQ-SHA-512", "sha512")])
+def test_rabbitmqs_hashes_let_users_in(kind: str, name: str) -> None:
+    text = base64.b64encode(b"salt" + hashlib.new(name, b"saltsecret").digest()).decode()
+    users = Users([User(name="ada", verifiers=(f"{kind}${text}",))], iterations=LEAST_ITERATIONS)
+    assert not users.check("ada", b"wrong")
+    assert users.check("ada", b"secret")
+    assert users.check_nowait("ada", b"secret") is True
+
+
+def test_whose_time_is_over_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    soon = time.time() + 5
+    users = Users([kept(expires=soon), User(name="bob", password="known", expires=soon)])
+    assert users.check("ada", b"secret")
+    monkeypatch.setattr(time, "time", lambda: soon)
+    assert users.get("ada") is None
+    assert users.check_nowait("ada", b"secret") is False
+    assert users.check("ada", b"secret") is False
+    assert users.check_nowait("bob", b"known") is False
+    assert users.names == ["ada", "bob"]
+
+
+def test_without_verifier_and_password_nobody_logs_in_by_password() -> None:
+    users = Users([User(name="ada")], iterations=LEAST_ITERATIONS)
+    assert not users.check("ada", b"")
+    assert users.get("ada") is not None
+
+
+# SCRAM's verifiers
+
+
+def test_a_known_password_gets_a_verifier_when_one_is_asked_for() -> None:
+    users = Users({"ada": "secret"}, iterations=LEAST_ITERATIONS)
+    assert users.verifier_nowait("ada", "SCRAM-SHA-256") is None
+    verifier = users.verifier("ada", "SCRAM-SHA-256")
+    assert verifier.matches(b"secret")
+    assert users.verifier_nowait("ada", "SCRAM-SHA-256") is verifier
+    assert users.verifier("ada", "SCRAM-SHA-256") is verifier
+    users.put(make_administrator("bob", "x"))
+    assert users.verifier_nowait("ada", "SCRAM-SHA-256") is None
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_who_does_not_exist_has_a_verifier_with_a_salt_that_stays(mechanism: str) -> None:
+    first = Users(secret=b"s" * 32).verifier("eve", mechanism)
+    again = Users({"ada": "x"}, secret=b"s" * 32).verifier_nowait("eve", mechanism)
+    assert isinstance(again, ScramVerifier)
+    assert (first.salt, first.iterations) == (again.salt, ITERATIONS)
+    assert first.salt != Users(secret=b"s" * 32).verifier("bob", mechanism).salt
+    assert first.salt != Users(secret=b"t" * 32).verifier("eve", mechanism).salt
+    assert not first.matches(b"")
+
+
+def test_a_users_own_verifier_is_given_as_it_is() -> None:
+    users = Users([kept()])
+    assert str(users.verifier_nowait("ada", "SCRAM-SHA-256")) == KEPT
+    other = users.verifier_nowait("ada", "SCRAM-SHA-512")
+    assert isinstance(other, ScramVerifier)
+    assert not other.matches(b"secret")
+
+
+# Changes
+
+
+def test_changes_tell_whose_sessions_end() -> None:
+    users = Users([kept("a"), kept("b"), kept("c"), kept("d", permissions={"*": ALL}), kept("e")])
+    changes = users.replace(
+        [
+            User(name="b", password="new"),
+            kept("c", permissions={"default": Permission(".*", "", "")}),
+            kept("d", permissions={"*": Permission(".*", ".*", "")}),
+            kept("e"),
+            kept("f"),
+        ]
+    )
+    assert changes.added == ("f",)
+    assert changes.changed == ("b",)
+    assert changes.removed == ("a",)
+    assert changes.regulated == ("c", "d")
+    assert changes.ended == ("a", "b", "d")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ends"),
+    [
+        ({"default": ALL}, {"default": ALL}, False),
+        ({"default": ALL}, {}, True),
+        ({"default": ALL}, {"*": ALL}, False),
+        ({"*": ALL}, {"default": ALL}, True),
+        ({}, {"default": ALL}, False),
+        ({"*": ALL}, {"*": ALL, "other": Permission()}, True),
+        ({"default": Permission("a", "b", "c")}, {"default": Permission("a", ".*", "c")}, False),
+        ({"default": Permission("a", "b", "")}, {"default": Permission("a", "b", "c")}, False),
+        ({"default": Permission("a", "b", "c")}, {"default": Permission("a|x", "b", "c")}, True),
+    ],
+)
+def test_who_may_less_or_perhaps_less_is_told_apart(
+    before: dict[str, Permission], after: dict[str, Permission], ends: bool
+) -> None:
+    users = Users([kept(permissions=before)])
+    assert users.put(kept(permissions=after)).ended == (("ada",) if ends else ())
+
+
+def test_a_tag_less_is_less() -> None:
+    users = Users([kept(tags=("administrator", "x"))])
+    assert users.put(kept(tags=("x",))).ended == ("ada",)
+    assert users.put(kept(tags=("x", "monitoring"))).ended == ()
+
+
+def test_access_changes_with_its_user() -> None:
+    users = Users([kept(permissions={"default": Permission("", "out", "in")})])
+    access = users.access("ada", "default")
+    assert access is users.access("ada", "default")
+    assert (access.may_enter, access.may_write("out"), access.may_read("out")) == (True, True, False)
+    assert not users.access("ada", "other").may_enter
+    users.put(kept(permissions={"default": ALL}))
+    assert access.may_read("out")
+    users.remove("ada")
+    assert (access.may_enter, access.may_read("out")) == (False, False)
+    users.put(kept(permissions={"default": ALL}))
+    assert not access.may_enter  # that of a user who is gone; the new one has another
+    assert users.access("ada", "default").may_enter

@@ -1,4 +1,4 @@
-"""Users, passwords and SASL mechanisms; no protocol."""
+"""Users, what they may, and SASL mechanisms; no protocol."""
 
 from triomq.security.mechanisms import (
     Accepted,
@@ -6,27 +6,49 @@ from triomq.security.mechanisms import (
     Challenge,
     Credentials,
     Denied,
+    External,
     MakeMechanism,
     Mechanism,
+    Pending,
     Plain,
     Step,
     read_amqplain,
     read_plain,
 )
+from triomq.security.permissions import ALL, ANY_DOMAIN, Access, Permission
+from triomq.security.scram import Scram
+from triomq.security.user import ADMINISTRATOR, MONITORING, User, UserLimits, make_administrator
 from triomq.security.users import UserChanges, Users
+from triomq.security.verifiers import ITERATIONS, SCRAM_HASHES, make_verifier, read_verifier
 
 __all__ = [
+    "ADMINISTRATOR",
+    "ALL",
+    "ANY_DOMAIN",
+    "ITERATIONS",
+    "MONITORING",
+    "SCRAM_HASHES",
     "AMQPlain",
     "Accepted",
+    "Access",
     "Challenge",
     "Credentials",
     "Denied",
+    "External",
     "MakeMechanism",
     "Mechanism",
+    "Pending",
+    "Permission",
     "Plain",
+    "Scram",
     "Step",
+    "User",
     "UserChanges",
+    "UserLimits",
     "Users",
+    "make_administrator",
+    "make_verifier",
     "read_amqplain",
     "read_plain",
+    "read_verifier",
 ]

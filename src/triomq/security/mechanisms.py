@@ -18,8 +18,10 @@ __all__ = [
     "Challenge",
     "Credentials",
     "Denied",
+    "External",
     "MakeMechanism",
     "Mechanism",
+    "Pending",
     "Plain",
     "Step",
     "read_amqplain",
@@ -45,7 +47,13 @@ class Denied(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-Step: TypeAlias = Challenge | Accepted | Denied
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """The answer takes a while to work out: ``work`` is to be called in a thread, and what it returns comes next."""
+
+    work: Callable[[], "Step"]
+
+
+Step: TypeAlias = Challenge | Accepted | Denied | Pending
 
 
 class Mechanism(Protocol):
@@ -116,11 +124,42 @@ class AMQPlain:
         return Denied("")
 
 
+class External:
+    """EXTERNAL (RFC 4422 appendix A): the transport has said who the client is, by its certificate.
+
+    Args:
+        users: Who may log in.
+        name: Who the transport says it is.
+    """
+
+    def __init__(self, users: Users, name: str) -> None:
+        """Begin a log-in."""
+        self._users = users
+        self._name = name
+
+    def first(self, response: bytes) -> Step:
+        """Judge the response, which may name the same user or nobody: acting for somebody else is not offered."""
+        asked = response.decode("utf-8", "surrogateescape").strip("\0 ")
+        known = asked in ("", self._name) and self._users.get(self._name) is not None
+        return Accepted(self._name) if known else Denied(self._name)
+
+    def next(self, response: bytes) -> Step:
+        """Deny: nothing was asked."""
+        return Denied(self._name)
+
+
 def _judge(users: Users, credentials: Credentials | None) -> Step:
     if credentials is None:
         return Denied("")
-    known = users.check(credentials.name, credentials.password)
-    return Accepted(credentials.name) if known else Denied(credentials.name)
+    right = users.check_nowait(credentials.name, credentials.password)
+    if right is None:
+        return Pending(lambda: _judged(users, credentials))
+    return Accepted(credentials.name) if right else Denied(credentials.name)
+
+
+def _judged(users: Users, credentials: Credentials) -> Step:
+    right = users.check(credentials.name, credentials.password)
+    return Accepted(credentials.name) if right else Denied(credentials.name)
 
 
 def read_plain(response: bytes) -> Credentials | None:

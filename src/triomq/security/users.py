@@ -1,80 +1,244 @@
-"""Users and their passwords; what is kept is a salted hash, never the password."""
+"""Who there is: all users, how passwords are held against what is kept of them, and what each may do where.
 
-import hashlib
+Holding a password against a SCRAM verifier takes milliseconds of a processor, by design, so ``check`` is to be called
+in a thread; ``check_nowait`` says what can be said at once. Whoever could log in a moment ago can at once; so can users
+whose password the program itself knows. Whoever fails is told after the same time, whether there is such a user or not:
+at once if all passwords are known, else after the work.
+"""
+
 import hmac
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from triomq.security.permissions import Access, Permission, permission_in
+from triomq.security.user import User, make_administrator
+from triomq.security.verifiers import ITERATIONS, ScramVerifier, make_verifier, prepared
+
 __all__ = ["UserChanges", "Users"]
 
-_ITERATIONS = 4096  # the least that RFC 7677 section 4 allows; 1 ms, since a log-in is checked on the broker's own loop
+_REMEMBERED = 60.0  # seconds for which a password that was right is known without working it out again
 
+_MOST_REMEMBERED = 1024  # passwords; with more of them the oldest are worked out again
 
-class _Verifier(msgspec.Struct, frozen=True, gc=False):
-    salt: bytes
-    hashed: bytes
+_SALT = 16  # octets
 
 
 class UserChanges(msgspec.Struct, frozen=True, gc=False):
-    """What became different when all users were given anew: names, sorted."""
+    """What became different when users were given anew: names, sorted.
 
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
+    Args:
+        added: Who is new.
+        changed: Who has another password.
+        removed: Who is a user no longer.
+        regulated: Who may do something else, or until another time, with the same password.
+        ended: Whose sessions are to end: who was removed, has another password, or may do less.
+    """
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    regulated: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
 
 class Users:
-    """Who may log in; created by whoever opens a broker, asked by endpoints.
+    """Who may log in, and what they may; created by whoever opens a broker, asked by endpoints.
 
     Args:
-        passwords: The first users, name to password.
+        users: The first users: names with passwords, who may do everything, or records.
+        iterations: Rounds for passwords that have no verifier of their own yet.
+        secret: What the salts of users that do not exist are made of; those stay the same as long as it does.
     """
 
-    def __init__(self, passwords: Mapping[str, str] | None = None) -> None:
-        """Hash the passwords of the first users."""
-        self._verifiers: dict[str, _Verifier] = {}
-        self._unknown = _make_verifier(b"nobody")
-        for name, password in (passwords or {}).items():
-            self.add(name, password)
+    def __init__(
+        self,
+        users: Mapping[str, str] | Iterable[User] = (),
+        *,
+        iterations: int = ITERATIONS,
+        secret: bytes | None = None,
+    ) -> None:
+        """Hold the first users."""
+        self.version = 0
+        self._iterations = iterations
+        self._secret = secret or os.urandom(32)
+        self._process_secret = os.urandom(32)  # nothing that is kept by it outlives the process
+        self._users: dict[str, User] = {}
+        self._derived: dict[tuple[str, str], ScramVerifier] = {}
+        self._accesses: dict[tuple[str, str], Access] = {}
+        self._right: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+        self._slow = False
+        self.replace(users)
 
-    def add(self, name: str, password: str) -> None:
-        """Add a user, or change a user's password."""
-        self._verifiers[name] = _make_verifier(password.encode())
-
-    def replace(self, passwords: Mapping[str, str]) -> UserChanges:
-        """Let these be the users, with these passwords, and no others."""
-        changes = UserChanges(
-            tuple(sorted(passwords.keys() - self._verifiers.keys())),
-            tuple(sorted(name for name in passwords.keys() & self._verifiers.keys() if self._differs(name, passwords))),
-            tuple(sorted(self._verifiers.keys() - passwords.keys())),
-        )
-        for name in changes.added + changes.changed:
-            self.add(name, passwords[name])
-        for name in changes.removed:
-            del self._verifiers[name]
-        return changes
-
-    def _differs(self, name: str, passwords: Mapping[str, str]) -> bool:
-        return not self.check(name, passwords[name].encode())
+    # Who there is
 
     @property
     def names(self) -> list[str]:
         """Who may log in, sorted."""
-        return sorted(self._verifiers)
+        return sorted(self._users)
+
+    def __iter__(self) -> Iterator[User]:
+        """Give all users, by name."""
+        return iter([self._users[name] for name in self.names])
+
+    def get(self, name: str) -> User | None:
+        """Give a user; None if there is none of that name, or its time is over."""
+        user = self._users.get(name)
+        return None if user is None or user.has_expired() else user
+
+    def add(self, name: str, password: str) -> UserChanges:
+        """Add a user who may do everything, or let it be that one."""
+        return self.put(make_administrator(name, password))
+
+    def put(self, user: User) -> UserChanges:
+        """Add a user, or change the one of that name."""
+        return self._become({**self._users, user.name: user})
+
+    def remove(self, name: str) -> UserChanges:
+        """Let there be no such user."""
+        return self._become({other: user for other, user in self._users.items() if other != name})
+
+    def replace(self, users: Mapping[str, str] | Iterable[User]) -> UserChanges:
+        """Let these be the users, and no others."""
+        if isinstance(users, Mapping):
+            users = [make_administrator(name, password) for name, password in users.items()]
+        return self._become({user.name: user for user in users})
+
+    def _become(self, users: dict[str, User]) -> UserChanges:
+        before, self._users = self._users, users
+        self.version += 1
+        self._slow = any(user.password is None for user in users.values())
+        with self._lock:
+            self._right.clear()
+            self._derived.clear()
+        for (name, domain), access in list(self._accesses.items()):
+            access.change(self._permission(name, domain))  # sessions hold it
+            if name not in users:
+                del self._accesses[name, domain]
+        both = before.keys() & users.keys()
+        changed = {name for name in both if not users[name].proves_alike(before[name])}
+        regulated = {name for name in both - changed if users[name] != before[name]}
+        removed = before.keys() - users.keys()
+        less = {name for name in regulated if _may_less(before[name], users[name])}
+        return UserChanges(
+            tuple(sorted(users.keys() - before.keys())),
+            tuple(sorted(changed)),
+            tuple(sorted(removed)),
+            tuple(sorted(regulated)),
+            tuple(sorted(removed | changed | less)),
+        )
+
+    # What they may
+
+    def access(self, user: str, domain: str) -> Access:
+        """Say what a user may do in a domain; the answer changes with the user."""
+        access = self._accesses.get((user, domain))
+        if access is None:
+            access = self._accesses[user, domain] = Access(self._permission(user, domain))
+        return access
+
+    def _permission(self, name: str, domain: str) -> Permission | None:
+        user = self._users.get(name)
+        return None if user is None else permission_in(user.permissions, domain)
+
+    # Passwords
+
+    def check_nowait(self, name: str, password: bytes) -> bool | None:
+        """Tell whether a user has this password, as far as that is known at once; None if it has to be worked out."""
+        user = self._users.get(name)
+        if user is not None and self._is_known_right(user, password):
+            return not user.has_expired()
+        return None if self._slow else False
 
     def check(self, name: str, password: bytes) -> bool:
-        """Tell whether a user has this password; takes the same time for a user that does not exist."""
-        verifier = self._verifiers.get(name, self._unknown)
-        same = hmac.compare_digest(_hash(password, verifier.salt), verifier.hashed)
-        return same and name in self._verifiers
+        """Tell whether a user has this password; to be called in a thread, for it may take a while.
+
+        It takes the same time for a user that does not exist.
+        """
+        user = self._users.get(name)
+        if user is not None and self._is_known_right(user, password):
+            return not user.has_expired()
+        if not self._slow:
+            return False
+        version = self.version
+        verifiers = () if user is None else user.known_by
+        right = any(verifier.matches(password) for verifier in verifiers[:1])
+        if not any(isinstance(verifier, ScramVerifier) for verifier in verifiers[:1]):
+            self._unknown(name, "SCRAM-SHA-256").matches(password)  # for the time that it takes
+        if right and version == self.version:
+            self._remember(name, password)
+        return right and user is not None and not user.has_expired()
+
+    def _is_known_right(self, user: User, password: bytes) -> bool:
+        """Tell whether this is surely the password, without working anything out."""
+        if user.password is not None:
+            mine = self._digest(user.name, prepared(user.password.encode()))
+            return hmac.compare_digest(mine, self._digest(user.name, prepared(password)))
+        digest = self._digest(user.name, password)
+        return self._right.get(digest, 0.0) > time.monotonic()
+
+    def _remember(self, name: str, password: bytes) -> None:
+        with self._lock:
+            while len(self._right) >= _MOST_REMEMBERED:
+                del self._right[next(iter(self._right))]
+            self._right[self._digest(name, password)] = time.monotonic() + _REMEMBERED
+
+    def _digest(self, name: str, password: bytes) -> bytes:
+        octets = name.encode("utf-8", "surrogateescape")
+        return hmac.digest(self._process_secret, b"%d:%b:%b" % (len(octets), octets, password), "sha256")
+
+    # Verifiers, for mechanisms that need them
+
+    def verifier_nowait(self, name: str, mechanism: str) -> ScramVerifier | None:
+        """Give what SCRAM needs to know of a user, that of a user that does not exist too; None: work it out."""
+        user = self.get(name)
+        if user is not None:
+            for verifier in user.known_by:
+                if isinstance(verifier, ScramVerifier) and verifier.mechanism == mechanism:
+                    return verifier
+            if user.password is not None:
+                return self._derived.get((name, mechanism))
+        return self._unknown(name, mechanism)
+
+    def verifier(self, name: str, mechanism: str) -> ScramVerifier:
+        """Give what SCRAM needs to know of a user; to be called in a thread, for it may take a while."""
+        found = self.verifier_nowait(name, mechanism)
+        if found is not None:
+            return found
+        user, version = self._users.get(name), self.version
+        if user is None or user.password is None:
+            return self._unknown(name, mechanism)
+        found = make_verifier(
+            user.password.encode(),
+            mechanism=mechanism,
+            iterations=self._iterations,
+            salt=self._salt(name, mechanism),
+        )
+        with self._lock:
+            if version == self.version:
+                self._derived[name, mechanism] = found
+        return found
+
+    def _unknown(self, name: str, mechanism: str) -> ScramVerifier:
+        """Make up a verifier that no password fits, the same each time, so that nobody learns who there is."""
+        hash_size = 32 if mechanism == "SCRAM-SHA-256" else 64
+        never = os.urandom(hash_size)
+        return ScramVerifier(mechanism, self._iterations, self._salt(name, mechanism), never, never)
+
+    def _salt(self, name: str, mechanism: str) -> bytes:
+        said = f"{mechanism}|{name}".encode("utf-8", "surrogateescape")
+        return hmac.digest(self._secret, said, "sha256")[:_SALT]
 
 
-def _make_verifier(password: bytes) -> _Verifier:
-    salt = os.urandom(16)
-    return _Verifier(salt, _hash(password, salt))
-
-
-def _hash(password: bytes, salt: bytes) -> bytes:
-    return hashlib.pbkdf2_hmac("sha256", password, salt, _ITERATIONS)
+def _may_less(before: User, after: User) -> bool:
+    """Tell whether a user whose record was changed may do less somewhere, or might."""
+    domains = before.permissions.keys() | after.permissions.keys()
+    for domain in domains:
+        old, new = permission_in(before.permissions, domain), permission_in(after.permissions, domain)
+        if old is not None and (new is None or not old.is_within(new)):
+            return True
+    return not set(before.tags) <= set(after.tags)
