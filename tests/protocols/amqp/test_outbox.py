@@ -14,6 +14,7 @@ from triomq.protocols.amqp import (
     BasicPublish,
     DeliverRun,
     Framing,
+    Login,
     PublishRun,
     QueueDeclare,
     QueueDeclareOk,
@@ -22,7 +23,7 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.amqp.outbox import LARGE, REMEMBERED
 
-from .wire import content, exchange, flatten, pair, running, sent
+from .wire import consumer, content, exchange, flatten, pair, running, sent
 
 PROPERTIES = encode_properties(BasicProperties(content_type="text/plain", headers={"a": 1}))
 
@@ -175,3 +176,38 @@ def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int
         tag += len(run.contents)
         seen += flatten(exchange(client, server)[0])
     check(seen, bodies)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, 2, 4088, 4089, LARGE - 1, LARGE, 2 * LARGE + 1]), st.booleans())),
+    st.sampled_from([4096, 131072]),
+)
+def test_a_publish_is_what_the_general_way_would_send(publishes: list[tuple[int, bool]], frame_max: int) -> None:
+    settings = Settings(frame_max=frame_max, login=Login("PLAIN", b"\0guest\0guest"))
+    one, other = consumer(settings), consumer(settings)
+    for size, mandatory in publishes:
+        one.send_publish(1, "e", "k", mandatory, PROPERTIES, b"x" * size)
+        other.send_content(1, BasicPublish("e", "k", mandatory=mandatory), PROPERTIES, b"x" * size)
+        assert one.unsent == other.unsent
+    assert sent(one) == sent(other)
+
+
+def test_publish_frames_are_remembered_within_a_bound() -> None:
+    client = consumer()
+    for number in range(2 * REMEMBERED):
+        client.send_publish(1, "e", f"k{number}", False, PROPERTIES, b"x")
+    assert len(client._core.outbox._publish_frames) <= REMEMBERED
+    client.data_to_send()
+    assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.unsent
+
+
+def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
+    client = consumer()
+    for arguments in ((2, "e", "k"), (1, "e" * 256, "k"), (1, "e", "k" * 256)):
+        with pytest.raises(LocalProtocolError):
+            client.send_publish(*arguments, False, PROPERTIES, b"x")
+    with pytest.raises(LocalProtocolError, match="do not fit into frames"):
+        client.send_publish(1, "e", "k", False, bytes(200_000), b"x")
+    with pytest.raises(LocalProtocolError, match="client's command"):
+        running(channels=(1,)).send_publish(1, "e", "k", False, PROPERTIES, b"x")
+    assert not client.unsent

@@ -245,6 +245,23 @@ class AMQPEngine:
         if not self._core.over and self._channels.writable(channel) is not None:
             self._core.outbox.content(channel, self._core.methods.encode(method), properties, body)
 
+    def send_publish(
+        self, channel: int, exchange: str, routing_key: str, mandatory: bool, properties: bytes, body: bytes
+    ) -> int:
+        """Send a basic.publish as ``send_content`` does, many times faster; for clients.
+
+        Returns:
+            How many octets wait for ``data_to_send``.
+
+        Raises:
+            LocalProtocolError: no such channel is open, a name is too long, or properties do not fit into a frame.
+        """
+        core = self._core
+        self._client("send_publish")
+        if not core.over and self._channels.writable(channel) is not None:
+            core.outbox.publish(channel, exchange, routing_key, mandatory, properties, body)
+        return core.outbox.unsent
+
     def send_deliveries(
         self,
         channel: int,

@@ -23,17 +23,19 @@ LARGE = 16 * 1024
 _TAG = struct.Struct(">Q")
 _BASIC = 60
 _DELIVER = b"\x00\x3c\x00\x3c"
+_PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
 
 
 class Outbox:
     """Owned by one engine. ``unsent`` is how many octets wait; ``spoke`` is set whenever some are added."""
 
-    __slots__ = ("_deliver_frames", "_pieces", "frame_max", "spoke", "unsent")
+    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "frame_max", "spoke", "unsent")
 
     def __init__(self) -> None:
         """Begin with nothing to say and the smallest frames."""
         self._pieces: list[bytes | memoryview] = []
         self._deliver_frames: dict[tuple[int, str, bool, str, str], tuple[bytes, bytes]] = {}
+        self._publish_frames: dict[tuple[int, str, str, bool, bytes, int], bytes] = {}
         self.frame_max = FRAME_MIN_SIZE
         self.unsent = 0
         self.spoke = False
@@ -80,12 +82,50 @@ class Outbox:
         size = len(body)
         # The property flags stand at the head of the properties already.
         header = CONTENT_HEADER.pack(_BASIC, 0, size, 0)[:-2] + properties
-        pieces: list[bytes | memoryview] = [frame(HEADER, channel, header)]
+        pieces = [frame(HEADER, channel, header), *self._body_frames(channel, body)]
+        return pieces if size >= LARGE else [b"".join(pieces)]
+
+    def _body_frames(self, channel: int, body: memoryview) -> list[bytes | memoryview]:
+        """Cut a body into frames that fit the peer."""
+        pieces: list[bytes | memoryview] = []
         step = self.frame_max - OVERHEAD
-        for start in range(0, size, step):
+        for start in range(0, len(body), step):
             part = body[start : start + step]
             pieces += (FRAME_HEADER.pack(BODY, channel, len(part)), part, b"\xce")
-        return pieces if size >= LARGE else [b"".join(pieces)]
+        return pieces
+
+    # Publishes
+
+    def publish(
+        self, channel: int, exchange: str, routing_key: str, mandatory: bool, properties: bytes, body: bytes
+    ) -> None:
+        """Add one basic.publish; a publisher repeats itself, so all that stands before the body is remembered."""
+        key = (channel, exchange, routing_key, mandatory, properties, len(body))
+        front = self._publish_frames.get(key) or self._publish_frame(key)
+        size = key[5]
+        if not size:
+            self.put(front)
+        elif size < LARGE and size + OVERHEAD <= self.frame_max:
+            self.put(b"%b%b\xce" % (front, body))
+        else:
+            self.put_all((front, *self._body_frames(channel, memoryview(body))))
+
+    def _publish_frame(self, key: tuple[int, str, str, bool, bytes, int]) -> bytes:
+        """Write the method frame, the header frame and, where the body is one small frame, what begins that."""
+        channel, exchange, routing_key, mandatory, properties, size = key
+        self._check_properties(len(properties))
+        route = encode_short_string(exchange) + encode_short_string(routing_key)
+        front = frame(METHOD, channel, b"%b%b%c" % (_PUBLISH, route, mandatory)) + frame(
+            HEADER, channel, CONTENT_HEADER.pack(_BASIC, 0, size, 0)[:-2] + properties
+        )
+        if 0 < size < LARGE and size + OVERHEAD <= self.frame_max:
+            front += FRAME_HEADER.pack(BODY, channel, size)
+        if len(front) > LARGE:
+            return front
+        if len(self._publish_frames) >= REMEMBERED:
+            self._publish_frames.clear()
+        self._publish_frames[key] = front
+        return front
 
     # Deliveries
 
