@@ -69,6 +69,7 @@ async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) 
         "authentication_failure_close": True,
         "per_consumer_qos": True,
         "consumer_priorities": True,
+        "direct_reply_to": True,
         "triomq.control": True,
     }
 

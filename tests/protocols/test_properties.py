@@ -2,6 +2,7 @@
 
 import datetime
 
+import msgspec
 import pamqp.commands
 import pamqp.header
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Typed, decode_properties, encode_properties
-from triomq.protocols.properties import check_properties, plan_of
+from triomq.protocols.properties import check_properties, plan_of, replace_text
 
 from .test_fields import tables
 
@@ -133,3 +134,18 @@ def test_another_implementation_agrees() -> None:
     read = pamqp.header.ContentHeader()
     read.unmarshal(payload[:12] + encode_properties(ours))
     assert read.properties == theirs
+
+
+@given(some, words)
+def test_a_text_is_replaced_and_nothing_else(properties: BasicProperties, new: str | None) -> None:
+    written = encode_properties(properties)
+    replaced = replace_text(written, "reply_to", (properties.reply_to or "").encode(), new or "")
+    if properties.reply_to is None:
+        assert replaced is written
+    else:
+        assert replaced == encode_properties(msgspec.structs.replace(properties, reply_to=new or ""))
+
+
+def test_another_text_is_not_replaced() -> None:
+    written = encode_properties(BasicProperties(reply_to="a", app_id="b"))
+    assert replace_text(written, "reply_to", b"b", "c") is written

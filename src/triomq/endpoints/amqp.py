@@ -26,6 +26,7 @@ _CAPABILITIES: dict[str, FieldValue] = {
     "authentication_failure_close": True,
     "per_consumer_qos": True,
     "consumer_priorities": True,
+    "direct_reply_to": True,
     CONTROL_CAPABILITY: True,
 }
 """What clients may use beyond the specification; nothing is announced that does not work."""

@@ -53,6 +53,7 @@ class Channel:
         "prefetch",
         "prefetch_size",
         "publisher",
+        "reply_consumer",
         "transaction",
         "unsettled",
         "window",
@@ -70,6 +71,7 @@ class Channel:
         self.window = Window()
         self.gate = Window()  # held by channel.flow
         self.publisher = Publisher(self)
+        self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
         self.transaction: ChannelTransaction | None = None
         self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go

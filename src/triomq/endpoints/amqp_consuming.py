@@ -12,7 +12,8 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
 from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
-from triomq.endpoints.amqp_names import generated_name, queue_named
+from triomq.endpoints.amqp_names import generated_name, named, queue_named
+from triomq.endpoints.amqp_reply_to import REPLY_TO, open_reply_queue
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
@@ -46,13 +47,14 @@ def _qos(channel: Channel, method: BasicQos) -> None:
 
 def _consume(channel: Channel, method: BasicConsume) -> None:
     connection = channel.connection
-    store = queue_named(channel, method.queue)
+    if method.consumer_tag in channel.consumers:
+        raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    replies = named(channel, method.queue) == REPLY_TO
+    store = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
     arguments = plain_arguments(method.arguments)
     priority = consumer_priority(store.name, connection.virtual_host, arguments)
     if method.exclusive and store.options.single_active:
         raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
-    if method.consumer_tag in channel.consumers:
-        raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
     consumer = Consumer(channel, method.consumer_tag or generated_name("amq.ctag-"), no_ack=method.no_ack)
     consumer.feed = Feed(
         store.ref,
@@ -69,6 +71,8 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
     )
     connection.open_feed(consumer.feed)
     channel.consumers[consumer.tag] = consumer
+    if replies:
+        channel.reply_consumer = consumer
     if not method.no_wait:
         channel.reply(BasicConsumeOk(consumer.tag))
 

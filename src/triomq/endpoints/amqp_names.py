@@ -2,12 +2,23 @@
 
 import base64
 import os
+from typing import TYPE_CHECKING
 
-from triomq.core import QueueStore
-from triomq.endpoints.amqp_channel import Channel
+from triomq.core import NoSuchQueue, QueueStore
 from triomq.errors import NotFound
 
-__all__ = ["generated_name", "named", "queue_named"]
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp_channel import Channel
+
+__all__ = ["REPLY_TO", "generated_name", "is_reply_queue", "named", "queue_named"]
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+"""The queue that is none: who consumes from it gets direct replies (RabbitMQ's direct reply-to)."""
+
+
+def is_reply_queue(name: str) -> bool:
+    """Tell whether a name belongs to direct replies: the one that clients write, or one that the broker makes of it."""
+    return name.startswith(REPLY_TO) and (name == REPLY_TO or name[len(REPLY_TO)] == ".")
 
 
 def generated_name(prefix: str) -> str:
@@ -15,7 +26,7 @@ def generated_name(prefix: str) -> str:
     return f"{prefix}{base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip('=')}"
 
 
-def named(channel: Channel, name: str) -> str:
+def named(channel: "Channel", name: str) -> str:
     """Let the empty name mean the queue declared last on this channel (section 1.7.2.3).
 
     Raises:
@@ -28,11 +39,14 @@ def named(channel: Channel, name: str) -> str:
     return channel.last_queue
 
 
-def queue_named(channel: Channel, name: str) -> QueueStore:
+def queue_named(channel: "Channel", name: str) -> QueueStore:
     """Find the queue that a client means, which its session may use.
 
     Raises:
-        NotFound: There is no such queue.
+        NotFound: There is no such queue, or it is one for direct replies, which nobody uses by its name.
         QueueLocked: It belongs exclusively to another session.
     """
-    return channel.connection.directory.queue(named(channel, name), channel.connection.session)
+    meant = named(channel, name)
+    if is_reply_queue(meant):
+        raise NoSuchQueue(meant)
+    return channel.connection.directory.queue(meant, channel.connection.session)

@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from triomq.actors import Ref
 from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
+from triomq.endpoints.amqp_copies import CC, copies_of
 from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
+from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
 from triomq.errors import ActorError
 from triomq.protocols import decode_properties
-from triomq.protocols.amqp import BasicAck, BasicNack, BasicPublish, BasicReturn, Framing, PublishRun
+from triomq.protocols.amqp import BasicAck, BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
@@ -22,13 +25,25 @@ __all__ = ["Publisher"]
 _NOWHERE = Route(())
 
 # Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)
-_PRIORITY, _EXPIRATION, _USER_ID = 0x0800, 0x0100, 0x0010
+_HEADERS, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID = 0x2000, 0x0800, 0x0200, 0x0100, 0x0010
 _CHECKED = _EXPIRATION | _USER_ID
+_LOOKED_INTO = _CHECKED | _HEADERS | _REPLY_TO
+
+_SOUGHT = ((_HEADERS, CC), (_REPLY_TO, REPLY_TO.encode()))
+"""Which octets, in which property, make it worth to decode what is not decoded anyway."""
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
 _NO_ROUTE = (312, "NO_ROUTE")
 _NO_CONSUMERS = (313, "NO_CONSUMERS")
+
+
+class _Special(msgspec.Struct, frozen=True):
+    """A message that does not go on as it came, or not by its own key alone."""
+
+    framing: Framing
+    content: bytes
+    keys: tuple[str, ...]  # further routing keys
 
 
 class Publisher:
@@ -38,7 +53,7 @@ class Publisher:
         channel: The channel.
     """
 
-    __slots__ = ("_channel", "_framing", "_head", "_heads", "_method", "_route", "_version", "confirms")
+    __slots__ = ("_channel", "_framing", "_framings", "_head", "_heads", "_method", "_route", "_version", "confirms")
 
     def __init__(self, channel: "Channel") -> None:
         """Start in neither confirm nor transaction mode."""
@@ -46,6 +61,7 @@ class Publisher:
         self._channel = channel
         self._method: BasicPublish | None = None
         self._framing: Framing | None = None
+        self._framings: FramingTable | None = None  # of contents that were changed
         self._version = -1
         self._route = _NOWHERE
         self._head = Head()
@@ -59,14 +75,48 @@ class Publisher:
             SinkInternal: Only exchanges may publish into it.
             AnswerError: The properties or flags are not acceptable.
         """
-        if run.framing.flags & _CHECKED:
-            for number, content in enumerate(run.contents):
-                try:
-                    self._check(run.framing.properties(content))
-                except AnswerError:
-                    self._publish(run, run.contents[:number])  # what came before a bad one counts
-                    raise
-        self._publish(run, run.contents)
+        if run.framing.flags & _LOOKED_INTO:
+            self._look_into(run)
+        else:
+            self._publish(run.method, run.framing, run.contents, run.size)
+
+    def _look_into(self, run: PublishRun) -> None:
+        """Publish a run some of whose messages say what concerns the broker; those that do not go together."""
+        contents, done = run.contents, 0
+        for number in _suspects(run):
+            try:
+                special = self._inspect(run.framing, contents[number])
+            except AnswerError:
+                self._publish_part(run, done, number)  # what came before a bad one counts
+                self._resolve(run.method, run.framing, contents[number])  # that there is no such exchange comes first
+                raise
+            if special is not None:
+                self._publish_part(run, done, number)
+                self._publish_special(run.method, special)
+                done = number + 1
+        self._publish_part(run, done, len(contents))
+
+    def _inspect(self, framing: Framing, content: bytes) -> _Special | None:
+        """Check one message's properties, and see what is to be changed; None if it goes on as it came.
+
+        Raises:
+            AnswerError: A property is not acceptable.
+        """
+        encoded = framing.properties(content)
+        if framing.flags & _CHECKED:
+            self._check(encoded)
+        changed = encoded
+        keys: tuple[str, ...] = ()
+        if framing.flags & _REPLY_TO:
+            changed = with_reply_name(self._channel, encoded)
+        if framing.flags & _HEADERS and CC in encoded:
+            copies = copies_of(changed)
+            changed, keys = copies.properties or changed, copies.keys
+        if changed is encoded:
+            return _Special(framing, content, keys) if keys else None
+        if self._framings is None:
+            self._framings = FramingTable()
+        return _Special(self._framings.joined(changed), changed + framing.body(content), keys)
 
     def _check(self, encoded: bytes) -> None:
         """Check properties that the broker itself answers for.
@@ -81,19 +131,41 @@ class Publisher:
             raise AnswerError(406, text)
         check_expiration(properties.expiration)
 
-    def _publish(self, run: PublishRun, contents: list[bytes]) -> None:
-        """Route contents of a run, all or the first of them."""
-        if not contents:
+    def _publish_part(self, run: PublishRun, start: int, stop: int) -> None:
+        """Publish some neighbours of a run, or all of it."""
+        contents = run.contents
+        if stop - start < len(contents):
+            contents = contents[start:stop]
+        if contents:
+            size = run.size if contents is run.contents else sum(map(len, contents))
+            self._publish(run.method, run.framing, contents, size)
+
+    def _publish_special(self, method: BasicPublish, special: _Special) -> None:
+        """Publish one message, by all its keys."""
+        framing, content = special.framing, special.content
+        if not special.keys:
+            self._publish(method, framing, [content], len(content))
             return
+        self._resolve(method, framing, content)
+        message, directory = Message(self._head, content), self._channel.connection.directory
+        route = directory.route_all(
+            method.exchange,
+            (method.routing_key, *special.keys),
+            lambda: headers_of(message.properties),
+            properties=lambda: directory.codecs.read(message),
+        )
+        self._place(method, [content], len(content), route.queues)
+
+    def _publish(self, method: BasicPublish, framing: Framing, contents: list[bytes], size: int) -> None:
+        """Route messages that are alike."""
         directory = self._channel.connection.directory
-        if run.method is not self._method or run.framing is not self._framing or directory.version != self._version:
-            self._resolve(run.method, run.framing, contents[0])
+        if method is not self._method or framing is not self._framing or directory.version != self._version:
+            self._resolve(method, framing, contents[0])
         if self._route.by_headers:
             for content in contents:
-                self._place(run.method, [content], len(content), self._find(run.method, content).queues)
+                self._place(method, [content], len(content), self._find(method, content).queues)
         else:
-            size = run.size if contents is run.contents else sum(map(len, contents))
-            self._place(run.method, contents, size, self._route.queues)
+            self._place(method, contents, size, self._route.queues)
 
     def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
         """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
@@ -126,9 +198,12 @@ class Publisher:
         return head
 
     def _find(self, method: BasicPublish, content: bytes) -> Route:
-        head = self._head
-        return self._channel.connection.directory.route(
-            method.exchange, method.routing_key, lambda: headers_of(Message(head, content).properties)
+        message, directory = Message(self._head, content), self._channel.connection.directory
+        return directory.route(
+            method.exchange,
+            method.routing_key,
+            lambda: headers_of(message.properties),
+            properties=lambda: directory.codecs.read(message),
         )
 
     def _place(self, method: BasicPublish, contents: list[bytes], size: int, queues: tuple[Ref, ...]) -> None:
@@ -182,3 +257,17 @@ class Publisher:
             channel.reply(BasicAck(number, multiple=False))
         if confirmed.up_to:
             channel.reply(BasicAck(confirmed.up_to, multiple=True))
+
+
+def _suspects(run: PublishRun) -> Sequence[int]:
+    """Number the messages of a run whose properties have to be decoded."""
+    flags, start, stop = run.framing.flags, run.framing.properties_start, run.framing.properties_stop
+    if flags & _CHECKED:
+        return range(len(run.contents))
+    found: set[int] = set()
+    for flag, octets in _SOUGHT:
+        if flags & flag:
+            found.update(
+                [number for number, content in enumerate(run.contents) if content.find(octets, start, stop) >= 0]
+            )
+    return sorted(found)

@@ -9,6 +9,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Enlist,
+    NoSuchQueue,
     Purge,
     QueueStore,
     SinkKind,
@@ -20,7 +21,8 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp_channel import Channel, Handler
-from triomq.endpoints.amqp_names import generated_name, named, queue_named
+from triomq.endpoints.amqp_names import generated_name, is_reply_queue, named, queue_named
+from triomq.endpoints.amqp_reply_to import declared_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
     ExchangeBind,
@@ -124,6 +126,11 @@ def _unbind(
 
 def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
     connection = channel.connection
+    if (answer := declared_reply_queue(channel, method.queue)) is not None:
+        channel.last_queue = answer.queue
+        if not method.no_wait:
+            channel.reply(answer)
+        return
     store = _passive(channel, method) if method.passive else _declared(channel, method)
     statistics = connection.ask(store.ref, Enlist())
     channel.last_queue = store.name
@@ -153,13 +160,18 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
 
 
 def _queue_bind(channel: Channel, method: QueueBind) -> None:
-    _bind(channel, method.exchange, Target.QUEUE, named(channel, method.queue), method)
+    name = named(channel, method.queue)
+    if is_reply_queue(name):
+        raise NoSuchQueue(name)
+    _bind(channel, method.exchange, Target.QUEUE, name, method)
     if not method.no_wait:
         channel.reply(QueueBindOk())
 
 
 def _queue_unbind(channel: Channel, method: QueueUnbind) -> None:
-    _unbind(channel, method.exchange, Target.QUEUE, named(channel, method.queue), method)
+    name = named(channel, method.queue)
+    if not is_reply_queue(name):
+        _unbind(channel, method.exchange, Target.QUEUE, name, method)
     channel.reply(QueueUnbindOk())
 
 
@@ -170,11 +182,9 @@ def _queue_purge(channel: Channel, method: QueuePurge) -> None:
 
 
 def _queue_delete(channel: Channel, method: QueueDelete) -> None:
-    connection = channel.connection
-    request = DeleteQueue(
-        named(channel, method.queue), connection.session, if_unused=method.if_unused, if_empty=method.if_empty
-    )
-    statistics = connection.ask(connection.domain.ref, request)
+    connection, name = channel.connection, named(channel, method.queue)
+    request = DeleteQueue(name, connection.session, if_unused=method.if_unused, if_empty=method.if_empty)
+    statistics = None if is_reply_queue(name) else connection.ask(connection.domain.ref, request)
     if not method.no_wait:
         channel.reply(QueueDeleteOk(statistics.ready if statistics is not None else 0))
 

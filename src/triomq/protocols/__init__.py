@@ -10,6 +10,7 @@ from triomq.protocols.properties import (
     BasicProperties,
     decode_properties,
     encode_properties,
+    replace_text,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "decode_table",
     "encode_properties",
     "encode_table",
+    "replace_text",
 ]

@@ -13,7 +13,14 @@ import msgspec
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols.fields import FieldValue, check_table, encode_short_string, encode_table, read_table
 
-__all__ = ["NO_PROPERTIES", "BasicProperties", "check_properties", "decode_properties", "encode_properties"]
+__all__ = [
+    "NO_PROPERTIES",
+    "BasicProperties",
+    "check_properties",
+    "decode_properties",
+    "encode_properties",
+    "replace_text",
+]
 
 NO_PROPERTIES = b"\0\0"
 
@@ -113,6 +120,38 @@ def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, i
         stop = start + data[position]
         return data[start:stop].decode("utf-8", "surrogateescape"), stop
     return int.from_bytes(data[position : position + size], "big"), position + size
+
+
+def replace_text(properties: bytes, name: str, old: bytes, new: str) -> bytes:
+    """Put another text in place of one property's, if it is there and is ``old``; all other octets stay.
+
+    Args:
+        properties: flags and fields, which are in order.
+        name: one of the properties that are short strings.
+        old: the octets of the text that is to be replaced.
+        new: what is to be there.
+
+    Raises:
+        LocalProtocolError: the new text is too long.
+    """
+    flags, position = int.from_bytes(properties[:2], "big"), 2
+    for flag, field, size in _FIELDS:
+        if not flags & flag:
+            continue
+        stop = position + _length(size, properties, position)
+        if field == name:
+            if properties[position + 1 : stop] != old:
+                break
+            return properties[:position] + encode_short_string(new) + properties[stop:]
+        position = stop
+    return properties
+
+
+def _length(size: int, data: bytes, position: int) -> int:
+    """Tell how many octets a field takes, its own length included."""
+    if size == _SHORT_STRING:
+        return 1 + data[position]
+    return 4 + int.from_bytes(data[position : position + 4], "big") if size == _TABLE else size
 
 
 def encode_properties(properties: BasicProperties) -> bytes:

@@ -3,7 +3,7 @@
 from triomq.protocols.amqp.codec import AMQP_METHODS, MethodTable
 from triomq.protocols.amqp.codes import REPLY_NAMES
 from triomq.protocols.amqp.connection import AMQPEngine
-from triomq.protocols.amqp.content import Framing, joined
+from triomq.protocols.amqp.content import Framing, FramingTable, joined
 from triomq.protocols.amqp.control import (
     BROKER_METHODS,
     CONTROL_CAPABILITY,
@@ -184,6 +184,7 @@ __all__ = [
     "Failed",
     # Contents
     "Framing",
+    "FramingTable",
     "GetOk",
     "HeartbeatLost",
     "Login",
