@@ -24,6 +24,7 @@ html_theme = "furo"
 html_title = "triomq"
 
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # as they are written: a table by its name, not by what is in it
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -35,6 +36,8 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
 nitpick_ignore = [
     ("py:class", "T"),  # a type variable, shown without its module
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
+    ("py:class", "triomq.security.verifiers.SaltedHash"),  # what is stored of a password; made by read_verifier
+    ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
     ("py:class", "triomq.clients.wire.BlockingWire"),
 ]

@@ -1,12 +1,15 @@
 """Show the fields of Structs with plain types: what else is asked of a value is told in words where it matters.
 
-A field such as ``port: Annotated[int, Meta(ge=0, le=65535)]`` is shown as ``port: int``, and a default that is made anew
-for each Struct as ``...``.
+A field such as ``port: Annotated[int, Meta(ge=0, le=65535)]`` is shown as ``port: int``, and a default that is made
+anew for each Struct as ``...``.
 """
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, get_args, get_origin
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 import msgspec
 import sphinx.util.inspect
@@ -17,10 +20,10 @@ def plain(kind: object) -> object:
     """Take the annotation off an annotated type, also inside a tuple or a union of types."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
+    kinds = tuple(plain(item) for item in get_args(kind))
     if get_origin(kind) is tuple:
-        kinds = tuple(plain(item) for item in get_args(kind))
         return tuple[kinds]
-    return kind
+    return reduce(or_, kinds) if get_origin(kind) in (Union, UnionType) else kind
 
 
 def shown(signature: inspect.Signature) -> inspect.Signature:
