@@ -86,8 +86,8 @@ class House:
     def delete(self, name: str, session: Session | None = None) -> None:
         self.domain.ask_nowait(DeleteQueue(name, session or self.session))
 
-    def sink(self, name: str, kind: SinkKind = SinkKind.DIRECT) -> None:
-        self.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind)))
+    def sink(self, name: str, kind: SinkKind = SinkKind.DIRECT, **options: object) -> None:
+        self.domain.ask_nowait(DeclareSink(name, SinkOptions(kind=kind, **options)))  # type: ignore[arg-type]
 
     def bind(self, source: str, destination: str, key: str = "", arguments: Mapping[str, object] | None = None) -> bool:
         return self.domain.ask_nowait(
@@ -168,7 +168,7 @@ def ready(store: QueueStore) -> list[bytes]:
 
 @asynccontextmanager
 async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
-    """Open a system with a domain whose children are restarted at once, and a place for consumers."""
+    """Open a system with a domain that is restarted at once, as its children are, and a place for consumers."""
     directory = Directory("house")
 
     def make_domain() -> Domain:
@@ -177,7 +177,7 @@ async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
         domain.backoff = Backoff(initial=0)
         return domain
 
-    async with open_system() as system:
+    async with open_system(max_restarts=10_000, backoff=Backoff(initial=0)) as system:
         domain = await system.start(make_domain, name="domain")
         consumers = await system.start(DynamicSupervisor, name="consumers")
         yield House(system, domain, consumers, directory)

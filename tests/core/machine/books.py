@@ -1,0 +1,278 @@
+"""The books that a machine keeps of a queue: what must be in it, and what it may have done in a turn.
+
+What the books do not predict, such as which feed gets which message, they check against the rules that must hold for
+any choice.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import ClassVar, TypeVar
+
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueStore, Receipt
+
+from ..cast import Consumer
+from .house_in_a_thread import HouseInAThread
+from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
+
+T = TypeVar("T")
+
+
+class Told:
+    """A publish of this turn."""
+
+    def __init__(self, kind: Kind, publish: Publish, receipt: Receipt) -> None:
+        self.kind = kind
+        self.publish = publish
+        self.receipt = receipt
+
+
+class Books(RuleBasedStateMachine):
+    """A queue in a house, and the books of it; subclasses say what happens, and with which options it may be made."""
+
+    choice: ClassVar[tuple[QueueOptions, ...]] = (QueueOptions(),)
+    kinds: ClassVar[list[Kind]] = PLAIN
+    options: QueueOptions
+    store: QueueStore
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = HouseInAThread()
+        self.house = self.thread.house
+        self.deliveries: list[Batch] = []  # of all consumers, in the order in which they went
+        self.channels = [Count(), Count()]  # windows that feeds share
+        self.feeds: dict[Feed, Taking] = {}
+        self.closed: list[tuple[Consumer, int]] = []  # how often each consumer must have been told FeedClosed
+        self.ready: dict[int, Waiting] = {}
+        self.attempts: dict[int, int] = {}
+        self.out: dict[int, Sent] = {}
+        self.dead: list[Batch] = []  # batches of incarnations that have crashed
+        self.told: list[Told] = []  # in this turn
+        self.next_id = 1
+        self.serial = self.placed = self.delivered = self.dropped = self.expired = self.delayed = 0
+
+    def begin(self, options: QueueOptions) -> None:
+        """Make the queue."""
+        self.options = options
+        self.store = self.thread.turn(lambda: self.house.queue("q", options))
+
+    def teardown(self) -> None:
+        self.thread.close()
+
+    # what the queue did in a turn
+
+    def turn(self, function: Callable[[], T]) -> T:
+        answer = self.thread.turn(function)
+        self.after()
+        return answer
+
+    def after(self) -> None:
+        """Follow what was placed in the last turn, what was delivered, and what went otherwise."""
+        first = self.next_id
+        told, self.told = self.told, []
+        refused = [content for one in told for content in self.place_told(one)]
+        self.follow_all(first)
+        mortals_came = any(number >= first and waiting.deadline < inf for number, waiting in self.ready.items())
+        self.let_go(spare=self.thread.now if mortals_came or self.mortals_went(first) else inf)
+        self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
+        self.let_go()
+        self.check_that_nobody_waits_in_vain()
+
+    def mortals_went(self, first: int) -> bool:
+        """Tell whether messages that can expire came in this turn and went in it too."""
+        return any(number >= first and sent.message.deadline < inf for number, sent in self.out.items())
+
+    def place_told(self, told: Told) -> list[bytes]:
+        """Number what is placed; give what is refused, which is the end of the run."""
+        contents, receipt = told.publish.contents, told.receipt
+        assert not receipt.missing, "a publish is neither placed nor refused"
+        placed = len(contents) - len(receipt.refusals or ())
+        assert (receipt.refusals or set()) == set(range(receipt.first + placed, receipt.first + len(contents)))
+        for content in contents[:placed]:
+            self.place(told.kind, content)
+        self.placed += placed
+        for content in contents[placed:]:
+            self.lose(Waiting(told.kind, content, inf), "refused")
+        return [content[told.kind.head.overhead :] for content in contents[placed:]]
+
+    def place(self, kind: Kind, content: bytes) -> int:
+        """Enter one message."""
+        times = [seconds for seconds in (self.options.message_ttl, kind.expiration) if seconds is not None]
+        deadline = self.thread.now + min(times) if times else inf
+        number, self.next_id = self.next_id, self.next_id + 1
+        self.ready[number] = Waiting(kind, content, deadline)
+        return number
+
+    def order(self) -> list[int]:
+        """In which order messages go: the most urgent first, equals by id."""
+        return sorted(self.ready, key=lambda number: (-self.level(number), number))
+
+    def level(self, number: int) -> int:
+        return min(self.ready[number].kind.level, self.options.max_priority)
+
+    def follow_all(self, first: int) -> None:
+        """Follow deliveries; those that stood before one that went are gone. ``first`` is this turn's first id."""
+        deliveries, self.deliveries[:] = list(self.deliveries), []
+        dealt = {number for batch in deliveries for number in batch.ids}
+        for number in self.order():
+            if not dealt:
+                break
+            if number in dealt:
+                dealt.discard(number)
+                late = number < first and self.ready[number].deadline < self.thread.now
+                assert not late, "what has expired was delivered"
+            else:
+                if all(self.may_overtake(other, number, first) for other in dealt):
+                    continue
+                reason = None if number >= first else self.why_gone(number)
+                assert reason, "what went is not the first"
+                self.lose(self.take_out(number), reason)
+        for batch in deliveries:
+            assert batch.feed is not None
+            self.follow(batch, self.feeds[batch.feed])
+
+    def may_overtake(self, number: int, other: int, first: int) -> bool:
+        """Tell whether a message may go before another that is more urgent; ``first`` is this turn's first id."""
+        return self.rejects and first <= number < other  # for each run that comes, the queue tries to make room
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the queue refuses what does not fit."""
+        bounded = self.options.max_length is not None or self.options.max_bytes is not None
+        return bounded and self.options.overflow is not Overflow.DROP_HEAD
+
+    def follow(self, batch: Batch, taking: Taking) -> None:
+        assert not taking.gate.held
+        assert list(batch.ids) == sorted(batch.ids)
+        for position, number in enumerate(batch.ids):
+            self.send(number, batch, position, taking.counts)
+
+    def send(self, number: int, batch: Batch, position: int, counts: list[Count]) -> None:
+        """Enter that a message is out."""
+        waiting = self.ready.pop(number)
+        assert (batch.head, batch.contents[position]) == (waiting.kind.head, waiting.content)
+        assert batch.redelivered is (self.attempts.get(number, 0) > 0)
+        for count in counts:
+            assert count.admits(len(waiting.content)), "a window is exceeded"
+            count.sizes[number] = len(waiting.content)
+        self.out[number] = Sent(batch, position, waiting, counts)
+        self.delivered += 1
+
+    def take_out(self, number: int) -> Waiting:
+        """Enter that a ready message is gone."""
+        self.attempts.pop(number, None)
+        return self.ready.pop(number)
+
+    def why_gone(self, number: int) -> str | None:
+        """Say why a message that stands first is dropped; None if it is not."""
+        return "expired" if self.ready[number].deadline <= self.thread.now else None
+
+    def lose(self, waiting: Waiting, reason: str) -> None:
+        """Count a message that left without a consumer's having accepted it."""
+        if reason == "expired":
+            self.expired += 1
+        elif reason in ("shed", "refused", "unwanted"):
+            self.dropped += 1
+
+    def fronts(self) -> list[int]:
+        """The first of each level."""
+        levels: dict[int, int] = {}
+        for number in sorted(self.ready, reverse=True):
+            levels[self.level(number)] = number
+        return list(levels.values())
+
+    def let_go(self, *, spare: float = inf) -> None:
+        """Take out what is dropped when it stands first, as long as something does.
+
+        Args:
+            spare: A deadline that still counts as to come.
+        """
+        while going := {
+            number: reason
+            for number in self.fronts()
+            if self.ready[number].deadline != spare and (reason := self.why_gone(number))
+        }:
+            for number, reason in going.items():
+                self.lose(self.take_out(number), reason)
+
+    def check_limits(self, refused: list[bytes], last: int) -> None:
+        """Let the oldest of the least urgent give way as the queue must; without reject-publish nothing is refused.
+
+        Args:
+            refused: The bodies of what was refused in this turn.
+            last: The number of what was placed last in this turn; 0 for nothing.
+        """
+        assert not refused
+        most, most_bytes = self.options.max_length, self.options.max_bytes
+        while (most is not None and len(self.ready) > most) or (
+            most_bytes is not None and self.body_bytes() > most_bytes
+        ):
+            oldest = min(self.ready, key=lambda number: (self.level(number), number))
+            self.lose(self.take_out(oldest), "shed")
+
+    def body_bytes(self) -> int:
+        return sum(waiting.body_size for waiting in self.ready.values())
+
+    def check_that_nobody_waits_in_vain(self) -> None:
+        if self.ready:
+            for taking in self.feeds.values():
+                assert not taking.has_room, "a feed has room, and messages are ready"
+
+    # what always holds
+
+    @invariant()
+    def the_index_holds_what_the_books_say(self) -> None:
+        entries = self.store.index.entries()
+        found = [(entry.id, entry.message.head, entry.message.content, entry.attempts) for entry in entries]
+        assert found == [
+            (number, self.ready[number].kind.head, self.ready[number].content, self.attempts.get(number, 0))
+            for number in self.order()
+        ]
+        assert {number for batch in self.store.index.outstanding() for number in _left(batch)} == set(self.out)
+
+    @invariant()
+    def the_statistics_are_right(self) -> None:
+        statistics = self.thread.turn(lambda: self.store.ref.ask_nowait(Enlist()))
+        assert not self.deliveries, "counting made the queue deliver"
+        assert statistics.ready == len(self.ready)
+        assert statistics.ready_bytes == self.body_bytes()
+        assert statistics.unsettled == len(self.out)
+        assert statistics.feeds == len(self.feeds)
+        assert statistics.published == self.placed
+        assert statistics.delivered == self.delivered
+        assert (statistics.dropped, statistics.expired) == (self.dropped, self.expired)
+        assert statistics.delayed == self.delayed
+
+    @invariant()
+    def windows_count_what_is_out(self) -> None:
+        for count in [*self.channels, *(taking.own for taking in self.feeds.values())]:
+            assert count.window.used == len(count.sizes)
+            assert count.window.used_bytes == sum(count.sizes.values())
+
+    @invariant()
+    def consumers_were_told_that_their_feed_is_closed_once_if_at_all(self) -> None:
+        for consumer, times in self.closed:
+            assert len(consumer.closed) == times
+        for taking in self.feeds.values():
+            assert not taking.consumer.closed
+
+    # what machines tell the queue
+
+    def tell_runs(self, runs: Runs, *, delay: float = 0.0) -> list[Told]:
+        """Publish runs, with receipts; what waits for its time is not entered yet."""
+        told = []
+        for kind, sizes in runs:
+            contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
+            receipt = Receipt(self.serial + 1, len(contents), len(contents), lambda: None)
+            size = sum(map(len, contents))
+            told.append(Told(kind, Publish(kind.head, contents, size, receipt, delay=delay), receipt))
+            self.serial += len(contents)
+            self.store.ref.tell_nowait(told[-1].publish)
+        if not delay:
+            self.told += told
+        return told
+
+
+def _left(batch: Batch) -> list[int]:
+    return [batch.ids[position] for position in batch.unsettled()]

@@ -1,0 +1,110 @@
+"""What the machines' books are made of: kinds of messages, windows, feeds, and messages that are out."""
+
+from hypothesis import strategies as st
+
+from triomq.core import Batch, Feed, Head, Properties, Window, encode_core
+
+from ..cast import HEAD, OTHER_HEAD, Consumer
+
+
+class Kind:
+    """What the messages of a run have in common: head, encoded properties, and what these say."""
+
+    def __init__(self, head: Head, properties: bytes = b"", *, expiration: float | None = None, level: int = 0) -> None:
+        self.head = head
+        self.expiration = expiration
+        self.level = level
+        self._properties = properties
+
+    def __repr__(self) -> str:
+        return f"Kind({self.head}, expiration={self.expiration}, level={self.level})"
+
+    def content(self, serial: int, size: int) -> bytes:
+        """Make a message whose body begins with its serial number; the head's octets around it count as body here."""
+        return self._properties + serial.to_bytes(2, "big").ljust(size, b".")
+
+
+def kind(*, expiration: float | None = None, priority: int | None = None, publisher: int = 0) -> Kind:
+    """A kind whose properties say something."""
+    encoded = encode_core(Properties(expiration=expiration, priority=priority))
+    start = len(encoded)
+    head = Head(
+        properties_stop=start,
+        body_start=start,
+        publisher=publisher,
+        has_expiration=expiration is not None,
+        has_priority=priority is not None,
+    )
+    return Kind(head, encoded, expiration=expiration, level=priority or 0)
+
+
+def serial_of(body: bytes) -> int:
+    return int.from_bytes(body[:2], "big")
+
+
+# Sizes beside each other, so that byte limits matter; runs of several kinds.
+PLAIN = [Kind(HEAD), Kind(OTHER_HEAD), Kind(Head(body_start=1, body_trailer=1))]
+SIZES = st.lists(st.integers(2, 12), min_size=1, max_size=8)
+LIMITS = st.sampled_from([0, 0, 1, 2, 3, 5])
+BYTE_LIMITS = st.sampled_from([0, 0, 0, 10, 30])
+LARGEST = 40  # of a content, properties included
+
+Runs = list[tuple[Kind, list[int]]]
+
+
+class Count:
+    """The machine's own count of what is outstanding in one window."""
+
+    def __init__(self, messages: int = 0, byte_limit: int = 0) -> None:
+        self.window = Window(messages, bytes=byte_limit)
+        self.sizes: dict[int, int] = {}  # by message id
+
+    def admits(self, size: int) -> bool:
+        limit, byte_limit, used = self.window.limit, self.window.byte_limit, sum(self.sizes.values())
+        return not (limit and len(self.sizes) >= limit) and not (byte_limit and used and used + size > byte_limit)
+
+    def surely_admits(self) -> bool:
+        """Whether any message may go; a smaller one than the feed waits for might, but need not."""
+        return self.admits(LARGEST)
+
+
+class Taking:
+    """One open feed and its consumer."""
+
+    def __init__(self, feed: Feed, consumer: Consumer, own: Count, others: list[Count], gate: Window) -> None:
+        self.feed = feed
+        self.consumer = consumer
+        self.own = own
+        self.counts = [own, *others]
+        self.gate = gate
+
+    @property
+    def has_room(self) -> bool:
+        return not self.gate.held and all(count.surely_admits() for count in self.counts)
+
+
+class Waiting:
+    """One message that is ready."""
+
+    def __init__(self, kind: Kind, content: bytes, deadline: float) -> None:
+        self.kind = kind
+        self.content = content
+        self.deadline = deadline
+
+    @property
+    def body_size(self) -> int:
+        return len(self.content) - self.kind.head.overhead
+
+    @property
+    def serial(self) -> int:
+        return serial_of(self.content[self.kind.head.body_start :])
+
+
+class Sent:
+    """One message that is out."""
+
+    def __init__(self, batch: Batch, position: int, message: Waiting, counts: list[Count]) -> None:
+        self.batch = batch
+        self.position = position
+        self.message = message
+        self.counts = counts

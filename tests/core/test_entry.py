@@ -1,0 +1,12 @@
+from triomq.core import Browse
+
+from .cast import HEAD, open_house, publish
+
+
+async def test_an_entry_shows_a_message_in_its_place() -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, b"1", b"2")
+        entry = store.ref.ask_nowait(Browse())[1]
+        assert (entry.id, entry.attempts, entry.deadline) == (2, 0, float("inf"))
+        assert (entry.message.head, entry.message.content) == (HEAD, b"2")
