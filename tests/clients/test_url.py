@@ -18,6 +18,11 @@ GOOD = {
     "amqp://ada:@h": AMQPUrl(host="h", user="ada", password=""),
     "amqp://[::1]:99/": AMQPUrl(host="::1", port=99),
     "amqp://h?heartbeat=30&frame_max=4096&timeout=0.5": AMQPUrl(host="h", heartbeat=30, frame_max=4096, timeout=0.5),
+    "amqp://h?name=shop%201&channel_max=5": AMQPUrl(host="h", name="shop 1", channel_max=5),
+    "amqps://h/shop?auth_mechanism=external": AMQPUrl(
+        host="h", port=5671, tls=True, virtual_host="shop", auth_mechanism="external"
+    ),
+    "amqps://h:5": AMQPUrl(host="h", port=5, tls=True),
     "amqp+unix:///run/triomq.sock": AMQPUrl(host="", path="/run/triomq.sock"),
     "amqp+unix://ada:x@/run/a%20b?virtual_host=shop": AMQPUrl(
         host="", path="/run/a b", user="ada", password="x", virtual_host="shop"
@@ -34,16 +39,17 @@ BAD = {
     "": "begins with ''",
     "localhost": "begins with 'localhost', which is no AMQP; write amqp://",
     "http://h": "begins with 'http'",
-    "amqps://h": "needs TLS, which this client does not speak yet; use amqp://",
     "amqp://h:many": "cannot be read",
     "amqp://h:99999": "cannot be read",
     "amqp://[::1": "cannot be read",
     "amqp://h/a/b": "the virtual host 'a/b' has a slash in it; write %2F",
     "amqp://ada:p#w@h": "%23 for #",
     "amqp://h/a#b": "write %23",
-    "amqp://h?heart=1": "option 'heart' is not known; there are heartbeat, frame_max, timeout, virtual_host",
+    "amqp://h?heart=1": "option 'heart' is not known; there are heartbeat, frame_max, channel_max, timeout",
     "amqp://h?heartbeat=-1": "option heartbeat is '-1'; it must be a whole number from 0 to 65535",
     "amqp://h?frame_max=100": "a whole number from 4096",
+    "amqp://h?auth_mechanism=magic": "auth_mechanism is 'magic'; it must be plain or external",
+    "amqp://h?channel_max=0": "a whole number from 1 to 65535",
     "amqp://h?timeout=0": "option timeout is '0'; it must be seconds, more than 0",
     "amqp://h?timeout=nan": "seconds",
     "amqp+unix://h/run/x": "no host and an absolute path",
@@ -72,7 +78,7 @@ def test_any_text_is_read_or_refused(rest: str) -> None:
     [
         "amqp://ada:secret@h:many",
         "ada:secret@h",
-        "amqps://ada:secret@h",
+        "amqps://ada:secret@h:many",
         "amqp://ada:secret/@h",
         "amqp://a:secret@h/b/c",
     ],

@@ -1,7 +1,7 @@
 """Where a broker is and as whom to come, read from a URL.
 
-``amqp://user:password@host:port/virtual%2Fhost?heartbeat=30`` over TCP, ``amqp+unix://user:password@/path/to/socket``
-over a Unix socket. What is left out has AMQP's usual value.
+``amqp://user:password@host:port/virtual%2Fhost?heartbeat=30`` over TCP, ``amqps://`` the same over TLS,
+``amqp+unix://user:password@/path/to/socket`` over a Unix socket. What is left out has AMQP's usual value.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from triomq.errors import ConfigError
 __all__ = ["AMQPUrl", "parse_amqp_url"]
 
 DEFAULT_PORT = 5672
+DEFAULT_TLS_PORT = 5671
 DEFAULT_PATIENCE = 10.0
 FRAME_MIN_SIZE = 4096
 
@@ -28,9 +29,13 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         user: Who logs in.
         password: With what; never shown.
         virtual_host: Where to work.
-        heartbeat: Seconds between heartbeats; 0 asks for none.
+        heartbeat: Seconds between heartbeats; 0 asks for none, None leaves it to the client.
         frame_max: Octets of the largest frame.
-        timeout: Seconds that the broker may take for one answer.
+        channel_max: How many channels may be open at once.
+        timeout: Seconds that the broker may take to let us in; for the blocking client, also for any one answer.
+        name: What the broker shows this connection as.
+        auth_mechanism: ``plain``, or ``external``: who we are is what our TLS certificate says.
+        tls: Whether to speak TLS.
     """
 
     host: str = "127.0.0.1"
@@ -39,9 +44,13 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = "guest"
     password: str = "guest"
     virtual_host: str = "/"
-    heartbeat: int = 0
+    heartbeat: int | None = None
     frame_max: int = 131072
+    channel_max: int = 2047
     timeout: float = DEFAULT_PATIENCE
+    name: str = ""
+    auth_mechanism: str = "plain"
+    tls: bool = False
 
     @property
     def place(self) -> str:
@@ -72,11 +81,13 @@ def parse_amqp_url(url: str) -> AMQPUrl:
         raise ConfigError(f"the URL begins with {_scheme_of(url)!r}, which is no AMQP; {_EXAMPLE}")
     if parts.fragment:
         raise ConfigError("the URL has a '#', which ends it: write %23 in a password or a name")
-    found = read(parts, DEFAULT_PORT if port is None else port)
+    found = read(parts, port)
     return msgspec.structs.replace(found, **_credentials(parts), **_query(parts.query))
 
 
-_EXAMPLE = "write amqp://user:password@host:port/virtual-host, or amqp+unix://user:password@/path/to/socket"
+_EXAMPLE = (
+    "write amqp://user:password@host:port/virtual-host, amqps:// for TLS, or amqp+unix://user:password@/path/to/socket"
+)
 
 
 def _scheme_of(url: str) -> str:
@@ -84,25 +95,26 @@ def _scheme_of(url: str) -> str:
     return url.partition(":")[0][:20]
 
 
-def _tcp(parts: SplitResult, port: int) -> AMQPUrl:
+def _tcp(parts: SplitResult, port: int | None) -> AMQPUrl:
     # As AMQP clients have it: no path and an empty one are "/", and a slash in the name itself is written %2F.
     name = unquote(parts.path[1:])
     if "/" in parts.path[1:]:
         raise ConfigError(f"the virtual host {name!r} has a slash in it; write %2F for each")
-    return AMQPUrl(host=unquote(parts.hostname or "127.0.0.1"), port=port, virtual_host=name or "/")
+    host = unquote(parts.hostname or "127.0.0.1")
+    return AMQPUrl(host=host, port=DEFAULT_PORT if port is None else port, virtual_host=name or "/")
 
 
-def _unix(parts: SplitResult, port: int) -> AMQPUrl:
+def _unix(parts: SplitResult, port: int | None) -> AMQPUrl:
     if parts.hostname or not parts.path.strip("/"):
         raise ConfigError("a Unix socket's URL has no host and an absolute path: amqp+unix:///run/triomq.sock")
     return AMQPUrl(host="", path=unquote(parts.path))
 
 
-def _tls(parts: SplitResult, port: int) -> AMQPUrl:
-    raise ConfigError("amqps:// needs TLS, which this client does not speak yet; use amqp:// or amqp+unix://")
+def _tls(parts: SplitResult, port: int | None) -> AMQPUrl:
+    return msgspec.structs.replace(_tcp(parts, DEFAULT_TLS_PORT if port is None else port), tls=True)
 
 
-_SCHEMES: dict[str, Callable[[SplitResult, int], AMQPUrl]] = {"amqp": _tcp, "amqp+unix": _unix, "amqps": _tls}
+_SCHEMES: dict[str, Callable[[SplitResult, int | None], AMQPUrl]] = {"amqp": _tcp, "amqp+unix": _unix, "amqps": _tls}
 
 
 def _credentials(parts: SplitResult) -> dict[str, str]:
@@ -131,11 +143,20 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _mechanism(text: str) -> str:
+    if text not in ("plain", "external"):
+        raise ValueError("plain or external")
+    return text
+
+
 _OPTIONS: dict[str, Callable[[str], int | float | str]] = {
     "heartbeat": _whole(65535),
     "frame_max": _whole(2**32 - 1, FRAME_MIN_SIZE),
+    "channel_max": _whole(65535, 1),
     "timeout": _seconds,
     "virtual_host": str,
+    "name": str,
+    "auth_mechanism": _mechanism,
 }
 
 

@@ -6,7 +6,7 @@ from collections import deque
 
 from triomq.clients.refusals import error_of
 from triomq.clients.url import AMQPUrl
-from triomq.errors import Disconnected, RemoteProtocolError
+from triomq.errors import ConfigError, Disconnected, RemoteProtocolError
 from triomq.protocols.amqp import (
     BROKER_METHODS,
     AMQPEngine,
@@ -36,12 +36,15 @@ class BlockingWire:
         url: Where, and as whom; its ``timeout`` is how long the broker may be silent while something is awaited.
 
     Raises:
+        ConfigError: The URL asks for what only ``open_amqp`` can: TLS, or a log-in by certificate.
         Disconnected: Nobody listens there, or nobody answers in time.
         AccessRefused: The broker does not let this user in, or not there.
     """
 
     def __init__(self, url: AMQPUrl) -> None:
         """Connect, log in and open the virtual host."""
+        if url.tls or url.auth_mechanism != "plain":
+            raise ConfigError("amqps:// needs TLS, which this client does not speak; use amqp:// or amqp+unix://")
         self.url = url
         self._events: deque[Event] = deque()
         self._socket = _connect(url)
@@ -164,7 +167,7 @@ class BlockingWire:
 
 def _settings(url: AMQPUrl) -> Settings:
     return Settings(
-        heartbeat=url.heartbeat,
+        heartbeat=url.heartbeat or 0,  # a client that blocks cannot keep one between calls
         frame_max=url.frame_max,
         handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
         login=plain(url.user, url.password),
