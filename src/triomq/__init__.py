@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from triomq.app.portal import open_blocking_broker as open_blocking_broker
     from triomq.app.portal import open_portal as open_portal
 
-# Where each public name lives; the table is the whole public face.
+# Where each public name lives; __all__ below says the same to tools that read and do not run.
 _HOMES = {
     "AMQP": "triomq.app",
     "AsyncioBroker": "triomq.app.portal",
@@ -64,18 +64,23 @@ __all__ = [
     "Broker",
     "Comparison",
     "Condition",
+    "Config",
     "Delivery",
     "DomainHandle",
     "LocalFeed",
+    "Log",
     "Properties",
     "QueueHandle",
     "SinkHandle",
+    "User",
     "__version__",
+    "load_config",
     "make_predicate",
     "open_asyncio_broker",
     "open_blocking_broker",
     "open_broker",
     "open_portal",
+    "run",
 ]
 
 

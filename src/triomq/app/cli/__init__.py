@@ -1,5 +1,5 @@
 """The command line: ``triomq serve`` and what else there is."""
 
-from triomq.app.cli.main import main
+from triomq.app.cli.entry import main
 
 __all__ = ["main"]

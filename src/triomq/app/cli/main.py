@@ -4,7 +4,6 @@ Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port
 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
 """
 
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -13,7 +12,7 @@ import typer
 
 from triomq import __version__
 
-__all__ = ["main", "make_app"]
+__all__ = ["make_app"]
 
 _COMMANDS = {
     "serve": "triomq.app.cli.serve",
@@ -28,11 +27,6 @@ _COMMANDS = {
 
 A command is loaded when it is called: a broker needs no table that is drawn on a screen, which takes 2 MB.
 """
-
-
-def main() -> None:
-    """Run the command line."""
-    make_app(sys.argv[1:])()
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
