@@ -29,6 +29,7 @@ from triomq.core import (
     SinkKind,
     SinkOptions,
     Target,
+    Unbind,
     make_binding,
 )
 
@@ -62,6 +63,12 @@ class House:
         self.session.domain.ask_nowait(DeclareQueue(queue, QueueOptions(), self.session))
         binding = make_binding(sink, Target.QUEUE, queue, key, arguments)
         self.session.domain.ask_nowait(Bind(binding, self.session))
+
+    def come_and_go(self, sink: str, queue: str, key: str) -> None:
+        """Bind a queue by one more key, and take it back."""
+        self.bind(sink, queue, key)
+        binding = make_binding(sink, Target.QUEUE, queue, key)
+        self.session.domain.ask_nowait(Unbind(binding, self.session))
 
     def route(self, sink: str, keys: Iterable[str], headers: Headers) -> None:
         """Find the queues for messages, one by one."""
@@ -191,6 +198,19 @@ def publishes(house: House) -> None:
     house.empty()
 
 
+def shares(house: House) -> None:
+    """Show what a consistent-hash sink costs, to look in and to change."""
+    heading("x-consistent-hash", "to direct")
+    direct = best(CALLS, house.route, f"direct{FEW}", keys_among(FEW), {})
+    for count in (FEW, 10 * FEW):
+        sink = f"shares{count}"
+        house.sink(sink, SinkKind.CONSISTENT_HASH)
+        for number in range(count):
+            house.bind(sink, f"{sink}.{number}", "1")
+        show(f"route, {count} bindings", best(CALLS, house.route, sink, keys_among(FEW), {}), direct)
+        show(f"one binding comes to {count}, and goes again", best(1, house.come_and_go, sink, f"{sink}.0", "2"))
+
+
 def hashes(house: House) -> None:
     """Show that time grows with words times nodes, where trying one way after the other would explode."""
     heading("one pattern #.a.#.a… and a key a.a…b that does not match, µs by words and #")
@@ -224,6 +244,7 @@ async def main() -> None:
         for count in (FEW, MANY):
             kinds(house, count)
         publishes(house)
+        shares(house)
         hashes(house)
 
 

@@ -8,7 +8,7 @@ import trio
 
 from app.conftest import bodies
 from triomq.app import Broker, QueueHandle, open_broker
-from triomq.core import DeclareQueue, NoSuchSink, Overflow, QueueOptions, Session
+from triomq.core import DeclareQueue, NoSuchSink, Overflow, QueueOptions, Session, SinkKind, SinkOptions
 from triomq.errors import NotFound
 
 
@@ -61,6 +61,19 @@ async def test_a_domain_that_came_later_keeps_what_it_has_when_another_crashes(
     await shop.domain_ref.wait_running()
     assert await bodies(queue, 1) == [(b"kept", False)]
     assert await broker.add_domain("shop") is shop
+
+
+async def test_a_sink_is_declared_with_all_that_the_core_knows(broker: Broker) -> None:
+    options = {"durable": False, "auto_delete": True, "internal": True, "alternate": "lost", "hash_header": "h"}
+    await broker.declare_sink("s", "x-consistent-hash", **options)
+    assert broker.directory.sinks["s"].options == SinkOptions(kind=SinkKind.CONSISTENT_HASH, **options)
+
+
+async def test_a_sink_chooses_by_one_thing_that_it_can_choose_by(broker: Broker) -> None:
+    with pytest.raises(ValueError, match="hash_property is 'app_id'; it is one of 'correlation_id', 'message_id', 't"):
+        await broker.declare_sink("s", "x-consistent-hash", hash_property="app_id")
+    with pytest.raises(ValueError, match="by the header 'h' or by the property 'message_id', not by both"):
+        await broker.declare_sink("s", "x-consistent-hash", hash_header="h", hash_property="message_id")
 
 
 async def test_a_queue_is_declared_with_all_that_the_core_knows(broker: Broker) -> None:

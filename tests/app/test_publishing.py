@@ -46,6 +46,29 @@ async def test_what_reaches_nobody_is_an_error_only_if_mandatory(broker: Broker)
         broker.publish_nowait("", "nobody", b"", mandatory=True)
 
 
+async def test_what_the_alternate_takes_has_reached_somebody(broker: Broker) -> None:
+    lost, queue = await broker.declare_sink("lost", "fanout"), await broker.declare_queue("q")
+    await broker.declare_sink("s", alternate="lost")
+    with pytest.raises(Unroutable):
+        await broker.publish("s", "k", b"1", mandatory=True)
+    await lost.bind(queue)
+    await broker.publish("s", "k", b"2", mandatory=True)
+    assert await bodies(queue, 1) == [(b"2", False)]
+
+
+async def test_a_property_chooses_the_queue(broker: Broker) -> None:
+    sink = await broker.declare_sink("s", "x-consistent-hash", hash_property="message_id")
+    queues = [await broker.declare_queue(name) for name in ("a", "b")]
+    for queue in queues:
+        await sink.bind(queue, "1")
+    for number in range(20):
+        await broker.publish("s", "k", b"", Properties(message_id=str(number)))
+        await broker.publish("s", "other", b"", Properties(message_id=str(number)))
+    counts = [(await queue.statistics()).ready for queue in queues]
+    assert sum(counts) == 40
+    assert all(count and count % 2 == 0 for count in counts)
+
+
 async def test_a_full_queue_refuses_and_says_what_to_do(broker: Broker) -> None:
     await broker.declare_queue("q", max_length=1, overflow="reject-publish")
     await broker.publish("", "q", b"1")

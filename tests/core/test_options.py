@@ -19,7 +19,11 @@ def test_a_queue_is_bounded_when_it_has_a_limit(options: QueueOptions, bounded: 
 
 def test_equal_options_are_equivalent() -> None:
     require_equivalent("q", QueueOptions(max_length=1), QueueOptions(max_length=1))
-    require_equivalent("s", SinkOptions(notes=(("a", 1),)), SinkOptions(notes=(("a", 1),)))
+    require_equivalent("q", QueueOptions(notes=(("a", 1),)), QueueOptions(notes=(("a", 1),)))
+
+
+def test_remarks_may_differ() -> None:
+    require_equivalent("s", SinkOptions(remarks=(("a", 1),)), SinkOptions(remarks=(("a", 2),)))
 
 
 def test_the_first_option_that_differs_is_named() -> None:

@@ -45,11 +45,17 @@ def test_flags_and_limits_become_options() -> None:
 
 
 def test_what_means_nothing_is_kept_in_one_order_whoever_declares() -> None:
-    assert options(x_b=1, x_a="2").notes == options(x_a="2", x_b=1).notes == (("x-a", "2"), ("x-b", 1))
+    assert options(x_b=1, x_a="2").remarks == options(x_a="2", x_b=1).remarks == (("x-a", "2"), ("x-b", 1))
+
+
+def test_what_means_nothing_here_but_much_to_rabbitmq_must_be_equal_at_a_second_declare() -> None:
+    found = options(x_queue_mode="lazy", x_a=1)
+    assert (found.notes, found.remarks) == ((("x-queue-mode", "lazy"),), (("x-a", 1),))
 
 
 def test_what_is_understood_is_not_kept_twice() -> None:
-    assert options(x_max_length=1, x_overflow="drop-head").notes == ()
+    found = options(x_max_length=1, x_overflow="drop-head")
+    assert found.notes == found.remarks == ()
 
 
 def test_a_classic_queue_in_either_mode_is_what_there_is() -> None:
@@ -134,14 +140,43 @@ def test_dead_letters_priorities_and_the_rest_become_options() -> None:
     )
 
 
-def test_a_sink_keeps_its_notes_and_cannot_have_an_alternate_yet() -> None:
+def test_a_sink_keeps_what_means_nothing() -> None:
     declared = SinkOptions(kind=SinkKind.TOPIC, durable=False, auto_delete=True, internal=True)
-    found = sink_options("e", "/", {"x-note": 1}, declared)
+    found = sink_options("e", "/", {"x-note": 1, "hash-header": "a", "hash-property": "b"}, declared)
     assert found == SinkOptions(
-        kind=SinkKind.TOPIC, durable=False, auto_delete=True, internal=True, notes=(("x-note", 1),)
+        kind=SinkKind.TOPIC,
+        durable=False,
+        auto_delete=True,
+        internal=True,
+        remarks=(("hash-header", "a"), ("hash-property", "b"), ("x-note", 1)),
     )
-    with pytest.raises(PreconditionFailed, match="'alternate-exchange' for exchange 'e' in vhost '/'"):
-        sink_options("e", "/", {"alternate-exchange": "other"}, declared)
+
+
+def test_an_alternate_is_a_name() -> None:
+    assert sink_options("e", "/", {"alternate-exchange": "other"}, SinkOptions()) == SinkOptions(alternate="other")
+    assert sink_options("e", "/", {"alternate-exchange": ""}, SinkOptions()).alternate == ""
+    for value, kind in ((5, "signedint"), (True, "bool"), (None, "void")):
+        with pytest.raises(PreconditionFailed) as refused:
+            sink_options("e", "/", {"alternate-exchange": value}, SinkOptions())
+        text = f"invalid type '{kind}' for arg 'alternate-exchange' in exchange 'e' in vhost '/'"
+        assert str(refused.value) == text
+
+
+def test_a_consistent_hash_exchange_chooses_by_one_thing() -> None:
+    declared = SinkOptions(kind=SinkKind.CONSISTENT_HASH)
+    assert sink_options("e", "/", {"hash-header": "h"}, declared).hash_header == "h"
+    assert sink_options("e", "/", {"hash-property": "timestamp"}, declared).hash_property == "timestamp"
+    for arguments, text in (
+        (
+            {"hash-header": "h", "hash-property": "message_id"},
+            "hash-header and hash-property are mutually exclusive",
+        ),
+        ({"hash-property": "app_id"}, "Unsupported property: app_id"),
+        ({"hash-header": 5}, "invalid type 'signedint' for arg 'hash-header' in exchange 'e' in vhost '/'"),
+    ):
+        with pytest.raises(PreconditionFailed) as refused:
+            sink_options("e", "/", arguments, declared)
+        assert str(refused.value) == text
 
 
 def test_a_consumers_priority_is_a_number() -> None:

@@ -9,6 +9,7 @@ from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.publishing import Publication, Publisher, check_name
 from triomq.core import (
+    HASHABLE,
     DeclareQueue,
     DeclareSink,
     Directory,
@@ -60,22 +61,37 @@ class DomainHandle:
         durable: bool = True,
         auto_delete: bool = False,
         internal: bool = False,
+        alternate: str | None = None,
+        hash_header: str | None = None,
+        hash_property: str | None = None,
     ) -> SinkHandle:
         """Let there be a sink.
 
         Args:
             name: Its name.
-            kind: How it routes: direct, fanout, topic or headers.
+            kind: How it routes: direct, fanout, topic, headers or x-consistent-hash.
             durable: Whether it is there again after a restart.
             auto_delete: Whether it goes when its last binding goes.
             internal: Whether only other sinks may publish into it.
+            alternate: The sink that takes what no binding of this one matches, should it be there then.
+            hash_header: The header by which an x-consistent-hash sink chooses; None takes the routing key.
+            hash_property: The same for a property: ``correlation_id``, ``message_id`` or ``timestamp``.
 
         Raises:
             Inequivalent: It exists and differs.
-            ValueError: There is no such kind, or the name is too long.
+            ValueError: There is no such kind or property, it is to choose by two things, or the name is too long.
         """
         check_name(name)
-        options = SinkOptions(kind=SinkKind(kind), durable=durable, auto_delete=auto_delete, internal=internal)
+        _check_hashed(hash_header, hash_property)
+        options = SinkOptions(
+            kind=SinkKind(kind),
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            alternate=alternate,
+            hash_header=hash_header,
+            hash_property=hash_property,
+        )
         await self.domain_ref.ask(DeclareSink(name, options))
         return SinkHandle(self, name)
 
@@ -245,6 +261,18 @@ _RANGES: dict[str, tuple[float, float]] = {
     "delivery_limit": (0, inf),
 }
 """The least and the most of each number that a queue is declared with."""
+
+
+def _check_hashed(header: str | None, hashed: str | None) -> None:
+    """Refuse what no consistent-hash sink could choose by.
+
+    Raises:
+        ValueError: It is no such property, or there is a header as well.
+    """
+    if hashed is not None and hashed not in HASHABLE:
+        raise ValueError(f"hash_property is {hashed!r}; it is one of {', '.join(map(repr, HASHABLE))}")
+    if header is not None and hashed is not None:
+        raise ValueError(f"choose by the header {header!r} or by the property {hashed!r}, not by both")
 
 
 def _check_ranges(options: QueueOptions) -> None:

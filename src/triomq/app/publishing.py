@@ -1,6 +1,6 @@
 """Publishing from this process: from arguments to a receipt from every queue that a message was routed to."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 
 import msgspec
@@ -94,14 +94,19 @@ class Publisher:
             stood: Queues in whose lines it was our turn already.
             only_now: Whether queues that are being restarted are to be waited for as well.
         """
-        route = self._directory.route(publication.sink, publication.key, lambda: publication.properties.headers or {})
+        said = publication.properties
+        route = self._directory.route(
+            publication.sink, publication.key, lambda: said.headers or {}, properties=lambda: said
+        )
         if publication.mandatory and not route.queues:
             raise Unroutable(
                 f"no queue is bound to sink {publication.sink!r} for key {publication.key!r}; bind one, or leave "
                 "mandatory out"
             )
-        for queue in route.queues:
-            store = self._directory.queues[self._directory.name_of(queue)]
+        stores = [self._directory.queues[self._directory.name_of(queue)] for queue in route.queues]
+        if stores and self._directory.memory.on:
+            return _first_to_wait(stores)
+        for queue, store in zip(route.queues, stores, strict=True):
             if only_now and queue.state in ("starting", "backing_off"):
                 return store
             if (
@@ -114,6 +119,7 @@ class Publisher:
         run.receipt.missing = len(route.queues)
         for queue in route.queues:
             queue.tell_nowait(run)
+        self._directory.memory.note(len(stores), run.size)
         return None
 
     async def _stand_in_line(self, store: QueueStore, run: Publish) -> None:
@@ -161,6 +167,22 @@ def _makes_wait(store: QueueStore) -> bool:
     return store.options.overflow is Overflow.WAIT and store.options.is_bounded
 
 
+def _first_to_wait(stores: Sequence[QueueStore]) -> QueueStore:
+    """Give a queue to wait for while memory is short.
+
+    Raises:
+        LimitExceeded: Not all of them make publishers wait.
+    """
+    for store in stores:
+        if not _makes_wait(store):
+            memory = store.directory.memory
+            raise LimitExceeded(
+                f"queues hold {memory.held} octets, more than memory_high_watermark allows ({memory.mark}): queue "
+                f"{store.name!r} takes nothing; consume, raise the mark, or give it a limit and overflow='wait'"
+            )
+    return stores[0]
+
+
 def _fits(store: QueueStore, run: Publish) -> bool:
     """Tell whether a queue would take a message now; one that is gone does not matter.
 
@@ -173,6 +195,8 @@ def _fits(store: QueueStore, run: Publish) -> bool:
             f"queue {store.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
             f"max_bytes is {options.max_bytes}"
         )
+    if store.directory.memory.on:
+        return False
     try:
         return store.ref.ask_nowait(Fits([run]))
     except trio.WouldBlock:
@@ -188,6 +212,9 @@ async def _wait_change(store: QueueStore) -> None:
             await store.ref.wait_running()
         except ActorStopped:
             await trio.lowlevel.checkpoint()
+        return
+    if store.directory.memory.on:
+        await store.directory.memory.wait_over()
         return
     changed = trio.Event()
     store.wait_room(changed.set)

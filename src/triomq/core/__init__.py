@@ -11,9 +11,10 @@ from triomq.core.domain import Domain
 from triomq.core.entry import Entry
 from triomq.core.feed import Feed
 from triomq.core.ledger import Ledger, Numbered, Settler
+from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
-from triomq.core.options import Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish
@@ -42,6 +43,7 @@ from triomq.core.window import Window
 
 __all__ = [
     "CORE_CODEC",
+    "HASHABLE",
     "Action",
     "Amend",
     "Batch",
@@ -76,6 +78,7 @@ __all__ = [
     "Inequivalent",
     "Kind",
     "Ledger",
+    "MemoryAlarm",
     "Message",
     "NoSuchQueue",
     "NoSuchSink",

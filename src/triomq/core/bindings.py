@@ -1,15 +1,16 @@
-"""Bindings, and the tables in which the four kinds of sink look them up.
+"""Bindings, and the tables in which the kinds of sink look them up.
 
 A table answers one question: where does a message with this key and these headers go? Adding a kind of sink is adding a
 table here.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from triomq.core.hash_ring import HashTable
 from triomq.core.header_match import HeaderRule
 from triomq.core.options import SinkKind
 from triomq.core.packing import pack_arguments, unpack_arguments
@@ -93,7 +94,7 @@ class Table(Protocol[T]):
     def remove(self, binding: Binding, destination: T) -> None:
         """Take a binding back that was added."""
 
-    def match(self, key: str, headers: Headers) -> Iterable[T]:
+    def match(self, key: str, headers: Headers) -> Collection[T]:
         """Give each destination once."""
 
 
@@ -118,7 +119,7 @@ class DirectTable(Generic[T]):
         if not found:
             del self._keys[binding.key]
 
-    def match(self, key: str, headers: Headers) -> Iterable[T]:
+    def match(self, key: str, headers: Headers) -> Collection[T]:
         """Give what is bound with this very key."""
         return self._keys.get(key, ())
 
@@ -140,7 +141,7 @@ class FanoutTable(Generic[T]):
         """Take one ``add`` back."""
         _take_one(self._all, destination)
 
-    def match(self, key: str, headers: Headers) -> Iterable[T]:
+    def match(self, key: str, headers: Headers) -> Collection[T]:
         """Give all destinations."""
         return self._all
 
@@ -162,7 +163,7 @@ class TopicTable(Generic[T]):
         """Take one ``add`` back."""
         self._trie.remove(binding.key, destination)
 
-    def match(self, key: str, headers: Headers) -> Iterable[T]:
+    def match(self, key: str, headers: Headers) -> Collection[T]:
         """Give what is bound with a pattern that matches."""
         return self._trie.match(key)
 
@@ -184,7 +185,7 @@ class HeadersTable(Generic[T]):
         """Take one ``add`` back."""
         del self._rules[binding]
 
-    def match(self, key: str, headers: Headers) -> Iterable[T]:
+    def match(self, key: str, headers: Headers) -> Collection[T]:
         """Give what is bound with a rule that matches."""
         if not self._rules:
             return ()
@@ -199,6 +200,7 @@ def make_table(kind: SinkKind) -> Table[T]:
         SinkKind.FANOUT: FanoutTable,
         SinkKind.TOPIC: TopicTable,
         SinkKind.HEADERS: HeadersTable,
+        SinkKind.CONSISTENT_HASH: HashTable,
     }
     return tables[kind]()
 

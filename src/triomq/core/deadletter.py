@@ -74,7 +74,7 @@ def _bury_one(store: "QueueStore", sink: str, key: str, message: Message, reason
     news = _continued(history, name, message.head, properties, reason)
     changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
     try:
-        route = directory.route(sink, key, lambda: headers | changes, inside=True)
+        route = directory.route(sink, key, lambda: headers | changes, properties=lambda: properties, inside=True)
     except NotFound:
         return 0  # it may be declared again later; until then dead letters are dropped
     encoded, flags = directory.codecs.amend(message, changes)

@@ -5,8 +5,7 @@ with every change that can lead messages elsewhere, so that publishers may keep 
 differs.
 """
 
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,12 +13,12 @@ import msgspec
 from triomq.actors import Ref
 from triomq.core.bindings import Headers
 from triomq.core.clock import Clock
+from triomq.core.memory import MemoryAlarm
 from triomq.core.observer import Observers
-from triomq.core.options import SinkKind
 from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
-from triomq.core.sink import SinkStore
+from triomq.core.sink import Destination, PropertiesOf, SinkStore
 
 if TYPE_CHECKING:
     from triomq.core.session import Session
@@ -45,18 +44,25 @@ class Route(msgspec.Struct, frozen=True):
 _NOWHERE = Route(())
 
 
+def _none() -> None:
+    """Give no properties."""
+
+
 class Directory:
     """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
 
     Args:
         name: The domain's name, for texts.
         codecs: How properties from each wire are decoded; without it only the core's own are.
+        memory: Watches what its queues hold; without it nobody does.
     """
 
-    def __init__(self, name: str, codecs: Codecs | None = None) -> None:
+    def __init__(self, name: str, codecs: Codecs | None = None, memory: MemoryAlarm | None = None) -> None:
         """Start empty."""
         self.name = name
         self.codecs = codecs or Codecs()
+        self.memory = memory or MemoryAlarm()
+        self.memory.watch(self)
         self.clock: Clock[QueueStore] = Clock()
         self.observers = Observers()
         self.sinks: dict[str, SinkStore] = {}
@@ -131,7 +137,15 @@ class Directory:
             for callback in wanted:
                 callback()
 
-    def route(self, exchange: str, key: str, headers: Headers, *, inside: bool = False) -> Route:
+    def route(
+        self,
+        exchange: str,
+        key: str,
+        headers: Headers,
+        *,
+        properties: PropertiesOf = _none,
+        inside: bool = False,
+    ) -> Route:
         """Find the queues for a message published into a sink; the empty name is the default sink.
 
         The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.1).
@@ -140,6 +154,7 @@ class Directory:
             exchange: The sink's name.
             key: The routing key.
             headers: Gives the message's headers, should a sink ask for them.
+            properties: Gives all its properties, should a sink ask for one.
             inside: Whether the house itself publishes, as it does with dead letters, so that internal sinks are open.
 
         Raises:
@@ -152,23 +167,56 @@ class Directory:
         sink = self.sink(exchange)
         if sink.options.internal and not inside:
             raise SinkInternal(exchange)
-        return self._walk(sink, key, headers)
+        return self._walk(sink, (key,), headers, properties)
 
-    def _walk(self, first: SinkStore, key: str, headers: Headers) -> Route:
+    def route_all(
+        self,
+        exchange: str,
+        keys: Sequence[str],
+        headers: Headers,
+        *,
+        properties: PropertiesOf = _none,
+        inside: bool = False,
+    ) -> Route:
+        """Find the queues for a message that is routed by several keys; each is given once.
+
+        A sink has led somewhere when one of the keys has; a consistent-hash sink takes the first key alone.
+
+        Args:
+            exchange: The sink's name.
+            keys: The routing key, then the others.
+            headers: Gives the message's headers, should a sink ask for them.
+            properties: Gives all its properties, should a sink ask for one.
+            inside: Whether the house itself publishes.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+        """
+        if not exchange:
+            found = [self.queues[key].ref for key in keys if key in self.queues]
+            return Route(tuple(dict.fromkeys(found)))
+        sink = self.sink(exchange)
+        if sink.options.internal and not inside:
+            raise SinkInternal(exchange)
+        return self._walk(sink, tuple(keys), headers, properties)
+
+    def _walk(self, first: SinkStore, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf) -> Route:
         """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends."""
         queues: dict[Ref, None] = {}
         visited = {first: None}
         by_headers = False
         waiting = [first]
+        key, several = keys[0], len(keys) > 1
         while waiting:
             sink = waiting.pop()
-            by_headers = by_headers or sink.options.kind is SinkKind.HEADERS
-            found = sink.table.match(key, headers)
-            if sink.guards is not None:
-                admitted = sink.guards.match(key, headers)
-                if admitted is not None:
-                    by_headers = True
-                    found = chain(found, admitted)
+            found: Iterable[Destination]
+            if sink.is_plain and not several:
+                found = sink.table.match(key, headers)
+            else:
+                found, looked = sink.search(keys, headers, properties)
+                by_headers = by_headers or looked
+                found = found or self._alternate(sink)
             for destination in found:
                 if isinstance(destination, QueueStore):
                     queues[destination.ref] = None
@@ -176,3 +224,8 @@ class Directory:
                     visited[destination] = None
                     waiting.append(destination)
         return Route(tuple(queues), by_headers)
+
+    def _alternate(self, sink: SinkStore) -> tuple[SinkStore, ...]:
+        """Give the sink that takes what another leads nowhere, if there is one, and it is there."""
+        alternate = self.sinks.get(sink.options.alternate or "")
+        return () if alternate is None else (alternate,)

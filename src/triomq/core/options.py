@@ -6,7 +6,7 @@ import msgspec
 
 from triomq.core.refusals import Inequivalent
 
-__all__ = ["Overflow", "QueueOptions", "SinkKind", "SinkOptions", "require_equivalent"]
+__all__ = ["HASHABLE", "Overflow", "QueueOptions", "SinkKind", "SinkOptions", "require_equivalent"]
 
 
 class Overflow(Enum):
@@ -29,6 +29,11 @@ class SinkKind(Enum):
     FANOUT = "fanout"
     TOPIC = "topic"
     HEADERS = "headers"
+    CONSISTENT_HASH = "x-consistent-hash"
+
+
+HASHABLE = ("correlation_id", "message_id", "timestamp")
+"""The properties by which a consistent-hash sink may choose, as with RabbitMQ."""
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -39,14 +44,20 @@ class SinkOptions(msgspec.Struct, frozen=True):
         durable: Whether it is there again after a restart.
         auto_delete: Whether it goes when its last binding goes.
         internal: Whether only other sinks may publish into it.
-        notes: Arguments that mean nothing to the core but must be equal at a second declare.
+        alternate: The sink that takes what no binding of this one matches; None lets it go nowhere.
+        hash_header: The header by which a consistent-hash sink chooses; None takes the key.
+        hash_property: The same for a property, one of ``HASHABLE``.
+        remarks: Arguments that mean nothing to anybody here; kept to be shown.
     """
 
     kind: SinkKind = SinkKind.DIRECT
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
-    notes: tuple[tuple[str, object], ...] = ()
+    alternate: str | None = None
+    hash_header: str | None = None
+    hash_property: str | None = None
+    remarks: tuple[tuple[str, object], ...] = ()
 
 
 class QueueOptions(msgspec.Struct, frozen=True):
@@ -68,6 +79,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
         delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
         single_active: Whether one feed gets everything until it is closed, and then the next.
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
+        remarks: Arguments that mean nothing to anybody here; kept to be shown.
     """
 
     durable: bool = True
@@ -84,6 +96,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
     delivery_limit: int | None = None
     single_active: bool = False
     notes: tuple[tuple[str, object], ...] = ()
+    remarks: tuple[tuple[str, object], ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -94,10 +107,14 @@ class QueueOptions(msgspec.Struct, frozen=True):
 def require_equivalent(name: str, received: msgspec.Struct, current: msgspec.Struct) -> None:
     """Compare two sets of options, field by field in the order of declaration; ``name`` is for the text.
 
+    Remarks may differ.
+
     Raises:
         Inequivalent: The first field that differs.
     """
     for option in received.__struct_fields__:
+        if option == "remarks":
+            continue
         ours, theirs = getattr(current, option), getattr(received, option)
         if ours != theirs:
             raise Inequivalent(name, option, theirs, ours)

@@ -4,22 +4,29 @@ Routing is a read, so it is a function of the directory over the sinks' tables, 
 messages to the sink's actor.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from triomq.actors import InPlaceActor, Ref, Request
-from triomq.core.bindings import Binding, Table, make_table
+from triomq.core.bindings import Binding, Headers, Table, make_table
 from triomq.core.guards import Guards
-from triomq.core.options import SinkOptions
+from triomq.core.options import SinkKind, SinkOptions
+from triomq.core.packing import pack_arguments
+from triomq.core.properties import Properties
 from triomq.core.queue_store import QueueStore
 from triomq.core.requests import SinkUnused
 
-__all__ = ["AddBinding", "Destination", "RemoveBinding", "Sink", "SinkStore"]
+__all__ = ["AddBinding", "Destination", "PropertiesOf", "RemoveBinding", "Sink", "SinkStore"]
 
 
 class SinkStore:
-    """What of a sink outlives its incarnations; made and kept by the domain."""
+    """What of a sink outlives its incarnations; made and kept by the domain.
 
-    __slots__ = ("bindings", "bound", "guards", "name", "options", "ref", "table")
+    Args:
+        name: The sink's name.
+        options: How it behaves.
+    """
+
+    __slots__ = ("bindings", "bound", "guards", "is_plain", "name", "options", "ref", "table")
 
     ref: Ref
 
@@ -31,12 +38,24 @@ class SinkStore:
         self.bound: dict[Binding, None] | None = None
         self.table: Table[Destination] = make_table(options.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
+        self._look()
+
+    def _look(self) -> None:
+        """See whether a message's key and the table are all that it takes to find its way."""
+        options = self.options
+        by_properties = options.kind is SinkKind.HEADERS or options.hash_header is not None
+        self.is_plain = not (
+            by_properties
+            or options.hash_property is not None
+            or options.alternate is not None
+            or self.guards is not None
+        )
 
     def add(self, binding: Binding, destination: "Destination") -> None:
         """Route by a binding from now on.
 
         Raises:
-            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
+            PreconditionFailed: The binding's arguments or its key mean nothing to this kind of sink.
         """
         if binding.predicate is None:
             self.table.add(binding, destination)
@@ -44,6 +63,7 @@ class SinkStore:
             guards = Guards(self.options.kind) if self.guards is None else self.guards
             guards.add(binding, destination)
             self.guards = guards
+            self._look()
         self.bindings[binding] = destination
 
     def remove(self, binding: Binding) -> "Destination | None":
@@ -56,7 +76,56 @@ class SinkStore:
         else:
             self.guards.remove(binding)
             self.guards = self.guards if len(self.guards) else None
+            self._look()
         return destination
+
+    def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
+        """Find where a message with these keys goes from here, the alternate left aside.
+
+        Args:
+            keys: The routing key, and any others that it is routed by as well.
+            headers: Gives its headers.
+            properties: Gives all its properties.
+        """
+        options = self.options
+        if options.kind is SinkKind.CONSISTENT_HASH:
+            text = self._hashed(keys[0], headers, properties)
+            keys, by_headers = (text,), options.hash_header is not None or options.hash_property is not None
+        else:
+            by_headers = options.kind is SinkKind.HEADERS
+        if self.guards is None and len(keys) == 1:
+            return self.table.match(keys[0], headers), by_headers
+        found: dict[Destination, None] = {}
+        for key in keys:
+            found.update(dict.fromkeys(self.table.match(key, headers)))
+            if self.guards is not None and (admitted := self.guards.match(key, headers)) is not None:
+                by_headers = True
+                found.update(dict.fromkeys(admitted))
+        return found, by_headers
+
+    def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
+        """Give the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
+        options = self.options
+        if options.hash_header is not None:
+            return _text(headers().get(options.hash_header))
+        if options.hash_property is not None:
+            said = properties()
+            return "" if said is None else _text(getattr(said, options.hash_property))
+        return key
+
+
+PropertiesOf = Callable[[], Properties | None]
+"""Gives a message's properties, None if nobody can read them; called only by those who need them."""
+
+Found = tuple[Collection["Destination"], bool]
+"""Destinations, each once, and whether more than keys was looked at."""
+
+
+def _text(value: object) -> str:
+    """Give a header's value as a text, equal ones an equal text; a text stands for itself."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else pack_arguments({"": value}).decode("latin-1")
 
 
 Destination = QueueStore | SinkStore

@@ -8,7 +8,7 @@ reach, whatever the patterns are.
 AMQP 0-9-1 section 3.1.3.3.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["TopicTrie"]
@@ -108,7 +108,7 @@ class TopicTrie(Generic[T]):
                 break
             parent.drop(word)
 
-    def match(self, key: str) -> Iterable[T]:
+    def match(self, key: str) -> Collection[T]:
         """Give each value that has at least one pattern which matches the key, once."""
         reached: dict[_Node[T], None] = {}
         _reach(self._root, reached)

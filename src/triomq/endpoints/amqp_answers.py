@@ -3,6 +3,8 @@
 AMQP 0-9-1 section 1.2 (reply codes).
 """
 
+from decimal import Decimal
+
 import msgspec
 
 from triomq.core import (
@@ -44,6 +46,9 @@ class AnswerError(Exception):
 
 _OPTION_NAMES = {
     "kind": "type",
+    "alternate": "alternate-exchange",
+    "hash_header": "hash-header",
+    "hash_property": "hash-property",
     "max_length": "x-max-length",
     "max_bytes": "x-max-length-bytes",
     "overflow": "x-overflow",
@@ -156,5 +161,6 @@ def type_name(value: object) -> str:
         bytes: "binary",
         list: "array",
         dict: "table",
+        Decimal: "decimal",
     }
     return names.get(type(value), "void" if value is None else "timestamp")

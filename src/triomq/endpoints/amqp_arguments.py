@@ -1,10 +1,10 @@
 """From the arguments of a declare to the core's options, checked as RabbitMQ checks them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from triomq.core import Overflow, QueueOptions, SinkOptions
+from triomq.core import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.endpoints.amqp_answers import AnswerError, type_name
 from triomq.endpoints.amqp_properties import plain_value
 from triomq.errors import PreconditionFailed
@@ -43,7 +43,11 @@ def queue_options(
         raise _Where("x-dead-letter-routing-key", name, virtual_host).invalid("routing_key_but_no_dlx_defined")
     _check_queue_type(arguments, name, virtual_host)
     options = QueueOptions(
-        durable=durable, exclusive=exclusive, auto_delete=auto_delete, notes=_notes(arguments, _QUEUE_ARGUMENTS)
+        durable=durable,
+        exclusive=exclusive,
+        auto_delete=auto_delete,
+        notes=_others({name: value for name, value in arguments.items() if name in _COMPARED}, _QUEUE_ARGUMENTS),
+        remarks=_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED)),
     )
     return msgspec.structs.replace(options, **known)
 
@@ -52,24 +56,42 @@ def sink_options(name: str, virtual_host: str, arguments: Arguments, options: Si
     """Add the arguments to what an exchange is declared with.
 
     Raises:
-        PreconditionFailed: An argument is not supported.
+        PreconditionFailed: An argument has a value that it cannot have, or two contradict each other.
     """
+    known: dict[str, object] = {}
+    place = f"in exchange '{name}' in vhost '{virtual_host}'"
     if "alternate-exchange" in arguments:
-        where = f"for exchange '{name}' in vhost '{virtual_host}'"
-        raise PreconditionFailed(
-            f"arg 'alternate-exchange' {where} is not supported by this version of triomq; leave it out"
-        )
-    return SinkOptions(
-        kind=options.kind,
-        durable=options.durable,
-        auto_delete=options.auto_delete,
-        internal=options.internal,
-        notes=_notes(arguments, ()),
-    )
+        known["alternate"] = _read_name(arguments["alternate-exchange"], "alternate-exchange", place)
+    if options.kind is SinkKind.CONSISTENT_HASH:
+        known |= _read_hashed(arguments, place)
+        taken: tuple[str, ...] = ("alternate-exchange", "hash-header", "hash-property")
+    else:
+        taken = ("alternate-exchange",)
+    return msgspec.structs.replace(options, **known, remarks=_others(arguments, taken))
 
 
-def _notes(arguments: Arguments, known: Mapping[str, object] | tuple[()]) -> tuple[tuple[str, object], ...]:
-    """Keep what means nothing to us, in an order that does not depend on the client."""
+def _read_hashed(arguments: Arguments, place: str) -> dict[str, object]:
+    """Read by what an x-consistent-hash exchange chooses; RabbitMQ ends the connection over a value that is no text."""
+    found = {
+        argument.replace("-", "_"): _read_name(arguments[argument], argument, place)
+        for argument in ("hash-header", "hash-property")
+        if argument in arguments
+    }
+    if len(found) > 1:
+        raise PreconditionFailed("hash-header and hash-property are mutually exclusive")
+    if found.get("hash_property", HASHABLE[0]) not in HASHABLE:
+        raise PreconditionFailed(f"Unsupported property: {found['hash_property']}")
+    return {**found}
+
+
+def _read_name(value: object, argument: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise PreconditionFailed(f"invalid type '{type_name(value)}' for arg '{argument}' {place}")
+    return value
+
+
+def _others(arguments: Arguments, known: Collection[str]) -> tuple[tuple[str, object], ...]:
+    """Keep all but those that are known, in an order that does not depend on the client."""
     return tuple(sorted((item for item in arguments.items() if item[0] not in known), key=lambda item: item[0]))
 
 
@@ -128,10 +150,7 @@ def _read_priority(value: object, where: _Where) -> int:
 
 
 def _read_exchange(value: object, where: _Where) -> str:
-    if not isinstance(value, str):
-        place = f"in queue '{where.queue}' in vhost '{where.virtual_host}'"
-        raise PreconditionFailed(f"invalid type '{type_name(value)}' for arg '{where.argument}' {place}")
-    return value
+    return _read_name(value, where.argument, f"in queue '{where.queue}' in vhost '{where.virtual_host}'")
 
 
 def _read_key(value: object, where: _Where) -> str:
@@ -168,6 +187,18 @@ _QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
     "x-single-active-consumer": ("single_active", _read_flag),
 }
 """Argument to the core's option, and what reads it."""
+
+_COMPARED = (
+    "x-dead-letter-strategy",
+    "x-max-in-memory-bytes",
+    "x-max-in-memory-length",
+    "x-queue-leader-locator",
+    "x-queue-mode",
+    "x-queue-type",
+    "x-queue-version",
+    "x-quorum-initial-group-size",
+)
+"""Arguments that change nothing here, but must be equal at a second declare, as with RabbitMQ; others may differ."""
 
 
 def _check_queue_type(arguments: Arguments, name: str, virtual_host: str) -> None:

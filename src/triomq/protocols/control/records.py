@@ -88,7 +88,7 @@ class SinkRecord(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         name: Its name.
-        kind: direct, fanout, topic or headers.
+        kind: direct, fanout, topic, headers or x-consistent-hash.
         state: Where its actor is in its life.
         bindings: How many rules lead out of it.
         durable: Whether it is there again after a restart.
