@@ -57,20 +57,6 @@ class StrictMachine(QueueMachine):
         self.waiting: list[tuple[Callable[[], None], list[None]]] = []
         self.gone: list[tuple[list[None], int]] = []  # who has given up waiting, and how often it was told by then
 
-    def check_limits(self, refused: list[bytes], last: int) -> None:
-        assert self.options.max_bytes is not None
-        for body in refused[:1]:  # with those before it there, there was no room for the first
-            assert self.is_full or self.body_bytes() + len(body) > self.options.max_bytes, "refused, though it fits"
-        if last in self.ready:
-            assert len(self.ready) <= (self.options.max_length or 0)
-            assert self.body_bytes() <= self.options.max_bytes
-
-    @property
-    def is_full(self) -> bool:
-        assert self.options.max_length is not None
-        assert self.options.max_bytes is not None
-        return len(self.ready) >= self.options.max_length or self.body_bytes() >= self.options.max_bytes
-
     @rule()
     def wait_for_room(self) -> None:
         told: list[None] = []
@@ -93,7 +79,7 @@ class StrictMachine(QueueMachine):
         self.the_statistics_are_right()  # whoever asks while there is room is told at the end of the next turn
         for _, told in self.waiting:
             assert len(told) <= 1
-            assert told or self.is_full
+            assert told or self.has_too_many(1) or self.has_too_many(0, 1)
         for told, times in self.gone:
             assert len(told) == times
 

@@ -49,8 +49,8 @@ class Books(RuleBasedStateMachine):
         self.out: dict[int, Sent] = {}
         self.dead: list[Batch] = []  # batches of incarnations that have crashed
         self.told: list[Told] = []  # in this turn
-        self.next_id = 1
-        self.serial = self.placed = self.delivered = self.dropped = self.expired = self.delayed = 0
+        self.next_id = self.first = 1  # the first of this turn
+        self.serial = self.placed = self.delivered = self.dropped = self.expired = self.delayed = self.lettered = 0
 
     def begin(self, options: QueueOptions) -> None:
         """Make the queue."""
@@ -69,19 +69,25 @@ class Books(RuleBasedStateMachine):
 
     def after(self) -> None:
         """Follow what was placed in the last turn, what was delivered, and what went otherwise."""
-        first = self.next_id
+        first = self.first
         told, self.told = self.told, []
         refused = [content for one in told for content in self.place_told(one)]
-        self.follow_all(first)
-        mortals_came = any(number >= first and waiting.deadline < inf for number, waiting in self.ready.items())
-        self.let_go(spare=self.thread.now if mortals_came or self.mortals_went(first) else inf)
+        self.follow_all()
+        self.let_go(spare=self.thread.now if self.mortals_came() else inf)
         self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
         self.let_go()
         self.check_that_nobody_waits_in_vain()
+        self.first = self.next_id
 
-    def mortals_went(self, first: int) -> bool:
-        """Tell whether messages that can expire came in this turn and went in it too."""
-        return any(number >= first and sent.message.deadline < inf for number, sent in self.out.items())
+    def mortals_came(self) -> bool:
+        """Tell whether messages came in this turn that can expire: what is over just then may go until its end.
+
+        A queue that refuses looks at what is over for each run that comes.
+        """
+        went = [(number, sent.message) for number, sent in self.out.items()]
+        return not self.rejects and any(
+            number >= self.first and message.deadline < inf for number, message in [*self.ready.items(), *went]
+        )
 
     def place_told(self, told: Told) -> list[bytes]:
         """Number what is placed; give what is refused, which is the end of the run."""
@@ -111,10 +117,10 @@ class Books(RuleBasedStateMachine):
     def level(self, number: int) -> int:
         return min(self.ready[number].kind.level, self.options.max_priority)
 
-    def follow_all(self, first: int) -> None:
-        """Follow deliveries; those that stood before one that went are gone. ``first`` is this turn's first id."""
+    def follow_all(self) -> None:
+        """Follow deliveries; those that stood before one that went are gone."""
         deliveries, self.deliveries[:] = list(self.deliveries), []
-        dealt = {number for batch in deliveries for number in batch.ids}
+        first, dealt = self.first, {number for batch in deliveries for number in batch.ids}
         for number in self.order():
             if not dealt:
                 break
@@ -123,7 +129,7 @@ class Books(RuleBasedStateMachine):
                 late = number < first and self.ready[number].deadline < self.thread.now
                 assert not late, "what has expired was delivered"
             else:
-                if all(self.may_overtake(other, number, first) for other in dealt):
+                if all(self.may_overtake(other, number) for other in dealt):
                     continue
                 reason = None if number >= first else self.why_gone(number)
                 assert reason, "what went is not the first"
@@ -132,9 +138,9 @@ class Books(RuleBasedStateMachine):
             assert batch.feed is not None
             self.follow(batch, self.feeds[batch.feed])
 
-    def may_overtake(self, number: int, other: int, first: int) -> bool:
-        """Tell whether a message may go before another that is more urgent; ``first`` is this turn's first id."""
-        return self.rejects and first <= number < other  # for each run that comes, the queue tries to make room
+    def may_overtake(self, number: int, other: int) -> bool:
+        """Tell whether a message may go before another that is more urgent."""
+        return self.rejects and number < other >= self.first  # for each run that comes, the queue tries to make room
 
     @property
     def rejects(self) -> bool:
@@ -197,19 +203,28 @@ class Books(RuleBasedStateMachine):
                 self.lose(self.take_out(number), reason)
 
     def check_limits(self, refused: list[bytes], last: int) -> None:
-        """Let the oldest of the least urgent give way as the queue must; without reject-publish nothing is refused.
+        """See that no more was refused than must be, or let the oldest of the least urgent give way as the queue must.
 
         Args:
             refused: The bodies of what was refused in this turn.
             last: The number of what was placed last in this turn; 0 for nothing.
         """
+        if self.rejects:
+            for body in refused[:1]:  # with those before it there, there was no room for the first
+                assert self.has_too_many(1, len(body)), "refused, though it fits"
+            assert last not in self.ready or not self.has_too_many()
+            return
         assert not refused
-        most, most_bytes = self.options.max_length, self.options.max_bytes
-        while (most is not None and len(self.ready) > most) or (
-            most_bytes is not None and self.body_bytes() > most_bytes
-        ):
+        while self.has_too_many():
             oldest = min(self.ready, key=lambda number: (self.level(number), number))
             self.lose(self.take_out(oldest), "shed")
+
+    def has_too_many(self, more: int = 0, more_bytes: int = 0) -> bool:
+        """Tell whether the limits are exceeded, or would be with so many messages and so many octets more."""
+        most, most_bytes = self.options.max_length, self.options.max_bytes
+        return (most is not None and len(self.ready) + more > most) or (
+            most_bytes is not None and self.body_bytes() + more_bytes > most_bytes
+        )
 
     def body_bytes(self) -> int:
         return sum(waiting.body_size for waiting in self.ready.values())
@@ -242,7 +257,7 @@ class Books(RuleBasedStateMachine):
         assert statistics.published == self.placed
         assert statistics.delivered == self.delivered
         assert (statistics.dropped, statistics.expired) == (self.dropped, self.expired)
-        assert statistics.delayed == self.delayed
+        assert (statistics.delayed, statistics.dead_lettered) == (self.delayed, self.lettered)
 
     @invariant()
     def windows_count_what_is_out(self) -> None:

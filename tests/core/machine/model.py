@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from triomq.core import Batch, Feed, Head, Properties, Window, encode_core
+from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_core
 
 from ..cast import HEAD, OTHER_HEAD, Consumer
 
@@ -36,10 +36,6 @@ def kind(*, expiration: float | None = None, priority: int | None = None, publis
         has_priority=priority is not None,
     )
     return Kind(head, encoded, expiration=expiration, level=priority or 0)
-
-
-def serial_of(body: bytes) -> int:
-    return int.from_bytes(body[:2], "big")
 
 
 # Sizes beside each other, so that byte limits matter; runs of several kinds.
@@ -83,6 +79,10 @@ class Taking:
         return not self.gate.held and all(count.surely_admits() for count in self.counts)
 
 
+Death = tuple[str, str, int]
+"""A queue that gave a message up, why, and how often."""
+
+
 class Waiting:
     """One message that is ready."""
 
@@ -90,14 +90,15 @@ class Waiting:
         self.kind = kind
         self.content = content
         self.deadline = deadline
+        self.deaths: list[Death] = []
+
+    @property
+    def body(self) -> bytes:
+        return body_of(self.kind.head, self.content)
 
     @property
     def body_size(self) -> int:
-        return len(self.content) - self.kind.head.overhead
-
-    @property
-    def serial(self) -> int:
-        return serial_of(self.content[self.kind.head.body_start :])
+        return len(self.body)
 
 
 class Sent:

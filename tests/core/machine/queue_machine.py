@@ -29,7 +29,7 @@ class QueueMachine(Books):
     """
 
     channel_choice = st.integers(0, 2)  # which of the shared windows a feed has; 2 is none
-    feed_options: st.SearchStrategy[dict[str, int]] = st.just({})
+    feed_options: st.SearchStrategy[tuple[int, int, int]] = st.just((0, 0, 0))  # priority, weight, no-local
 
     def draw_runs(self, data: st.DataObject, most: int = 3, least: int = 1) -> Runs:
         kinds = st.sampled_from(self.kinds)
@@ -84,14 +84,23 @@ class QueueMachine(Books):
     def open_feed(self, limit: int, byte_limit: int, data: st.DataObject, held: bool) -> None:
         channel = data.draw(self.channel_choice)
         own, shared, gate = Count(limit, byte_limit), self.channels[channel : channel + 1], Window()
-        particular = data.draw(self.feed_options)
+        priority, weight, no_local = data.draw(self.feed_options)
         if held:
             gate.hold()
 
         def opening() -> None:
             consumer = self.house.consumer(self.deliveries)
             windows = tuple(count.window for count in shared)
-            feed = Feed(self.store.ref, consumer.ref, window=own.window, shared=windows, gate=gate, **particular)
+            feed = Feed(
+                self.store.ref,
+                consumer.ref,
+                window=own.window,
+                shared=windows,
+                gate=gate,
+                priority=priority,
+                weight=weight,
+                no_local=no_local,
+            )
             self.store.ref.ask_nowait(OpenFeed(feed))
             self.feeds[feed] = Taking(feed, consumer, own, shared, gate)
 
@@ -146,16 +155,21 @@ class QueueMachine(Books):
 
     def tell_settled(self, numbers: list[int], outcome: Outcome) -> None:
         """Settle messages, batch by batch, in the queue and in the books."""
-        batches: dict[Batch, list[int]] = {}
+        batches: dict[Batch, dict[int, int]] = {}
         for number in numbers:
-            sent = self.out.pop(number)
-            batches.setdefault(sent.batch, []).append(sent.position)
-            for count in sent.counts:
-                del count.sizes[number]
-            self.enter_outcome(number, sent, outcome)
+            sent = self.out[number]
+            batches.setdefault(sent.batch, {})[sent.position] = number
         for batch, positions in batches.items():
             whole = len(positions) == batch.left
-            self.store.ref.tell_nowait(Settle(batch, outcome, None if whole else positions))
+            for position in sorted(positions) if whole else positions:
+                self.settle_one(positions[position], outcome)
+            self.store.ref.tell_nowait(Settle(batch, outcome, None if whole else list(positions)))
+
+    def settle_one(self, number: int, outcome: Outcome) -> None:
+        sent = self.out.pop(number)
+        for count in sent.counts:
+            del count.sizes[number]
+        self.enter_outcome(number, sent, outcome)
 
     def enter_outcome(self, number: int, sent: Sent, outcome: Outcome) -> None:
         limit = self.options.delivery_limit
@@ -258,7 +272,8 @@ class QueueMachine(Books):
     @rule(data=st.data(), outcome=st.sampled_from(Outcome))
     def crash(self, data: st.DataObject, outcome: Outcome) -> None:
         """Settle something, crash the incarnation, and publish before the next one runs."""
-        numbers = self.some_out(data) if self.out and data.draw(st.booleans()) else []
+        settles = data.draw(st.booleans())
+        numbers = self.some_out(data) if settles and self.out else []
         runs = self.draw_runs(data, 2, 0)
 
         def crashing() -> None:
