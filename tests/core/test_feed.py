@@ -12,7 +12,7 @@ def make_feed(house: House, *, window: Window, shared: Window, outlet: Window, s
 async def test_room_is_the_least_of_all_windows() -> None:
     async with open_house() as house:
         feed = make_feed(house, window=Window(5, bytes=50), shared=Window(3, bytes=90), outlet=Window(bytes=70))
-        assert (feed.room(), feed.byte_room()) == (3, 50)
+        assert feed.room() == (3, 50)
         assert feed.blocked_by(1) is None
 
 
@@ -46,7 +46,7 @@ async def test_without_settling_only_the_outlet_counts() -> None:
         channel.take(1, 1)
         feed = make_feed(house, window=own, shared=channel, outlet=outlet, settles=False)
         assert feed.blocked_by(1) is None
-        assert (feed.room(), feed.byte_room(), feed.is_full()) == (UNLIMITED, 9, False)
+        assert (feed.room(), feed.is_full()) == ((UNLIMITED, 9), False)
 
 
 async def test_settling_gives_back_every_window_but_the_outlet() -> None:

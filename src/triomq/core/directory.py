@@ -69,7 +69,7 @@ class Directory:
         self.queues: dict[str, QueueStore] = {}
         self.version = 0
         self._sessions = 0
-        self._idle_wanted: list[Callable[[], None]] = []
+        self.idle_wanted: list[Callable[[], None]] = []
 
     def number_session(self) -> int:
         """Give the next session's number, from 1."""
@@ -128,12 +128,12 @@ class Directory:
         if self.idle:
             callback()
         else:
-            self._idle_wanted.append(callback)
+            self.idle_wanted.append(callback)
 
     def look_idle(self) -> None:
         """Call whoever waits for the domain to be idle, if it is; for queues, when they may have become so."""
-        if self._idle_wanted and self.idle:
-            wanted, self._idle_wanted = self._idle_wanted, []
+        if self.idle_wanted and self.idle:
+            wanted, self.idle_wanted = self.idle_wanted, []
             for callback in wanted:
                 callback()
 

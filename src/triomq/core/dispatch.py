@@ -113,7 +113,8 @@ class RoundRobin:
                 seated.appendleft(feed)
                 self._deal(index, batches)
             else:
-                batches.append(self._give(index.take(feed.room(), min(feed.byte_room(), BATCH_BYTES)), feed))
+                messages, octets = feed.room()
+                batches.append(self._give(index.take(messages, min(octets, BATCH_BYTES)), feed))
         return batches
 
     def _give(self, batch: Batch, feed: Feed) -> Batch:

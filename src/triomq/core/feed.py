@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from triomq.actors import Message as ActorMessage
 from triomq.actors import Ref
-from triomq.core.window import Window
+from triomq.core.window import UNLIMITED, Window
 
 if TYPE_CHECKING:
     from triomq.core.batch import Batch
@@ -101,23 +101,26 @@ class Feed:
         if self.gate is not None and self.gate.held:
             return self.gate
         for window in self.limits:
-            if not window.admits(self, size):
+            if window.checks and not window.admits(self, size):
                 return window
         return None
 
-    def room(self) -> int:
-        """Tell how many messages may go as far as their number is concerned."""
-        return min([window.room() for window in self.limits])
-
-    def byte_room(self) -> int:
-        """Tell how many octets may go."""
-        return min([window.byte_room() for window in self.limits])
+    def room(self) -> tuple[int, int]:
+        """Tell how many messages, and how many octets, may go; not looking at the one that may always go."""
+        messages = octets = UNLIMITED
+        for window in self.limits:
+            if window.limit and window.limit - window.used < messages:
+                messages = window.limit - window.used
+            if window.byte_limit and window.byte_limit - window.used_bytes < octets:
+                octets = window.byte_limit - window.used_bytes
+        return max(0, messages), max(0, octets)
 
     def take(self, batch: "Batch") -> None:
         """Count a batch in all windows that apply."""
         count, size = batch.left, batch.size
-        for window in self.limits:
-            window.take(count, size)
+        for window in self.limits:  # as Window.take does it, without a call for each
+            window.used += count
+            window.used_bytes += size
 
     def give(self, count: int, size: int) -> None:
         """Count messages as settled; the outlet is given back by the consumer's connection, not here."""

@@ -12,6 +12,7 @@ messages here.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import inf
+from typing import cast
 
 from triomq.core.batch import Batch
 from triomq.core.entry import Entry
@@ -60,7 +61,7 @@ class Index:
         first = self.next_id
         self.next_id = first + count
         self.ready += count
-        self.ready_bytes += size - count * head.overhead
+        self.ready_bytes += size - count * (head.body_start + head.body_trailer)
         runs = self._runs
         if runs:
             last = runs[-1]
@@ -86,9 +87,7 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        batch = (
-            self._take_returned(most, most_bytes) if self._returned is not None else self._take_ready(most, most_bytes)
-        )
+        batch = self._take_ready(most, most_bytes) if self._returned is None else self._take_returned(most, most_bytes)
         self._hand_out(batch)
         return batch
 
@@ -131,9 +130,9 @@ class Index:
         Raises:
             IndexError: Nothing is ready.
         """
-        if self._returned is not None:
-            return len(self._returned.first.content)
-        return len(self._front().contents[0])
+        if self._returned is None and self._runs:
+            return len(self._runs[0].contents[0])
+        return len(self._returned.first.content if self._returned is not None else self._front().contents[0])
 
     def next_head(self) -> Head:
         """Give the head of the first ready message.
@@ -171,14 +170,28 @@ class Index:
         return self._runs[0]
 
     def _take_ready(self, most: int, most_bytes: int) -> Batch:
-        run = self._front()
-        count = min(most, len(run.contents))
+        run = self._runs[0] if self._runs else self._front()
+        first, head, contents = run.first, run.head, run.contents
+        count = available = len(contents)
+        if most < count:
+            count = most
         if run.size > most_bytes:
             count = run.fitting(count, most_bytes)
-        first = run.first
-        contents: list[bytes | None] = [*run.contents[:count]]
+        if count < available:
+            contents = contents[:count]
         size = self._cut(run, count)
-        return Batch(run.head, contents, range(first, first + count), False, size, count, deadline=run.deadline)
+        # A run that goes whole leaves its list to the batch: nobody else has it.
+        return Batch(
+            head,
+            cast("list[bytes | None]", contents),
+            range(first, first + count),
+            False,
+            size,
+            count,
+            None,
+            None,
+            run.deadline,
+        )
 
     def _cut(self, run: Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""
@@ -192,7 +205,7 @@ class Index:
             run.first += count
             run.size -= size
         self.ready -= count
-        self.ready_bytes -= size - count * run.head.overhead
+        self.ready_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
         return size
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:

@@ -9,7 +9,7 @@ consumers back in its place, marked, tells the consumers that their feeds are cl
 Its ``Timekeeper`` looks after messages that expire or wait. Most queues have none, and never look at the clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from triomq.actors import InPlaceActor
@@ -18,7 +18,7 @@ from triomq.core.browse import Browse, Discard, Purge, browse
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
 from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
-from triomq.core.dispatch import Dispatch
+from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
@@ -298,7 +298,8 @@ class Queue(InPlaceActor):
         store = self._store
         if store.room_wanted and not is_full(store):
             store.tell_room()
-        store.directory.look_idle()
+        if store.directory.idle_wanted:
+            store.directory.look_idle()
 
     def _deliver(self) -> bool:
         """Hand out what feeds have room for, then let the oldest give way if there is still too much.
@@ -315,15 +316,14 @@ class Queue(InPlaceActor):
         return not time.keeps or time.look_ahead()
 
     def _dispatch_all(self) -> None:
-        self._hand_out()
-        while self._called:
+        while True:
+            if self._index.ready and self._dispatch is not None:
+                self._hand_out(self._dispatch.dispatch)
+            if not self._called:
+                break
             self._pass_on()
-            self._hand_out()
 
-    def _hand_out(self) -> None:
-        if self._dispatch is None or not self._index.ready:
-            return
-        deal = self._dispatch.dispatch
+    def _hand_out(self, deal: Callable[[Ready], list[Batch]]) -> None:
         for batch in self._time.deal_unexpired(deal) if self._time.has_mortals else deal(self._index):
             assert batch.feed is not None
             batch.queue = self.ref

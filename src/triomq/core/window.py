@@ -29,7 +29,7 @@ class Window:
             outstanding, however large it is (AMQP 0-9-1, basic.qos prefetch-size).
     """
 
-    __slots__ = ("_called", "_line", "byte_limit", "held", "limit", "used", "used_bytes")
+    __slots__ = ("_called", "_line", "byte_limit", "checks", "held", "limit", "used", "used_bytes")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
         """Start with nothing outstanding."""
@@ -39,7 +39,12 @@ class Window:
         self.used = 0
         self.used_bytes = 0
         self._line: dict[Feed, int] | None = None
+        self.checks = False  # whether it may say no: it has a limit, a hold or a line
+        self._look()
         self._called: Feed | None = None  # the first in line, when it has been told that there is room
+
+    def _look(self) -> None:
+        self.checks = self.held or self.limit > 0 or self.byte_limit > 0 or bool(self._line)
 
     def room(self) -> int:
         """Tell how many more messages may go, looking at the number of messages alone."""
@@ -86,15 +91,17 @@ class Window:
         """Set new limits; what is outstanding already stays so."""
         self.limit = messages
         self.byte_limit = bytes
+        self._look()
         self._call()
 
     def hold(self) -> None:
         """Let nothing go until ``release``, whatever room there is."""
-        self.held = True
+        self.held = self.checks = True
 
     def release(self) -> None:
         """End a hold."""
         self.held = False
+        self._look()
         self._call()
 
     def wait(self, feed: "Feed", size: int) -> None:
@@ -103,12 +110,14 @@ class Window:
             self._line = {}
         self.leave(feed)
         self._line[feed] = size
+        self.checks = True
         feed.waiting = True
 
     def leave(self, feed: "Feed") -> None:
         """Take a feed out of the line, if it is there; call nobody."""
         if self._line and feed in self._line:
             del self._line[feed]
+            self._look()
             if self._called is feed:
                 self._called = None
 

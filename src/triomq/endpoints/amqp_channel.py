@@ -5,7 +5,7 @@ A channel is not an actor: it has no time of its own and lives inside its connec
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
 from triomq.endpoints.amqp_properties import AMQP_CODEC
@@ -43,6 +43,8 @@ class Channel:
     """
 
     __slots__ = (
+        "_framing",
+        "_head",
         "_recovers",
         "connection",
         "consumers",
@@ -73,6 +75,8 @@ class Channel:
         self.publisher = Publisher(self)
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
+        self._head = Head()  # of the messages that were delivered last, and their framing
+        self._framing = framing_of(self._head)
         self.transaction: ChannelTransaction | None = None
         self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
 
@@ -91,7 +95,7 @@ class Channel:
     def encode(self, consumer: Consumer, batch: Batch) -> None:
         """Give a batch its delivery tags and encode it."""
         first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.enter(batch)
-        contents = cast("list[bytes]", batch.contents)  # nothing is settled before it is encoded
+        contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
         self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered)
         if consumer.no_ack:
             settle(batch, Outcome.ACCEPT)
@@ -101,8 +105,10 @@ class Channel:
     ) -> None:
         engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
         if head.codec == AMQP_CODEC:
+            if head is not self._head:
+                self._head, self._framing = head, framing_of(head)
             engine.send_deliveries(
-                self.number, consumer.tag, first, redelivered, exchange, key, framing_of(head), contents
+                self.number, consumer.tag, first, redelivered, exchange, key, self._framing, contents
             )
             return
         for tag, (framing, content) in enumerate(self._translate(head, contents), first):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import trio
 
-from triomq.actors import Ref, Request, Supervisor
+from triomq.actors import Ref, Request, Supervisor, Turn
 from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Consumer
@@ -72,6 +72,7 @@ class AMQPConnection(Connection):
         self.outlet = Outlet(engine, transport, undeliverable)
         self._transport = transport
         self.house = house
+        self._turn: Turn
         self.virtual_hosts = virtual_hosts
         self.login = LogIn(house.users, mechanisms)
         self.user = ""
@@ -94,6 +95,7 @@ class AMQPConnection(Connection):
 
     def on_start(self) -> None:
         """Read from now on."""
+        self._turn = self.system.turn
         self._transport.start(self)
 
     def received(self, data: bytes) -> None:
@@ -111,13 +113,14 @@ class AMQPConnection(Connection):
             return
         self.engine.receive_data(data)
         self._work()
-        # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
-        large = len(data) > RECEIVE_SIZE // 2 and self.system.turn.spent * _LARGE_BODY < len(data)
-        self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+        if len(data) > RECEIVE_SIZE // 2:
+            # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
+            large = self._turn.spent * _LARGE_BODY < len(data)
+            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
-        turn, events = self.system.turn, self._events
+        turn, events = self._turn, self._events
         events.extend(self.engine.events())
         while events and not turn.exhausted:
             event = events.popleft()
@@ -260,7 +263,7 @@ class AMQPConnection(Connection):
 
     def spend(self, pushes: int) -> None:
         """Count queue pushes against the turn's budget."""
-        self.system.turn.spend(pushes)
+        self._turn.spent += pushes
 
     def confirming(self, channel: Channel) -> None:
         """Note that a channel has publishers to tell something."""
@@ -280,7 +283,7 @@ class AMQPConnection(Connection):
             for channel in confirming:
                 channel.publisher.confirm()
         self.outlet.flush()
-        if self.outlet.is_choked:
+        if not self.outlet.may_write and self.outlet.is_choked:
             self._gates.close("unread replies")
         if self.engine.finished and not self._left and not self._events:
             self.leave()

@@ -23,7 +23,13 @@ LARGE_RECEIVE_SIZE = 256 * 1024
 """Octets read at once where bodies are large: few messages come of them, so nobody waits long."""
 
 WRITE_SIZE = 128 * 1024
-"""Octets written at once: beyond that the kernel pays in page faults."""
+"""Octets that a stream is given at once, so that one that reads slowly can be told from one that does not read."""
+
+JOINED_SIZE = 128 * 1024
+"""Octets up to which several buffers are joined for one write: beyond that the kernel pays in page faults."""
+
+_VECTOR = 512
+"""Buffers in one write; the kernel takes 1,024."""
 
 Buffer = bytes | memoryview
 
@@ -83,6 +89,7 @@ class RawSocket:
     """
 
     __slots__ = (
+        "_asked",
         "_at_end",
         "_driver",
         "_ending",
@@ -102,7 +109,8 @@ class RawSocket:
         connection.setblocking(False)
         self._socket = connection
         self._poller = poller
-        self._rest: deque[memoryview] | None = None
+        self._rest: Sequence[Buffer] = ()
+        self._asked = False  # whether the driver wants to be called when the socket would take more
         self._events = 0
         self._ending = False
         self._at_end = False
@@ -151,46 +159,45 @@ class RawSocket:
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
         """Offer buffers to the socket, keep what it does not take."""
         if self._rest:
-            self._rest.extend(memoryview(buffer) for buffer in buffers)
+            self._rest = [*self._rest, *buffers]
             return False
-        data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
-        try:
-            sent = self._socket.send(data)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            return True  # nobody will ever read it; the reader is about to hear why
-        if sent == len(data):
+        self._rest, _ = self._offer(buffers)
+        if not self._rest:
             return True
-        if self._rest is None:
-            self._rest = deque()
-        self._rest.append(memoryview(data)[sent:])
         self._watch(self._events | select.EPOLLOUT)
         return False
 
+    def _offer(self, buffers: Sequence[Buffer]) -> tuple[list[Buffer], int]:
+        """Offer one write's worth to the socket; give what is left, and how many octets went.
+
+        Many small buffers are joined; large ones are not worth the copy.
+        """
+        if len(buffers) > 1 and sum(map(len, buffers)) <= JOINED_SIZE:
+            buffers = (b"".join(buffers),)
+        try:
+            sent = self._socket.send(buffers[0]) if len(buffers) == 1 else self._socket.sendmsg(buffers[:_VECTOR])
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return [], 0  # nobody will ever read it; the reader is about to hear why
+        return _without(buffers, sent), sent
+
     def _push(self) -> None:
-        """Offer one write's worth of what is left."""
+        """Offer what is left; when that was all, ask the driver for more, and watch the socket as long as there is."""
         if self._rest:
-            first = self._rest[0]
-            try:
-                sent = self._socket.send(first[:WRITE_SIZE])
-            except BlockingIOError:
-                return
-            except OSError:
-                self._rest.clear()
-            else:
-                self.progress += sent
-                self._rest.popleft()
-                if sent < len(first):
-                    self._rest.appendleft(first[sent:])
+            self._rest, sent = self._offer(self._rest)
+            self.progress += sent
         if not self._rest:
-            self._watch(self._events & ~select.EPOLLOUT)
+            self._asked = False
             if self._ending:
                 self._shut_down()
             self._driver.drained()
+            if not self._rest and not self._asked:
+                self._watch(self._events & ~select.EPOLLOUT)
 
     def notify_drained(self) -> None:
         """Be called back as soon as the socket would take more."""
+        self._asked = True
         self._watch(self._events | select.EPOLLOUT)
 
     def pause_reading(self) -> None:
@@ -218,7 +225,16 @@ class RawSocket:
         if self._socket.fileno() >= 0:
             self._watch(0)
             self._socket.close()
-        self._rest = None
+        self._rest = ()
+
+
+def _without(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """Give what is left of buffers when so many octets have gone."""
+    for number, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[number + 1 :]]
+        sent -= len(buffer)
+    return []
 
 
 class StreamTransport:

@@ -290,8 +290,9 @@ class AMQPEngine:
         Raises:
             LocalProtocolError: no such channel is open, or properties do not fit into a frame.
         """
-        if contents and not self._core.over and self._channels.writable(channel) is not None:
-            self._core.outbox.deliveries(
+        core = self._core
+        if contents and (core.state == "running" or not core.over) and self._channels.writable(channel) is not None:
+            core.outbox.deliveries(
                 channel, consumer_tag, first_tag, redelivered, exchange, routing_key, framing, contents
             )
 

@@ -55,7 +55,11 @@ class FrameReader:
                 return
             data = b"".join((pending, data))
             pending.clear()
-        self._read(data)
+        if self._core.state == "running":
+            self._needed = 0
+            self._read_frames(data, 0)
+        else:
+            self._read(data)
 
     def read_on(self) -> None:
         """Read what was held back."""
