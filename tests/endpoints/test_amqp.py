@@ -68,6 +68,7 @@ async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) 
         "consumer_cancel_notify": True,
         "authentication_failure_close": True,
         "per_consumer_qos": True,
+        "connection.blocked": True,
         "consumer_priorities": True,
         "direct_reply_to": True,
         "triomq.control": True,
@@ -276,10 +277,10 @@ async def test_a_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> Non
 async def test_clients_of_a_user_that_is_no_longer_known_are_told_goodbye(
     broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
-    endpoint.ref.tell_nowait(EndUsers(frozenset({"ada"})))
+    endpoint.ref.tell_nowait(EndUsers({"ada": "gone"}))
     await client.open_channel(2)
     broker.set_users({"ada": "secret"})
-    assert await client.closed() == (320, "CONNECTION_FORCED - the user is no longer known")
+    assert await client.closed() == (320, "CONNECTION_FORCED - user 'guest' was deleted")
     other = await connect(login=plain("ada", "secret"))
     await other.leave()
 

@@ -53,6 +53,7 @@ class CountingAMQP(AMQP, frozen=True):
 @pytest.fixture
 async def counting(virtual_time: None) -> AsyncIterator[AMQPEndpoint]:
     async with open_broker() as broker:
+        broker.house.users.add("counter", "counts")
         config = CountingAMQP(host="127.0.0.1", port=0)
         ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name="counting"))
         assert isinstance(ref.actor, AMQPEndpoint)

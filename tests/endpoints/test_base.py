@@ -44,6 +44,9 @@ class Shouter(Connection):
     def tick(self, message: Tick) -> None:
         self.leave()
 
+    def note_user(self) -> None:
+        raise AssertionError("no user here")
+
     def close_connection(self, message: CloseConnection) -> None:
         self.leave()
 

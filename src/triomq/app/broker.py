@@ -9,6 +9,7 @@ from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, require_loopback, say_goodbye
+from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
 from triomq.app.tree import Tree
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
 from triomq.errors import NotFound
@@ -102,10 +103,14 @@ class Broker(DomainHandle):
             require_loopback(host for listening in self.listening for host in listening.config.hosts)
         self._open_to_all = users is None
         changes = self._users.replace(_DEFAULT_USERS if users is None else users)
-        if changes.removed:
-            for ref in self.endpoint_refs.values():
-                ref.tell_nowait(EndUsers(frozenset(changes.removed)))
+        reasons = {name: f"user '{name}' was deleted" for name in changes.removed}
+        for ref in self.endpoint_refs.values():
+            ref.tell_nowait(EndUsers(reasons))
         return changes
+
+    def set_memory_high_watermark(self, watermark: float) -> None:
+        """Let publishers wait or be refused from another mark on; ``open_broker`` says what it means."""
+        self._tree.memory.set_mark(memory_mark(watermark))
 
     # Endpoints
 
@@ -171,6 +176,7 @@ async def open_broker(
     users: Mapping[str, str] | None = None,
     domains: Sequence[str] = ("default",),
     drain: float = 3.0,
+    memory_high_watermark: float = DEFAULT_WATERMARK,
 ) -> AsyncIterator[Broker]:
     """Open a broker that lives until the block is left; it keeps its messages in memory.
 
@@ -183,12 +189,15 @@ async def open_broker(
         domains: The namespaces of sinks and queues, of which nothing leads from one to another; the first is the one
             that the broker itself is the handle of.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
+        memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
+            above 1, a part of the machine's memory if it is not, 0 for no such mark.
 
     Raises:
         ConfigError: An address cannot be had.
     """
     async with open_system() as system:
         tree = Tree()
+        tree.memory.mark = memory_mark(memory_high_watermark)
         await tree.start(system)
         first, *others = domains
         await tree.start_domain(first)

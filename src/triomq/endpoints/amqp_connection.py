@@ -6,14 +6,17 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 
 import logging
 from collections import deque
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from math import inf
+from time import time
+from typing import TypeVar, TypeVarTuple
 
 import trio
 
 from triomq.actors import Ref, Request, Supervisor, Turn
 from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_events import EVENTS, undeliverable
 from triomq.endpoints.amqp_gates import Gates
@@ -24,12 +27,13 @@ from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatist
 from triomq.endpoints.house import DomainAccess, House
 from triomq.errors import ActorStopped, HandlerFailed
 from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
-from triomq.security import MakeMechanism
+from triomq.security import Access, MakeMechanism
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["AMQPConnection"]
 
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 _log = logging.getLogger("triomq.amqp")
 
@@ -69,6 +73,7 @@ class AMQPConnection(Connection):
         self.session: Session
         self.directory: Directory
         self.domain: DomainAccess
+        self.access: Access
         self.outlet = Outlet(engine, transport, undeliverable)
         self._transport = transport
         self.house = house
@@ -80,7 +85,8 @@ class AMQPConnection(Connection):
         self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
-        self._gates = Gates(transport, engine)
+        self.gates = Gates(transport, engine)
+        self.blocked = Blocked(self)
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
         self.gone = False  # the client will send nothing more
@@ -112,14 +118,14 @@ class AMQPConnection(Connection):
                 self._stop()
             return
         self.engine.receive_data(data)
-        self._work()
+        self._work(len(data))
         if len(data) > RECEIVE_SIZE // 2:
             # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
             large = self._turn.spent * _LARGE_BODY < len(data)
             self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
 
-    def _work(self) -> None:
-        """Work off events until the turn's budget is used up."""
+    def _work(self, octets: int = 0) -> None:
+        """Work off events, from a chunk of so many octets, until the turn's budget is used up."""
         turn, events = self._turn, self._events
         events.extend(self.engine.events())
         while events and not turn.exhausted:
@@ -131,34 +137,50 @@ class AMQPConnection(Connection):
                 events.appendleft(event)
                 self._wait_for(error.ref)
                 break
+            except PublishingPaused:
+                events.appendleft(event)
+                self.blocked.pause()
+                break
             if shaking_hands and not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
                 self._go_on_later()
+        if turn.spent and self.virtual_host:
+            self.directory.memory.note(turn.spent, octets)
         self.ref.touch()
 
     def _go_on_later(self) -> None:
         """Let others have the loop, then go on with the events that are left; read nothing until then."""
-        self._gates.close("budget")
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, "budget")
+        self.gates.close("budget")
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self.go_on, "budget")
 
     def _wait_for(self, ref: Ref) -> None:
         """Wait until an actor that we asked has been restarted; read nothing until then."""
-        self._gates.close("restart")
+        self.gates.close("restart")
+        self.start_task(self._ask_again, ref)
+
+    def start_task(self, async_function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        """Let something be done that waits; it ends with the endpoint at the latest, and tells us by ``Ref.act``."""
         assert self.ref.parent is not None
         assert isinstance(self.ref.parent.actor, Supervisor)
-        self.ref.parent.actor.start_task(self._ask_again, ref)
+        self.ref.parent.actor.start_task(async_function, *args)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything is put back, and only the transport's end is awaited."""
+        return self._left
 
     async def _ask_again(self, ref: Ref) -> None:
         try:
             await ref.wait_running()
         except ActorStopped:
             pass  # the next try says so
-        self.ref.act(self._go_on, "restart")
+        self.ref.act(self.go_on, "restart")
 
-    def _go_on(self, gate: str) -> None:
-        self._gates.open(gate)
+    def go_on(self, gate: str) -> None:
+        """Open a gate, and work off the events that were left when it was closed."""
+        self.gates.open(gate)
         if not self._left:
             self._work()
 
@@ -185,9 +207,35 @@ class AMQPConnection(Connection):
         except (ActorStopped, HandlerFailed) as error:
             raise AnswerError(541, str(error)) from error
 
-    def enter(self, virtual_host: str, domain: DomainAccess) -> None:
+    # Who the client is
+
+    def authenticated(self, user: str) -> None:
+        """Know who the client is."""
+        self.user = user
+        self.note_user()
+
+    def note_user(self) -> None:
+        """Look at the user's record, now and when it has changed: until when the connection may last."""
+        user = self.house.users.get(self.user)
+        if user is not None:
+            self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
+
+    def has_room(self, what: str) -> bool:
+        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
+        user = self.house.users.get(self.user)
+        return user is not None and self.house.presence.has_room(user, what)
+
+    def limit_of(self, what: str) -> int | None:
+        """Give the user's limit, for texts."""
+        user = self.house.users.get(self.user)
+        limit: int | None = None if user is None else getattr(user.limits, what)
+        return limit
+
+    def enter(self, virtual_host: str, domain: DomainAccess, access: Access) -> None:
         """Work in a domain from now on, as a session of its own."""
         self.virtual_host = virtual_host
+        self.access = access
+        self.house.presence.come(self.user)
         self.domain = domain
         self.directory = domain.directory
         self.session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
@@ -219,6 +267,7 @@ class AMQPConnection(Connection):
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
         self.engine.close(320, message.reason)
+        self.blocked.lift()  # the answer is to be read
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None outside of a virtual host."""
@@ -284,14 +333,14 @@ class AMQPConnection(Connection):
                 channel.publisher.confirm()
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
-            self._gates.close("unread replies")
+            self.gates.close("unread replies")
         if self.engine.finished and not self._left and not self._events:
             self.leave()
 
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
         self.outlet.drained()
-        self._gates.open("unread replies")
+        self.gates.open("unread replies")
         self.ref.touch()
 
     # Ending
@@ -300,6 +349,7 @@ class AMQPConnection(Connection):
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
+            self.house.presence.close_channel(self.user)
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end()
@@ -343,6 +393,8 @@ class AMQPConnection(Connection):
         self.end_channels()
         if self.virtual_host:
             self.virtual_host = ""
+            self.house.presence.go(self.user)
+            self.blocked.forget()
             self.session.detach()
 
     def _stop(self) -> None:

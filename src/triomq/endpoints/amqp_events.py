@@ -8,6 +8,7 @@ from triomq.core import Outcome, Restarting, UnknownDelivery
 from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answer_to
 from triomq.endpoints.amqp_channel import Channel
 from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_login import challenge_answered, login_requested, open_requested, secret_updated
 from triomq.errors import Refused
 from triomq.protocols.amqp import (
     BROKER_METHODS,
@@ -20,7 +21,6 @@ from triomq.protocols.amqp import (
     ChannelOpenOk,
     Closed,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     EndOfStream,
     Event,
     Failed,
@@ -31,7 +31,6 @@ from triomq.protocols.amqp import (
     PublishRun,
     Received,
 )
-from triomq.security import Accepted, Challenge, Denied, Step
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
@@ -39,56 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS", "undeliverable"]
 
 
-# Log-in (section 2.2.4)
-
-
-def _login_requested(connection: "AMQPConnection", event: LoginRequested) -> None:
-    _judge(connection, connection.login.first(event))
-
-
-def _challenge_answered(connection: "AMQPConnection", event: ChallengeAnswered) -> None:
-    _judge(connection, connection.login.next(event))
-
-
-def _judge(connection: "AMQPConnection", step: Step) -> None:
-    match step:
-        case Challenge(challenge):
-            connection.engine.challenge(challenge)
-        case Accepted(user):
-            connection.user = user
-            connection.engine.accept_login()
-        case Denied(name):
-            _deny(connection, name)
-
-
-def _deny(connection: "AMQPConnection", name: str) -> None:
-    mechanism = connection.login.mechanism_name
-    connection.note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
-    connection.ending = "login refused"
-    if connection.login.client_can("authentication_failure_close"):
-        connection.engine.refuse_login(
-            f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-        )
-    else:
-        # Who is refused hears nothing more (section 1.4.2.2), unless the client says that it can bear a word.
-        connection.leave()
-
-
-def _open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
-    name = connection.virtual_hosts.get(event.virtual_host)
-    domain = None if name is None else connection.house.domains.get(name)
-    if domain is None:
-        connection.engine.close(530, f"vhost {event.virtual_host} not found", 10, 40)
-        return
-    connection.enter(event.virtual_host, domain)
-    connection.engine.open_connection()
-    connection.note(logging.INFO, "connection opened")
-
-
 # Channels
 
 
 def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
+    if not connection.has_room("channels"):
+        allowed = f"maximum allowed user limit of ({connection.limit_of('channels')})"
+        text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
+        _fail(connection, 530, text)
+        connection.engine.close(530, text, 20, 10)
+        return
+    connection.house.presence.open_channel(connection.user)
     connection.channels[event.channel] = Channel(connection, event.channel)
     connection.engine.send_method(event.channel, ChannelOpenOk())
 
@@ -147,9 +107,7 @@ def _received(connection: "AMQPConnection", event: Received) -> None:
 def _received_control(connection: "AMQPConnection", event: Received) -> None:
     """Answer what comes on channel 0; methods on a channel that is closing are dropped."""
     if isinstance(event.method, ConnectionUpdateSecret):
-        # Passwords do not run out, so there is nothing to renew and nothing to check: RabbitMQ says ok too.
-        connection.note(logging.DEBUG, "secret renewed", reason=event.method.reason)
-        connection.engine.send_method(0, ConnectionUpdateSecretOk())
+        secret_updated(connection, event.method)
 
 
 # Refusals
@@ -211,7 +169,7 @@ EVENTS: dict[type[Event], Callable[["AMQPConnection", Event], None]] = cast(
     "dict[type[Event], Callable[[AMQPConnection, Event], None]]",
     {
         AckRun: _ack_run,
-        ChallengeAnswered: _challenge_answered,
+        ChallengeAnswered: challenge_answered,
         ChannelClosed: _channel_closed,
         ChannelFailed: _channel_failed,
         ChannelOpened: _channel_opened,
@@ -219,8 +177,8 @@ EVENTS: dict[type[Event], Callable[["AMQPConnection", Event], None]] = cast(
         EndOfStream: _end_of_stream,
         Failed: _failed,
         HeartbeatLost: _heartbeat_lost,
-        LoginRequested: _login_requested,
-        OpenRequested: _open_requested,
+        LoginRequested: login_requested,
+        OpenRequested: open_requested,
         PublishRun: _publish_run,
         Received: _received,
     },

@@ -13,6 +13,7 @@ from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Handler
 from triomq.endpoints.amqp_consuming import CONSUMING
 from triomq.endpoints.amqp_control import control_request
+from triomq.endpoints.amqp_permissions import guarded
 from triomq.endpoints.amqp_topology import TOPOLOGY
 from triomq.endpoints.amqp_transaction import ChannelTransaction
 from triomq.protocols.amqp import (
@@ -91,20 +92,22 @@ def _note(channel: Channel, method: BasicCancelOk | ChannelFlowOk) -> None:
     """Take the answer to a word of ours; nothing waits for it, so one that answers nothing does no harm."""
 
 
-HANDLERS: dict[type[Method], Handler] = cast(
-    "dict[type[Method], Handler]",
-    {
-        **TOPOLOGY,
-        **CONSUMING,
-        AccessRequest: _access_request,
-        BasicCancelOk: _note,
-        ChannelFlow: _flow,
-        ChannelFlowOk: _note,
-        ConfirmSelect: _confirm_select,
-        ControlRequest: control_request,
-        TxCommit: _tx_commit,
-        TxRollback: _tx_rollback,
-        TxSelect: _tx_select,
-    },
+HANDLERS: dict[type[Method], Handler] = guarded(
+    cast(
+        "dict[type[Method], Handler]",
+        {
+            **TOPOLOGY,
+            **CONSUMING,
+            AccessRequest: _access_request,
+            BasicCancelOk: _note,
+            ChannelFlow: _flow,
+            ChannelFlowOk: _note,
+            ConfirmSelect: _confirm_select,
+            ControlRequest: control_request,
+            TxCommit: _tx_commit,
+            TxRollback: _tx_rollback,
+            TxSelect: _tx_select,
+        },
+    )
 )
 """Method to handler; the rows pair each handler with the one type that it is written for."""

@@ -1,14 +1,55 @@
-"""Logging in: who a client of an AMQP connection is, and what it can bear."""
+"""Logging in: who a client of an AMQP connection is, what it can bear, and whether it is let into a virtual host.
 
-from collections.abc import Mapping
+What has to be worked out, such as a password that is held against a verifier, is worked out by a thread; the connection
+reads nothing meanwhile. Who fails too often is not even heard.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from triomq.protocols import FieldValue, decode_table
-from triomq.protocols.amqp import ChallengeAnswered, LoginRequested
-from triomq.security import AMQPlain, Denied, MakeMechanism, Mechanism, Plain, Step, Users
+from triomq.protocols.amqp import (
+    ChallengeAnswered,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    LoginRequested,
+    OpenRequested,
+)
+from triomq.security import (
+    SCRAM_HASHES,
+    Accepted,
+    AMQPlain,
+    Challenge,
+    Credentials,
+    Denied,
+    MakeMechanism,
+    Mechanism,
+    Pending,
+    Plain,
+    Scram,
+    Step,
+    Users,
+)
 
-__all__ = ["MECHANISMS", "LogIn"]
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp_connection import AMQPConnection
+
+__all__ = [
+    "MECHANISMS",
+    "PLAIN_MECHANISMS",
+    "LogIn",
+    "challenge_answered",
+    "login_requested",
+    "open_requested",
+    "secret_updated",
+]
+
+_GATE = "password"
 
 
 def _decode_bare(table: bytes) -> Mapping[str, FieldValue]:
@@ -16,10 +57,15 @@ def _decode_bare(table: bytes) -> Mapping[str, FieldValue]:
     return decode_table(len(table).to_bytes(4, "big") + table)
 
 
-MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
+PLAIN_MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
     {"PLAIN": Plain, "AMQPLAIN": lambda users: AMQPlain(users, _decode_bare)}
 )
-"""The SASL mechanisms that are offered, best first."""
+"""The SASL mechanisms by which a client says its password."""
+
+MECHANISMS: Final[Mapping[str, MakeMechanism]] = MappingProxyType(
+    {**{name: partial(Scram, name=name) for name in SCRAM_HASHES}, **PLAIN_MECHANISMS}
+)
+"""The SASL mechanisms that are offered over any transport, best first."""
 
 
 class LogIn:
@@ -42,20 +88,170 @@ class LogIn:
 
     def first(self, event: LoginRequested) -> Step:
         """Begin with the mechanism that the client has chosen, and judge what it says first."""
-        capabilities = event.client_properties.get("capabilities")
-        self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
-        self.mechanism_name = event.mechanism
+        self._note_client(event)
         make = self._mechanisms.get(event.mechanism)
         if make is None:
             return Denied("")
         self._mechanism = make(self._users)
         return self._mechanism.first(event.response)
 
+    def _note_client(self, event: LoginRequested) -> None:
+        capabilities = event.client_properties.get("capabilities")
+        self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
+        self.mechanism_name = event.mechanism
+
     def next(self, event: ChallengeAnswered) -> Step:
         """Judge the answer to a challenge."""
         assert self._mechanism is not None  # it made the challenge
         return self._mechanism.next(event.response)
 
+    def deny_unheard(self, event: LoginRequested | ChallengeAnswered) -> Step:
+        """Say no without looking at what the client says."""
+        if isinstance(event, LoginRequested):
+            self._note_client(event)
+        return Denied("")
+
     def client_can(self, capability: str) -> bool:
         """Tell whether the client says that it knows an extension of RabbitMQ's."""
         return bool(self._capabilities.get(capability))
+
+
+# Events (section 2.2.4)
+
+
+def login_requested(connection: "AMQPConnection", event: LoginRequested) -> None:
+    """Begin a log-in."""
+    heard = _is_heard(connection, None)
+    _judge(connection, connection.login.first(event) if heard else connection.login.deny_unheard(event))
+
+
+def challenge_answered(connection: "AMQPConnection", event: ChallengeAnswered) -> None:
+    """Go on with a log-in."""
+    heard = _is_heard(connection, None)
+    _judge(connection, connection.login.next(event) if heard else connection.login.deny_unheard(event))
+
+
+def _is_heard(connection: "AMQPConnection", user: str | None) -> bool:
+    return connection.house.failed_logins.may_try(connection.peer, user, trio.current_time())
+
+
+def _judge(connection: "AMQPConnection", step: Step) -> None:
+    match step:
+        case Challenge(challenge):
+            connection.engine.challenge(challenge)
+        case Denied(name):
+            _deny(connection, name)
+        case Pending(name) | Accepted(name) if not _is_heard(connection, name):
+            _deny(connection, name)
+        case Pending():
+            connection.gates.close(_GATE)
+            connection.start_task(_work_out, connection, step, _finish)
+        case Accepted(user):
+            connection.authenticated(user)
+            connection.engine.accept_login()
+
+
+async def _work_out(
+    connection: "AMQPConnection", pending: Pending, finish: Callable[["AMQPConnection", Step], None]
+) -> None:
+    """Work out what takes a while in a thread, and go on with what comes of it."""
+    users = connection.house.users
+    step: Step = pending
+    while isinstance(step, Pending):
+        async with connection.house.guessing:
+            if connection.has_left:
+                return  # there may have been a long queue
+            version = users.version
+            step = await trio.to_thread.run_sync(pending.work)
+        if version != users.version:
+            step = pending  # what was found is about users that may be gone
+    connection.ref.act(finish, connection, step)
+
+
+def _finish(connection: "AMQPConnection", step: Step) -> None:
+    if not connection.has_left and not connection.engine.finished:
+        _judge(connection, step)
+    connection.go_on(_GATE)
+
+
+def _deny(connection: "AMQPConnection", name: str) -> None:
+    mechanism, failed = connection.login.mechanism_name, connection.house.failed_logins
+    heard = _is_heard(connection, name or None)
+    connection.note(logging.WARNING if heard else logging.DEBUG, "login refused", user=name, mechanism=mechanism)
+    if heard and (ignored := failed.count(connection.peer, name, trio.current_time())):
+        connection.note(logging.WARNING, "too many failed logins", ignored=ignored)
+    connection.ending = "login refused"
+    if connection.login.client_can("authentication_failure_close"):
+        connection.engine.refuse_login(
+            f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+        )
+    else:
+        # Who is refused hears nothing more (section 1.4.2.2), unless the client says that it can bear a word.
+        connection.leave()
+
+
+def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
+    """Let a client into a virtual host, if there is one, the user may be there, and has room for a connection."""
+    name, user = event.virtual_host, connection.user
+    domain_name = connection.virtual_hosts.get(name)
+    domain = None if domain_name is None else connection.house.domains.get(domain_name)
+    if domain_name is None or domain is None:
+        connection.engine.close(530, f"vhost {name} not found", 10, 40)
+        return
+    access = connection.house.users.access(user, domain_name)
+    if not access.may_enter:
+        _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
+    elif not connection.has_room("connections"):
+        limit = f"user connection limit ({connection.limit_of('connections')}) is reached"
+        _keep_out(connection, f"connection refused for user '{user}': {limit}")
+    else:
+        connection.enter(name, domain, access)
+        connection.engine.open_connection()
+        connection.note(logging.INFO, "connection opened")
+
+
+def _keep_out(connection: "AMQPConnection", text: str) -> None:
+    connection.note(logging.WARNING, "connection refused", reason=text)
+    connection.ending = text
+    connection.engine.close(530, text, 10, 40)
+
+
+def secret_updated(connection: "AMQPConnection", method: ConnectionUpdateSecret) -> None:
+    """Take a new secret; of a user whose time is limited it is looked at, and then lets the connection go on.
+
+    RabbitMQ looks at no user's that it keeps itself.
+    """
+    user = connection.house.users.get(connection.user)
+    if user is None or user.expires is None:
+        _renewed(connection, method)
+        return
+    credentials = Credentials(connection.user, method.new_secret)
+    step = Plain(connection.house.users).judge(credentials) if _is_heard(connection, user.name) else Denied(user.name)
+    if isinstance(step, Pending):
+        connection.gates.close(_GATE)
+        connection.start_task(_work_out, connection, step, partial(_finish_update, method=method))
+    else:
+        _judge_update(connection, step, method)
+
+
+def _finish_update(connection: "AMQPConnection", step: Step, method: ConnectionUpdateSecret) -> None:
+    if not connection.has_left and not connection.engine.finished:
+        _judge_update(connection, step, method)
+    connection.go_on(_GATE)
+
+
+def _judge_update(connection: "AMQPConnection", step: Step, method: ConnectionUpdateSecret) -> None:
+    if isinstance(step, Accepted):
+        _renewed(connection, method)
+        return
+    connection.note(logging.WARNING, "secret refused", reason=method.reason)
+    connection.house.failed_logins.count(connection.peer, connection.user, trio.current_time())
+    connection.ending = connection.ending or "secret refused"
+    connection.end_channels()
+    connection.engine.close(530, "New secret was refused by one of the backends", 10, 70)
+
+
+def _renewed(connection: "AMQPConnection", method: ConnectionUpdateSecret) -> None:
+    connection.note(logging.DEBUG, "secret renewed", reason=method.reason)
+    connection.note_user()
+    connection.engine.send_method(0, ConnectionUpdateSecretOk())

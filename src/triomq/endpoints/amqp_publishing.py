@@ -11,6 +11,7 @@ from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
 from triomq.endpoints.amqp_copies import CC, copies_of
+from triomq.endpoints.amqp_permissions import require_write
 from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
 from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
 from triomq.errors import ActorError
@@ -53,7 +54,18 @@ class Publisher:
         channel: The channel.
     """
 
-    __slots__ = ("_channel", "_framing", "_framings", "_head", "_heads", "_method", "_route", "_version", "confirms")
+    __slots__ = (
+        "_channel",
+        "_framing",
+        "_framings",
+        "_head",
+        "_heads",
+        "_method",
+        "_plain",
+        "_route",
+        "_version",
+        "confirms",
+    )
 
     def __init__(self, channel: "Channel") -> None:
         """Start in neither confirm nor transaction mode."""
@@ -64,6 +76,7 @@ class Publisher:
         self._framings: FramingTable | None = None  # of contents that were changed
         self._version = -1
         self._route = _NOWHERE
+        self._plain = True  # messages that are alike go to the same queues, and are not refused
         self._head = Head()
         self._heads: dict[tuple[str, str, Framing], Head] = {}
 
@@ -154,18 +167,36 @@ class Publisher:
             lambda: headers_of(message.properties),
             properties=lambda: directory.codecs.read(message),
         )
-        self._place(method, [content], len(content), route.queues)
+        self._place_or_refuse(method, content, route.queues)
+
+    def _place_or_refuse(self, method: BasicPublish, content: bytes, queues: tuple[Ref, ...]) -> None:
+        """Hand one message to its queues, unless memory is short.
+
+        Raises:
+            PublishingPaused: It is, and the connection is to wait.
+            AnswerError: It is, and the publisher cannot be told otherwise.
+        """
+        channel = self._channel
+        if not channel.connection.blocked.refuses() or not queues:
+            self._place(method, [content], len(content), queues)
+        elif channel.transaction is not None:
+            raise AnswerError(406, "low on memory; the whole transaction was rolled back")
+        elif self.confirms is not None:
+            self.confirms.expect(1, 1).refused(0, 1)
+        else:
+            channel.connection.blocked.drop(Message(self._head, content), queues)
 
     def _publish(self, method: BasicPublish, framing: Framing, contents: list[bytes], size: int) -> None:
         """Route messages that are alike."""
         directory = self._channel.connection.directory
         if method is not self._method or framing is not self._framing or directory.version != self._version:
             self._resolve(method, framing, contents[0])
-        if self._route.by_headers:
-            for content in contents:
-                self._place(method, [content], len(content), self._find(method, content).queues)
-        else:
+        if self._plain:
             self._place(method, contents, size, self._route.queues)
+            return
+        for content in contents:
+            route = self._find(method, content) if self._route.by_headers else self._route
+            self._place_or_refuse(method, content, route.queues)
 
     def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
         """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
@@ -173,7 +204,9 @@ class Publisher:
         if head is None:
             head = self._make_head(method, framing)
         self._head = head
+        require_write(self._channel, "exchange", method.exchange)
         self._route = self._find(method, content)
+        self._plain = not self._route.by_headers and not self._channel.connection.directory.memory.on
         self._version = self._channel.connection.directory.version
         self._method, self._framing = method, framing
 

@@ -22,6 +22,7 @@ from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp_channel import Channel, Handler
 from triomq.endpoints.amqp_names import generated_name, is_reply_queue, named, queue_named
+from triomq.endpoints.amqp_permissions import require_queue
 from triomq.endpoints.amqp_reply_to import declared_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
@@ -148,6 +149,7 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
     name = method.queue or generated_name("amq.gen-")
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    require_queue(channel, name, method)
     options = queue_options(
         name,
         connection.virtual_host,

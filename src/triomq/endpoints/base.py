@@ -5,6 +5,8 @@ be woken and how it says goodbye. All the rest is here.
 """
 
 import logging
+from collections.abc import Mapping
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -66,9 +68,13 @@ class StopListening(ActorMessage, frozen=True):
 
 
 class EndUsers(ActorMessage, frozen=True):
-    """To an endpoint: these are users no longer; say goodbye to those who have logged in as one of them."""
+    """To an endpoint: users have changed; say goodbye to those who have logged in as one of these.
 
-    names: frozenset[str]
+    Args:
+        reasons: What each of them is told.
+    """
+
+    reasons: Mapping[str, str]
 
 
 class CloseConnection(ActorMessage, frozen=True):
@@ -108,10 +114,23 @@ class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
 class Connection(InPlaceActor):
     """Base of the actors of connections; a temporary child of the endpoint that accepted it."""
 
-    __slots__ = ()
-
     user: str = ""
     """As whom the client has logged in; empty until then."""
+
+    until: float = inf
+    """When the user's time is over, on Trio's clock."""
+
+    def last_until(self, when: float) -> None:
+        """Last until then and no longer; ``inf`` is as long as it likes."""
+        if when != self.until:
+            self.until = when
+            parent = self.ref.parent
+            if parent is not None and isinstance(parent.actor, Endpoint):
+                parent.actor.look_at_expiry()
+
+    def note_user(self) -> None:
+        """Look at the user's record again; it may have changed."""
+        raise NotImplementedError
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None as long as, or as soon as, it works in no domain."""
@@ -154,6 +173,7 @@ class Endpoint(DynamicSupervisor):
         self._accepted = 0
         self._accepting: trio.CancelScope | None = None
         self._empty = trio.Event()
+        self._expiry_changed = trio.Event()
         self._poller = Poller()
         self._connections: dict[Ref, Connection] = {}
 
@@ -173,6 +193,7 @@ class Endpoint(DynamicSupervisor):
         self._accepting = self.start_task(self._accept_all)
         self.start_task(self._poller.run)
         self.start_task(self._tick)
+        self.start_task(self._end_expired)
 
     async def on_stop(self) -> None:
         """Close what watches the sockets."""
@@ -243,10 +264,30 @@ class Endpoint(DynamicSupervisor):
         self._note_empty()
 
     def end_users(self, message: EndUsers) -> None:
-        """Say goodbye to clients of users that are no longer known."""
+        """Say goodbye to clients of users that are gone or may less; all others are looked at anew."""
         for ref, connection in list(self._connections.items()):
-            if connection.user in message.names:
-                ref.tell_nowait(CloseConnection("the user is no longer known"))
+            reason = message.reasons.get(connection.user)
+            if reason is not None:
+                ref.tell_nowait(CloseConnection(reason))
+            elif connection.user:
+                connection.note_user()
+
+    def look_at_expiry(self) -> None:
+        """Look anew at which connection's user is the next whose time is over."""
+        self._expiry_changed.set()
+
+    async def _end_expired(self) -> None:
+        """Say goodbye to clients whose user's time is over, when it is."""
+        while True:
+            self._expiry_changed = trio.Event()
+            now, next_one = trio.current_time(), inf
+            for ref, connection in list(self._connections.items()):
+                if connection.until <= now:
+                    connection.until = inf
+                    ref.tell_nowait(CloseConnection(f"user '{connection.user}' has expired"))
+                next_one = min(next_one, connection.until)
+            with trio.move_on_at(next_one):
+                await self._expiry_changed.wait()
 
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""

@@ -7,9 +7,12 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory
-from triomq.security import Users
+from triomq.security import FailedLogins, Presence, Users
 
 __all__ = ["DomainAccess", "House"]
+
+_GUESSES = 2
+"""Passwords that are worked out at once: the broker's own loop is to have the rest of the machine."""
 
 
 class DomainAccess(msgspec.Struct, frozen=True):
@@ -27,9 +30,15 @@ class House(msgspec.Struct, frozen=True):
         users: Who may log in.
         codecs: How properties from each wire are decoded.
         opened: When the broker was opened, on Trio's clock.
+        presence: What users have at once.
+        failed_logins: Who has failed to log in lately.
+        guessing: How many passwords are worked out at once, each by a thread.
     """
 
     domains: Mapping[str, DomainAccess]
     users: Users
     codecs: Codecs
     opened: float = msgspec.field(default_factory=trio.current_time)
+    presence: Presence = msgspec.field(default_factory=Presence)
+    failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))

@@ -1,5 +1,6 @@
 """Users, what they may, and SASL mechanisms; no protocol."""
 
+from triomq.security.failures import FailedLogins
 from triomq.security.mechanisms import (
     Accepted,
     AMQPlain,
@@ -16,6 +17,7 @@ from triomq.security.mechanisms import (
     read_plain,
 )
 from triomq.security.permissions import ALL, ANY_DOMAIN, Access, Permission
+from triomq.security.presence import Presence
 from triomq.security.scram import Scram
 from triomq.security.user import ADMINISTRATOR, MONITORING, User, UserLimits, make_administrator
 from triomq.security.users import UserChanges, Users
@@ -35,11 +37,13 @@ __all__ = [
     "Credentials",
     "Denied",
     "External",
+    "FailedLogins",
     "MakeMechanism",
     "Mechanism",
     "Pending",
     "Permission",
     "Plain",
+    "Presence",
     "Scram",
     "Step",
     "User",

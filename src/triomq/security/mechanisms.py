@@ -48,8 +48,14 @@ class Denied(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """The answer takes a while to work out: ``work`` is to be called in a thread, and what it returns comes next."""
+    """The answer takes a while to work out: ``work`` is to be called in a thread, and what it returns comes next.
 
+    Args:
+        name: What the client calls itself.
+        work: Gives the answer.
+    """
+
+    name: str
     work: Callable[[], "Step"]
 
 
@@ -98,7 +104,11 @@ class Plain:
 
     def next(self, response: bytes) -> Step:
         """Judge the response."""
-        return _judge(self._users, read_plain(response))
+        return self.judge(read_plain(response))
+
+    def judge(self, credentials: Credentials | None) -> Step:
+        """Judge a name and a password; None is a response that could not be read."""
+        return _judge(self._users, credentials)
 
 
 class AMQPlain:
@@ -153,7 +163,7 @@ def _judge(users: Users, credentials: Credentials | None) -> Step:
         return Denied("")
     right = users.check_nowait(credentials.name, credentials.password)
     if right is None:
-        return Pending(lambda: _judged(users, credentials))
+        return Pending(credentials.name, lambda: _judged(users, credentials))
     return Accepted(credentials.name) if right else Denied(credentials.name)
 
 

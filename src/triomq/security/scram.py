@@ -61,7 +61,9 @@ class Scram:
             challenge = str(server.get_server_first()).encode()
         except (ScramException, UnicodeDecodeError):
             return (
-                Pending(lambda: self._begin(response, self._users.verifier)) if found == [None] else Denied(self._user)
+                Pending(self._user, lambda: self._begin(response, self._users.verifier))
+                if found == [None]
+                else Denied(self._user)
             )
         self._server = server
         return Challenge(challenge)
