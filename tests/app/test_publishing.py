@@ -351,3 +351,40 @@ async def test_what_is_put_off_waits_for_no_room(broker: Broker, narrow: QueueHa
     await fill(broker, b"1")
     await broker.publish("", "q", b"2", delay=1)
     assert (await narrow.statistics()).delayed == 1
+
+
+# Memory
+
+
+async def fill_memory(broker: Broker) -> QueueHandle:
+    """Begin a memory alarm, and give the queue that is to blame."""
+    queue = await broker.declare_queue("large")
+    await broker.publish("", "large", b"x" * 20_000)
+    broker.set_memory_high_watermark(10_000)
+    return queue
+
+
+async def test_while_memory_is_short_publishers_are_refused(broker: Broker, queue: QueueHandle) -> None:
+    large = await fill_memory(broker)
+    await broker.publish("", "nobody", b"")
+    with pytest.raises(LimitExceeded, match="memory_high_watermark"):
+        await broker.publish("", "q", b"")
+    with pytest.raises(LimitExceeded, match="memory_high_watermark"):
+        broker.publish_nowait("", "q", b"")
+    await large.purge()
+    await trio.sleep(1)
+    await broker.publish("", "q", b"1")
+    assert await bodies(queue, 1) == [(b"1", False)]
+
+
+async def test_while_memory_is_short_publishers_wait_where_queues_make_them(
+    broker: Broker, narrow: QueueHandle, nursery: trio.Nursery
+) -> None:
+    large = await fill_memory(broker)
+    with pytest.raises(trio.WouldBlock):
+        broker.publish_nowait("", "q", b"")
+    nursery.start_soon(broker.publish, "", "q", b"1")
+    await trio.sleep(10)
+    assert (await narrow.statistics()).ready == 0
+    await large.purge()
+    assert await bodies(narrow, 1) == [(b"1", False)]

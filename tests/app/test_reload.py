@@ -41,7 +41,7 @@ async def knows(broker: Broker, user: str, password: str) -> bool:
 
 async def test_users_come_change_and_go(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
     old = Config(endpoints=(), users={"ada": User("1"), "bob": User("2")})
-    async with open_broker(users=old.passwords()) as broker:
+    async with open_broker(users=old.all_users()) as broker:
         new = Config(endpoints=(), users={"bob": User("3"), "cleo": User("4")})
         await change_to(broker, old, new)
         assert said(log) == [
@@ -136,7 +136,19 @@ async def test_the_log_and_the_drain_change_at_once(log: pytest.LogCaptureFixtur
 async def test_a_secret_that_went_away_changes_nothing(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
     old = Config(endpoints=(), users={"ada": User("1")})
     new = Config(endpoints=(), users={"ada": User(password_file="/missing")}, domains=("default", "shop"), drain=9.0)
-    async with open_broker(users=old.passwords()) as broker:
+    async with open_broker(users=old.all_users()) as broker:
         with pytest.raises(ConfigError, match="cannot read /missing"):
             await change_to(broker, old, new)
         assert (said(log), broker.domains, broker.drain_seconds) == ([], ["default"], 3.0)
+
+
+async def test_the_memory_mark_changes_at_once(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
+    async with open_broker() as broker:
+        old, new = Config(endpoints=()), Config(endpoints=(), memory_high_watermark=5000)
+        await broker.declare_queue("q")
+        await broker.publish("", "q", b"x" * 10_000)
+        await change_to(broker, old, new)
+        assert said(log) == [("memory_high_watermark changed", {"watermark": 5000})]
+        assert broker.directory.memory.on
+        await change_to(broker, new, old)
+        assert not broker.directory.memory.on

@@ -45,10 +45,15 @@ def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def open_served() -> Iterator[Served]:
-    """Run a broker for the length of the block; one that still runs then is asked to end, and must end well."""
+def open_served(**settings: str) -> Iterator[Served]:
+    """Run a broker for the length of the block; one that still runs then is asked to end, and must end well.
+
+    Args:
+        settings: further settings of its configuration, as environment variables have them.
+    """
     command = [sys.executable, "-m", "triomq", "serve", "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    configured = {f"TRIOMQ_{name.upper()}": value for name, value in settings.items()}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **configured}
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment) as process,

@@ -11,6 +11,7 @@ from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, require_loopback, say_goodbye
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
 from triomq.app.tree import Tree
+from triomq.app.users import User, farewells, records_of
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
 from triomq.errors import NotFound
 from triomq.security import UserChanges, Users
@@ -30,7 +31,7 @@ class Broker(DomainHandle):
     """
 
     def __init__(
-        self, system: System, tree: Tree, first: str, *, users: Mapping[str, str] | None, drain: float
+        self, system: System, tree: Tree, first: str, *, users: Mapping[str, str | User] | None, drain: float
     ) -> None:
         """Hold a tree that runs; ``open_broker`` has started it."""
         consumers = Consumers(system, tree.top.children["consumers"], tree.codecs)
@@ -38,7 +39,7 @@ class Broker(DomainHandle):
         self.system = system
         self.listening: list[Listening] = []
         self.drain_seconds = drain
-        self._users = Users(_DEFAULT_USERS if users is None else users)
+        self._users = Users(records_of(_DEFAULT_USERS if users is None else users))
         self._open_to_all = users is None
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
@@ -90,27 +91,46 @@ class Broker(DomainHandle):
 
     # Users
 
-    def set_users(self, users: Mapping[str, str] | None) -> UserChanges:
-        """Let these be the users and no others; whoever is connected and no longer a user is told goodbye.
+    def set_users(self, users: Mapping[str, str | User] | None) -> UserChanges:
+        """Let these be the users and no others.
+
+        Whoever is connected and is no user any more, has another password, or may do less, is told goodbye.
 
         Args:
-            users: Name to password; None for guest/guest.
+            users: Name to user, or to the password of one who may do everything; None for guest/guest.
 
         Raises:
-            ConfigError: There are to be no users of one's own, and an endpoint is open to other machines.
+            ConfigError: There are to be no users of one's own, and an endpoint is open to other machines; or a password
+                cannot be read.
         """
+        records = records_of(_DEFAULT_USERS if users is None else users)
         if users is None:
             require_loopback(host for listening in self.listening for host in listening.config.hosts)
         self._open_to_all = users is None
-        changes = self._users.replace(_DEFAULT_USERS if users is None else users)
-        reasons = {name: f"user '{name}' was deleted" for name in changes.removed}
+        return self._note_users(self._users.replace(records))
+
+    def put_user(self, name: str, user: str | User) -> UserChanges:
+        """Add a user, or change the one of that name, who is told goodbye as by ``set_users``.
+
+        Args:
+            name: The name.
+            user: The user, or the password of one who may do everything.
+
+        Raises:
+            ConfigError: The password cannot be read.
+        """
+        (record,) = records_of({name: user})
+        return self._note_users(self._users.put(record))
+
+    def remove_user(self, name: str) -> UserChanges:
+        """Let there be no such user; who is connected as that one is told goodbye."""
+        return self._note_users(self._users.remove(name))
+
+    def _note_users(self, changes: UserChanges) -> UserChanges:
+        reasons = farewells(changes)
         for ref in self.endpoint_refs.values():
             ref.tell_nowait(EndUsers(reasons))
         return changes
-
-    def set_memory_high_watermark(self, watermark: float) -> None:
-        """Let publishers wait or be refused from another mark on; ``open_broker`` says what it means."""
-        self._tree.memory.set_mark(memory_mark(watermark))
 
     # Endpoints
 
@@ -173,7 +193,7 @@ class Broker(DomainHandle):
 @asynccontextmanager
 async def open_broker(
     *endpoints: EndpointConfig,
-    users: Mapping[str, str] | None = None,
+    users: Mapping[str, str | User] | None = None,
     domains: Sequence[str] = ("default",),
     drain: float = 3.0,
     memory_high_watermark: float = DEFAULT_WATERMARK,
@@ -185,7 +205,8 @@ async def open_broker(
 
     Args:
         endpoints: What to listen for, such as ``AMQP(port=0)``; more can follow with ``Broker.listen``.
-        users: Who may log in, name to password; without it guest/guest, on loopback addresses alone.
+        users: Who may log in: name to ``User``, or to the password of one who may do everything; without it
+            guest/guest, on loopback addresses alone.
         domains: The namespaces of sinks and queues, of which nothing leads from one to another; the first is the one
             that the broker itself is the handle of.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.

@@ -12,63 +12,20 @@ import msgspec
 
 from triomq.app.environment import overlay
 from triomq.app.listening import require_loopback
+from triomq.app.machine import DEFAULT_WATERMARK
+from triomq.app.users import User, records_of
+from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
 
-__all__ = ["Config", "Log", "User", "load_config"]
+__all__ = ["Config", "Log", "load_config"]
 
 _OTHERS = ("TRIOMQ_URL",)
 """Variables that mean something to other commands, and nothing here."""
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may log in; with one of the two.
-
-    Args:
-        password: The password.
-        password_file: A file that holds the password, from the folder of the configuration; a newline at its end
-            does not count.
-    """
-
-    password: str = ""
-    password_file: str = ""
-
-    def __post_init__(self) -> None:
-        """Check that there is a password."""
-        if not self.password and not self.password_file:
-            raise ValueError("a user needs a password that is not empty, or a password_file")
-        if self.password and self.password_file:
-            raise ValueError("a user has either a password or a password_file, not both")
-
-    def __repr__(self) -> str:
-        """Keep the password out of logs."""
-        return f"User(password_file={self.password_file!r})" if self.password_file else "User(password=…)"
-
-    def read_password(self, path: str) -> str:
-        """Give the password; ``path`` says where in the configuration this is.
-
-        Raises:
-            ConfigError: The file cannot be read, or is empty.
-        """
-        if not self.password_file:
-            return self.password
-        try:
-            found = Path(self.password_file).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"{path}.password_file: cannot read {self.password_file}: {error.strerror}; name a file that the "
-                "broker's user may read"
-            ) from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{path}.password_file: {self.password_file} is no text in UTF-8") from None
-        password = found.removesuffix("\n").removesuffix("\r")
-        if not password:
-            raise ConfigError(f"{path}.password_file: {self.password_file} is empty; write the password into it")
-        return password
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,33 +46,51 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Args:
         endpoints: What to listen for.
         users: Who may log in, by name; without any it is guest/guest, on loopback addresses alone.
+        users_file: A file of further users, from the folder of the configuration; ``triomq user`` writes it.
         domains: The namespaces of sinks and queues; virtual hosts lead to them.
         log: What is logged, and how.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
+        memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
+            above 1, a part of the machine's memory if it is not, 0 for no such mark.
     """
 
     endpoints: tuple[AMQP, ...] = (AMQP(),)
     users: Mapping[str, User] = msgspec.field(default_factory=dict)
+    users_file: str = ""
     domains: Annotated[tuple[_Name, ...], msgspec.Meta(min_length=1)] = ("default",)
     log: Log = Log()
     drain: Annotated[float, msgspec.Meta(ge=0)] = 3.0
+    memory_high_watermark: Annotated[float, msgspec.Meta(ge=0)] = DEFAULT_WATERMARK
 
-    def passwords(self) -> dict[str, str] | None:
-        """Give name and password of each user, read anew from their files; None if there are no users.
+    def all_users(self) -> dict[str, User] | None:
+        """Give each user, those of the file read anew; None if there are none of one's own.
 
         Raises:
-            ConfigError: A file cannot be read, or is empty.
+            ConfigError: The file cannot be read, or has a user that is configured too.
         """
-        return {name: user.read_password(f"users.{name}") for name, user in self.users.items()} or None
+        if not self.users_file:
+            return dict(self.users) or None
+        kept = read_users(Path(self.users_file)).users
+        for name in kept.keys() & self.users.keys():
+            raise ConfigError(f"users.{name}: {self.users_file} has a user of that name too; remove one of the two")
+        return {**self.users, **kept}
+
+    def users_secret(self) -> bytes | None:
+        """Give what the users' file keeps to make users that do not exist look alike; None without a file.
+
+        Raises:
+            ConfigError: The file cannot be read.
+        """
+        return read_users(Path(self.users_file)).secret if self.users_file else None
 
     def check(self) -> None:
         """Check what no single setting can show.
 
         Raises:
             ConfigError: An endpoint is open to other machines and there are no users, a virtual host leads to no
-                domain, or a password cannot be read.
+                domain, or a password or a certificate cannot be read.
         """
-        if not self.users:
+        if not self.users and not self.users_file:
             require_loopback(host for endpoint in self.endpoints for host in endpoint.hosts)
         for number, endpoint in enumerate(self.endpoints):
             for virtual_host, domain in endpoint.virtual_hosts.items():
@@ -124,7 +99,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         f"endpoints[{number}].virtual_hosts: {virtual_host!r} leads to the domain {domain!r}, but "
                         f"domains has {', '.join(map(repr, self.domains))}"
                     )
-        self.passwords()
+        records_of(self.all_users() or {})
 
 
 def load_config(
@@ -170,12 +145,15 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _beside(config: Config, folder: Path) -> Config:
-    """Let the files of passwords be those beside the configuration."""
+    """Let files be those beside the configuration."""
     users = {
-        name: User(password_file=str(folder / user.password_file)) if user.password_file else user
+        name: msgspec.structs.replace(user, password_file=str(folder / user.password_file))
+        if user.password_file
+        else user
         for name, user in config.users.items()
     }
-    return msgspec.structs.replace(config, users=users)
+    users_file = str(folder / config.users_file) if config.users_file else ""
+    return msgspec.structs.replace(config, users=users, users_file=users_file)
 
 
 def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict[str, str]:

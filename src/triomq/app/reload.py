@@ -6,6 +6,7 @@ from triomq.app.broker import Broker
 from triomq.app.config import Config
 from triomq.app.listening import Listening
 from triomq.app.logs import set_up_logging
+from triomq.app.users import User, records_of
 from triomq.endpoints import EndpointConfig
 from triomq.errors import ConfigError
 
@@ -27,13 +28,17 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     Raises:
         ConfigError: A password's file cannot be read any more; nothing was changed.
     """
-    passwords = new.passwords()
+    users, secret = new.all_users(), new.users_secret()
+    records_of(users or {})  # so that nothing is changed if a password cannot be read
     if new.log != old.log:
         set_up_logging(new.log)
         _say("log changed", level=new.log.level, format=new.log.format)
     if new.drain != old.drain:
         broker.drain_seconds = new.drain
         _say("drain changed", seconds=new.drain)
+    if new.memory_high_watermark != old.memory_high_watermark:
+        broker.set_memory_high_watermark(new.memory_high_watermark)
+        _say("memory_high_watermark changed", watermark=new.memory_high_watermark)
     await _change_domains(broker, new)
     wanted = list(new.endpoints)
     for listening in broker.listening[:]:
@@ -41,7 +46,8 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
             wanted.remove(listening.config)
         else:
             await _close(listening)
-    _change_users(broker, passwords)
+    broker.house.users.secret = secret or broker.house.users.secret
+    _change_users(broker, users)
     for config in wanted:
         await _open(broker, config)
 
@@ -56,14 +62,16 @@ async def _change_domains(broker: Broker, new: Config) -> None:
             _log.warning("domain stays until a restart", extra={"fields": {"domain": name}})
 
 
-def _change_users(broker: Broker, passwords: dict[str, str] | None) -> None:
-    changes = broker.set_users(passwords)
+def _change_users(broker: Broker, users: dict[str, User] | None) -> None:
+    changes = broker.set_users(users)
     for name in changes.added:
         _say("user added", user=name)
     for name in changes.changed:
         _say("password changed", user=name)
     for name in changes.removed:
         _say("user removed", user=name)
+    for name in changes.regulated:
+        _say("user changed", user=name)
 
 
 async def _close(listening: Listening) -> None:

@@ -84,8 +84,13 @@ class _Served:
         """Open the broker and keep it until the drain."""
         config = self._config
         async with open_broker(
-            *config.endpoints, users=config.passwords(), domains=config.domains, drain=config.drain
+            *config.endpoints,
+            users=config.all_users(),
+            domains=config.domains,
+            drain=config.drain,
+            memory_high_watermark=config.memory_high_watermark,
         ) as broker:
+            broker.house.users.secret = config.users_secret() or broker.house.users.secret
             gc.collect()
             gc.freeze()  # what is here now stays: no need to look at it again
             gc.set_threshold(_COLLECT_AFTER, 20, 50)

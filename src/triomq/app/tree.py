@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
-from triomq.core import Codecs, DeclareSink, Directory, Domain, SinkKind, SinkOptions
+from triomq.app.machine import resident_memory
+from triomq.core import Codecs, DeclareSink, Directory, Domain, MemoryAlarm, SinkKind, SinkOptions
 from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
 
 __all__ = ["Tree"]
@@ -26,6 +27,7 @@ class Tree:
 
     def __init__(self) -> None:
         """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not."""
+        self.memory = MemoryAlarm(resident=resident_memory())
         self.codecs = Codecs()
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
         self.directories: dict[str, Directory] = {}
@@ -35,7 +37,7 @@ class Tree:
 
     async def start(self, system: System) -> None:
         """Start what there is in every broker."""
-        self.top = await system.start(lambda: _Top(self._domain_specs, self.endpoint_specs), name="broker")
+        self.top = await system.start(lambda: _Top(self._domain_specs, self.endpoint_specs, self.memory), name="broker")
 
     @property
     def domains(self) -> Ref:
@@ -49,7 +51,7 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name, self.codecs)
+        directory = Directory(name, self.codecs, self.memory)
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()
         assert isinstance(self.domains.actor, Supervisor)
@@ -67,9 +69,10 @@ class _Top(Supervisor):
     Args:
         domains: The domains.
         endpoints: The endpoints that listen.
+        memory: Watches what the domains' queues hold.
     """
 
-    def __init__(self, domains: _Specs, endpoints: _Specs) -> None:
+    def __init__(self, domains: _Specs, endpoints: _Specs, memory: MemoryAlarm) -> None:
         """Declare the children."""
         super().__init__(
             [
@@ -79,6 +82,12 @@ class _Top(Supervisor):
             ],
             strategy="rest_for_one",
         )
+        self._memory = memory
+
+    async def on_start(self) -> None:
+        """Start the children, and look how much memory they use."""
+        await super().on_start()
+        self.start_task(self._memory.keep_measuring)
 
 
 class _Domains(Supervisor):

@@ -15,6 +15,7 @@ from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish
@@ -35,7 +36,7 @@ from triomq.core.refusals import (
     SinkInUse,
     UnknownDelivery,
 )
-from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, Unbind
+from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, SetPolicies, Unbind
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.transaction import Transaction
@@ -46,6 +47,7 @@ __all__ = [
     "HASHABLE",
     "Action",
     "Amend",
+    "AppliesTo",
     "Batch",
     "Bind",
     "Binding",
@@ -88,6 +90,9 @@ __all__ = [
     "OpenFeed",
     "Outcome",
     "Overflow",
+    "Policies",
+    "Policy",
+    "PolicyOptions",
     "Predicate",
     "Properties",
     "Publish",
@@ -104,6 +109,7 @@ __all__ = [
     "Restarting",
     "Route",
     "Session",
+    "SetPolicies",
     "Settle",
     "Settler",
     "SinkBroken",

@@ -26,21 +26,24 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 class Delayed:
     """The delayed messages of one queue, by time and then by arrival; made with the first of them.
 
-    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait.
+    Belongs to what outlives the queue's incarnations. ``count`` is how many messages
+    wait, ``size`` how many octets they have.
     """
 
-    __slots__ = ("_heap", "_sequence", "count")
+    __slots__ = ("_heap", "_sequence", "count", "size")
 
     def __init__(self) -> None:
         """Start empty."""
         self._heap: list[tuple[float, int, DelayedRun]] = []
         self._sequence = 0
         self.count = 0
+        self.size = 0
 
     def push(self, run: DelayedRun, due: float) -> None:
         """Keep messages until a time, in seconds of the domain's clock."""
         self._sequence += 1
         self.count += len(run.contents)
+        self.size += run.size
         heappush(self._heap, (due, self._sequence, run))
 
     @property
@@ -54,10 +57,12 @@ class Delayed:
             return None
         run = heappop(self._heap)[2]
         self.count -= len(run.contents)
+        self.size -= run.size
         return run
 
     def purge(self) -> int:
         """Forget all and tell how many they were."""
         count, self.count = self.count, 0
+        self.size = 0
         self._heap.clear()
         return count

@@ -15,6 +15,7 @@ from triomq.core.bindings import Headers
 from triomq.core.clock import Clock
 from triomq.core.memory import MemoryAlarm
 from triomq.core.observer import Observers
+from triomq.core.policy import Policies
 from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
@@ -67,6 +68,7 @@ class Directory:
         self.observers = Observers()
         self.sinks: dict[str, SinkStore] = {}
         self.queues: dict[str, QueueStore] = {}
+        self.policies = Policies()
         self.version = 0
         self._sessions = 0
         self.idle_wanted: list[Callable[[], None]] = []

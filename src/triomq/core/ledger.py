@@ -69,6 +69,11 @@ class Ledger:
         self._entries: dict[int, Numbered] = {}
         self._oldest = 1  # no number below this one is unsettled
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is unsettled."""
+        return not self._entries
+
     def skip(self, count: int) -> int:
         """Number messages that nobody settles; give the first number."""
         first = self.next_number

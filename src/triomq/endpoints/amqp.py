@@ -25,6 +25,7 @@ _CAPABILITIES: dict[str, FieldValue] = {
     "consumer_cancel_notify": True,
     "authentication_failure_close": True,
     "per_consumer_qos": True,
+    "connection.blocked": True,
     "consumer_priorities": True,
     "direct_reply_to": True,
     CONTROL_CAPABILITY: True,

@@ -90,6 +90,11 @@ class Channel:
             self.transaction = ChannelTransaction(self)
             self.unsettled.settler = self.transaction.settle
 
+    @property
+    def can_make_room(self) -> bool:
+        """Whether its client may take messages off a queue without asking for more: consumes, or could settle some."""
+        return bool(self.consumers or not self.unsettled.is_empty or (self.transaction and self.transaction.settles))
+
     # Delivering
 
     def encode(self, consumer: Consumer, batch: Batch) -> None:

@@ -33,6 +33,11 @@ class ChannelTransaction:
         self._offers: list[tuple[BasicPublish, Publish, tuple[Ref, ...]]] = []  # no queue may keep them
         self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
+    @property
+    def settles(self) -> bool:
+        """Whether the commit will settle anything."""
+        return bool(self._settled)
+
     def publish(self, method: BasicPublish, message: Publish, queues: tuple[Ref, ...]) -> None:
         """Let messages go to their queues, or back to the publisher, at the commit."""
         if method.immediate or not queues:

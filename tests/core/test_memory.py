@@ -1,0 +1,164 @@
+"""When the memory alarm begins and ends, and what is counted."""
+
+import logging
+
+import pytest
+import trio
+
+from core.cast import HEAD, House, open_house, publish, settle
+from triomq.core import Get, MemoryAlarm, Publish, Purge, QueueOptions, QueueStore
+from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
+
+MIB = 1024 * 1024
+
+
+def held(store: QueueStore) -> int:
+    """What a queue holds beside the overhead of its messages."""
+    index, delayed = store.index, store.delayed
+    count = index.ready + index.unsettled + (delayed.count if delayed is not None else 0)
+    return octets_in(store) - count * MESSAGE_OVERHEAD
+
+
+async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue()
+        publish(store, b"x" * 100, b"y" * 200, b"z" * 400)
+        assert held(store) == 700
+        house.feed(store, house.consumer())
+        assert (store.index.unsettled, held(store)) == (3, 700)
+        (batch,) = store.index.outstanding()
+        settle(batch, positions=[0])
+        assert held(store) == 600
+        settle(batch)
+        assert octets_in(store) == 0
+
+
+async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue(options=QueueOptions(max_priority=3))
+        publish(store, b"x" * 100)
+        batch = store.ref.ask_nowait(Get())
+        assert batch is not None
+        assert held(store) == 100
+        settle(batch)
+        assert octets_in(store) == 0
+
+
+async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        store = house.queue()
+        store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
+        assert held(store) == 100
+        await trio.sleep(6)
+        assert (store.index.ready, held(store)) == (1, 100)
+        store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
+        store.ref.ask_nowait(Purge())
+        assert octets_in(store) == 0
+
+
+def alarm(house: House, mark: int) -> MemoryAlarm:
+    memory = house.directory.memory
+    memory.mark = mark
+    return memory
+
+
+async def test_the_sum_is_taken_when_enough_has_come(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, store = alarm(house, 4 * MIB), house.queue()
+        for number in range(9):
+            publish(store, b"x" * MIB)
+            memory.note(1, MIB)
+            assert memory.on == (number >= 7)
+        assert memory.held == 8 * (MIB + MESSAGE_OVERHEAD)
+
+
+async def test_routes_are_looked_for_anew_when_it_begins_and_when_it_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_house() as house:
+        memory, store = alarm(house, 1000), house.queue()
+        publish(store, b"x" * 2000)
+        before = house.directory.version
+        memory.measure()
+        during = house.directory.version
+        memory.measure()
+        assert (memory.on, during - before, house.directory.version) == (True, 1, during)
+        store.ref.ask_nowait(Purge())
+        memory.measure()
+        assert (memory.on, house.directory.version - during) == (False, 1)
+
+
+async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, store = alarm(house, 10_000), house.queue()
+        publish(store, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * 11)
+        memory.measure()
+        for left, on in ((11, True), (10, True), (9, False), (10, False), (11, True)):
+            store.ref.ask_nowait(Purge())
+            publish(store, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * left)
+            memory.measure()
+            assert memory.on == on, left
+
+
+async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house, trio.open_nursery() as nursery:
+        memory, store = alarm(house, 1000), house.queue()
+        nursery.start_soon(memory.keep_measuring)
+        for _ in range(2):
+            publish(store, b"x" * 2000)
+            memory.measure()
+            store.ref.ask_nowait(Purge())
+            began = trio.current_time()
+            await memory.wait_over()
+            assert not memory.on
+            assert trio.current_time() - began == 0.5
+        await memory.wait_over()  # at once
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_waits_is_told_once_unless_it_waits_no_more(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, store = alarm(house, 1000), house.queue()
+        told: list[str] = []
+        ours, others = (lambda: told.append("ours")), (lambda: told.append("others"))
+        memory.when_over(ours)
+        memory.when_over(others)
+        memory.forget(others)
+        for _ in range(2):
+            publish(store, b"x" * 2000)
+            memory.measure()
+            store.ref.ask_nowait(Purge())
+            memory.measure()
+        assert told == ["ours"]
+
+
+async def test_as_long_as_the_process_is_small_nobody_cares(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        resident = 500
+        memory = MemoryAlarm(1000, lambda: resident)
+        memory.watch(house.directory)
+        publish(house.queue(), b"x" * 2000)
+        memory.measure()
+        assert (memory.on, memory.held) == (False, 500)
+        resident = 1500
+        memory.measure()
+        assert (memory.on, memory.held) == (True, 1500)
+
+
+async def test_another_mark_holds_at_once_and_none_ends_it(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_house() as house:
+        memory = house.directory.memory
+        publish(house.queue(), b"x" * 2000)
+        memory.measure()
+        assert not memory.on
+        memory.set_mark(1000)
+        assert memory.on
+        memory.set_mark(5000)
+        assert not memory.on
+        memory.set_mark(1000)
+        memory.set_mark(0)
+        assert not memory.on
+    said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == ["memory alarm", "memory alarm is over"] * 2

@@ -1,0 +1,278 @@
+"""The memory alarm and an AMQP connection: who is paused and told, and who is refused."""
+
+import pytest
+import trio
+
+from endpoints.client import Client
+from endpoints.conftest import Connect, only_connection
+from triomq.app import Broker
+from triomq.endpoints import AMQPEndpoint
+from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicNack,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+    EndOfStream,
+    QueueDeclare,
+    QueueDeclareOk,
+    Returned,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
+
+FILLING = b"x" * 20_000
+MARK = 10_000
+PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
+
+
+@pytest.fixture
+async def other(connect: Connect) -> Client:
+    """Who consumes."""
+    client = await connect()
+    await client.open_channel(1)
+    return client
+
+
+async def ring(client: Client, broker: Broker) -> None:
+    """Let a durable queue hold more than the mark."""
+    await client.declare("q", durable=True)
+    client.publish(1, "", "q", FILLING)
+    await client.declare("q", durable=True)
+    broker.set_memory_high_watermark(MARK)
+
+
+async def drain(client: Client, count: int = 1) -> list[bytes]:
+    """Consume what is there, and some that follows."""
+    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    found = await client.deliveries(count)
+    await client.say(1, BasicAck(found[-1].tag, multiple=True))
+    return [one.body for one in found]
+
+
+async def blocked(client: Client) -> None:
+    assert await client.read(ConnectionBlocked, 0) == ConnectionBlocked("low on memory")
+
+
+async def test_who_can_only_add_is_paused_and_told(client: Client, other: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    client.publish(1, "", "q", b"1", b"2")
+    await client.say(1, QueueDeclare("new"))
+    await blocked(client)
+    await client.silence()
+    assert "new" not in broker.directory.queues  # what follows waits too
+    assert (await other.declare("q", durable=True)).message_count == 1
+    assert await drain(other) == [FILLING]
+    await client.read(ConnectionUnblocked, 0)
+    await client.read(QueueDeclareOk)
+    assert [one.body for one in await other.deliveries(2)] == [b"1", b"2"]
+
+
+async def test_nobody_is_paused_before_it_publishes(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.declare("another")
+    await client.say(1, BasicGet("q", no_ack=True))
+    assert (await client.got()).body == FILLING
+
+
+async def test_a_client_that_does_not_know_the_word_is_not_told(
+    connect: Connect, other: Client, broker: Broker
+) -> None:
+    client = await connect(client_properties={"capabilities": {}})
+    await client.open_channel(1)
+    await ring(client, broker)
+    client.publish(1, "", "q", b"1")
+    await client.say(1, QueueDeclare("new"))
+    await client.silence()
+    assert await drain(other) == [FILLING]
+    await client.read(QueueDeclareOk)
+
+
+async def test_who_consumes_is_refused_by_nack(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.declare("mine")
+    await client.call(1, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    client.publish(1, "", "q", b"1", b"2")
+    await client.flush()
+    assert [await client.read(BasicNack) for _ in range(2)] == [
+        BasicNack(number, multiple=False, requeue=False) for number in (1, 2)
+    ]
+    # As soon as it has no consumer any more it is paused.
+    await client.call(1, BasicCancel("t"), BasicCancelOk)
+    client.publish(1, "", "q", b"3")
+    await client.flush()
+    await blocked(client)
+    broker.set_memory_high_watermark(0)
+    await client.read(ConnectionUnblocked, 0)
+    assert await client.read(BasicAck) == BasicAck(3, multiple=True)
+
+
+async def test_who_has_something_to_settle_is_not_paused(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    await client.say(1, BasicGet("q"))
+    got = await client.got()
+    client.publish(1, "", "q", b"1")
+    await client.flush()
+    assert await client.read(BasicNack) == BasicNack(1, multiple=False, requeue=False)
+    await client.say(1, BasicAck(got.tag))
+    await trio.sleep(1)
+    client.publish(1, "", "q", b"2")
+    await client.flush()
+    assert await client.read(BasicAck) == BasicAck(2, multiple=True)
+
+
+async def test_what_reaches_nobody_is_returned_as_ever(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.deliveries(1)
+    client.publish(1, "", "nobody", b"1", mandatory=True)
+    await client.flush()
+    assert (await client.expect(Returned)).method.reply_code == 312
+
+
+async def test_without_confirms_a_persistent_message_ends_the_connection(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.deliveries(1)
+    client.publish(1, "", "q", b"1", properties=PERSISTENT)
+    await client.flush()
+    code, text = await client.closed()
+    assert (code, text[:32]) == (506, "RESOURCE_ERROR - low on memory: ")
+
+
+async def test_without_confirms_all_else_is_dropped_and_that_is_logged_once(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ring(client, broker)
+    await client.declare("transient", durable=False)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    (first,) = await client.deliveries(1)
+    client.publish(1, "", "q", b"1")
+    client.publish(1, "", "transient", b"2", properties=PERSISTENT)
+    assert (await client.declare("transient", durable=False)).message_count == 0
+    dropped = [record for record in caplog.records if record.message == "transient messages are dropped"]
+    assert len(dropped) == 1
+    await client.say(1, BasicAck(first.tag))
+    await trio.sleep(1)
+    client.publish(1, "", "q", b"3")
+    await client.flush()
+    assert [one.body for one in await client.deliveries(1)] == [b"3"]
+
+
+async def test_a_transaction_is_refused_as_a_whole(client: Client, broker: Broker) -> None:
+    await client.declare("mine")
+    await client.call(1, TxSelect(), TxSelectOk)
+    client.publish(1, "", "mine", b"before")
+    await client.open_channel(2)
+    await client.call(2, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
+    broker.set_memory_high_watermark(0)
+    await broker.declare_queue("q")
+    await broker.publish("", "q", FILLING)
+    broker.set_memory_high_watermark(MARK)
+    client.publish(1, "", "mine", b"during")
+    await client.flush()
+    code, text = await client.channel_closed()
+    assert (code, text) == (406, "PRECONDITION_FAILED - low on memory; the whole transaction was rolled back")
+    await client.silence()
+
+
+async def test_what_a_transaction_will_settle_makes_room(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    await client.call(1, TxSelect(), TxSelectOk)
+    await client.say(1, BasicGet("q"))
+    got = await client.got()
+    await client.open_channel(2)
+    await client.say(1, BasicAck(got.tag))
+    client.publish(2, "", "q", b"1")  # dropped, for the connection must not be paused before its commit
+    await client.flush()
+    await client.call(1, TxCommit(), TxCommitOk)
+    assert (await client.declare("q", durable=True)).message_count == 0
+
+
+async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    sink = await broker.declare_sink("h", "headers")
+    await sink.bind(broker.queue("q"), arguments={"a": 1})
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.deliveries(1)
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
+    client.publish(1, "", "nobody", b"1", properties=encode_properties(BasicProperties(headers={"CC": ["q"]})))
+    client.publish(1, "h", "", b"2", properties=encode_properties(BasicProperties(headers={"a": 1})))
+    client.publish(1, "h", "", b"3", properties=encode_properties(BasicProperties(headers={"b": 1})))
+    await client.flush()
+    assert sorted([(await client.read(BasicNack)).delivery_tag for _ in range(2)]) == [1, 2]
+    assert await client.read(BasicAck) == BasicAck(3, multiple=True)
+
+
+async def test_heartbeats_go_on_and_silence_is_not_held_against_who_is_paused(
+    connect: Connect, other: Client, broker: Broker
+) -> None:
+    client = await connect(heartbeat=1)
+    await client.open_channel(1)
+    await ring(client, broker)
+    client.publish(1, "", "q", b"1")
+    await client.flush()
+    await blocked(client)
+    await trio.sleep(60)
+    assert await drain(other) == [FILLING]
+    await client.read(ConnectionUnblocked, 0)
+
+
+async def test_who_goes_while_it_is_paused_is_missed_afterwards(
+    endpoint: AMQPEndpoint, client: Client, broker: Broker
+) -> None:
+    await ring(client, broker)
+    client.publish(1, "", "q", b"1")
+    await client.flush()
+    await blocked(client)
+    await client.hang_up()
+    await trio.sleep(10)
+    assert only_connection(endpoint).user == "guest"
+    broker.set_memory_high_watermark(0)
+    await trio.sleep(3)
+    assert not endpoint.children
+    assert (await broker.queue("q").statistics()).ready == 2
+
+
+async def test_a_paused_client_hears_the_goodbye(client: Client, broker: Broker) -> None:
+    await ring(client, broker)
+    client.publish(1, "", "q", b"1")
+    await client.flush()
+    await blocked(client)
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(broker.drain)
+        assert (await client.closed())[0] == 320
+        assert isinstance(await client.next(), EndOfStream)
+    assert trio.current_time() - began < 2
+    assert (await broker.queue("q").statistics()).ready == 1  # what was not taken in is not taken in any more
+
+
+async def test_a_fanout_does_not_run_away(client: Client, other: Client, broker: Broker) -> None:
+    """Each publish costs hundreds of copies: the alarm comes within a chunk, and the rest of the chunk waits."""
+    fan = await broker.declare_sink("fan", "fanout")
+    for number in range(300):
+        await fan.bind(await broker.declare_queue(f"q{number}"))
+    broker.set_memory_high_watermark(20_000_000)
+    for _ in range(500):
+        client.publish(1, "fan", "", b"x" * 1000)
+    await client.flush()
+    await blocked(client)
+    stores = list(broker.directory.queues.values())
+    counts = {store.index.ready for store in stores}
+    assert len(counts) == 1
+    assert 50 < counts.pop() < 250
+    for store in stores:
+        await broker.queue(store.name).delete()
+    await client.read(ConnectionUnblocked, 0)
