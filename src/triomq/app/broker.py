@@ -132,6 +132,12 @@ class Broker(DomainHandle):
             ref.tell_nowait(EndUsers(reasons))
         return changes
 
+    # Memory
+
+    def set_memory_high_watermark(self, watermark: float) -> None:
+        """Let publishers wait or be refused from another mark on; ``open_broker`` says what it means."""
+        self._tree.memory.set_mark(memory_mark(watermark))
+
     # Endpoints
 
     @property
