@@ -3,7 +3,7 @@
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
 ├─ Refused                  NotFound · AccessRefused · PreconditionFailed · ResourceLocked · LimitExceeded · Unroutable
-├─ Disconnected
+├─ Disconnected · ConsumerCancelled
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
 └─ ConfigError
 
@@ -15,6 +15,7 @@ __all__ = [
     "ActorError",
     "ActorStopped",
     "ConfigError",
+    "ConsumerCancelled",
     "Disconnected",
     "HandlerFailed",
     "LimitExceeded",
@@ -83,6 +84,10 @@ class Unroutable(Refused):
 
 class Disconnected(TriomqError):
     """A client found nobody at the other end, or lost them; what was not confirmed may or may not have happened."""
+
+
+class ConsumerCancelled(TriomqError):
+    """The broker has ended a client's consumer: its queue was deleted, or has failed."""
 
 
 class ActorError(TriomqError):

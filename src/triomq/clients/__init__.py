@@ -1,16 +1,38 @@
-"""Clients of brokers: at present one that blocks, for scripts and the shell."""
+"""Clients of brokers: ``open_amqp`` for programs on Trio, and one that blocks, for scripts and the shell."""
 
+from triomq.clients.amqp.channel import AMQPChannel, ChannelStatistics
+from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics, open_amqp
+from triomq.clients.amqp.deliveries import Deliveries
+from triomq.clients.amqp.delivery import Delivery, Fetched, ReturnedMessage
+from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.queue import DeclaredQueue
+from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.blocking import BlockingConnection, Got, open_blocking
 from triomq.clients.publisher import Publisher
 from triomq.clients.url import AMQPUrl, parse_amqp_url
+from triomq.protocols import BasicProperties
 
 __all__ = [
+    # The client for Trio
+    "AMQPChannel",
+    "AMQPConnection",
     # Where
     "AMQPUrl",
+    "BasicProperties",
     # The blocking client
     "BlockingConnection",
+    "ChannelStatistics",
+    "ConnectionStatistics",
+    "DeclaredQueue",
+    "Deliveries",
+    "Delivery",
+    "Fetched",
     "Got",
+    "Pipeline",
     "Publisher",
+    "Reconnect",
+    "ReturnedMessage",
+    "open_amqp",
     "open_blocking",
     "parse_amqp_url",
 ]

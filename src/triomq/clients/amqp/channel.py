@@ -1,0 +1,455 @@
+"""A channel as its users see it: one that lives as long as its block, whatever becomes of the connection."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import trio
+
+from triomq.clients.amqp.confirms import Confirm, Publish
+from triomq.clients.amqp.deliveries import Consuming, Deliveries
+from triomq.clients.amqp.delivery import Fetched, ReturnedMessage
+from triomq.clients.amqp.line import Line, Owner, Reply
+from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.queue import DeclaredQueue
+from triomq.clients.amqp.topology import Topology
+from triomq.clients.amqp.topology_methods import TopologyMethods
+from triomq.clients.amqp.transaction import Transaction
+from triomq.errors import Disconnected, LocalProtocolError, TriomqError
+from triomq.protocols import NO_PROPERTIES, BasicProperties, Table, encode_properties
+from triomq.protocols.amqp import (
+    BasicGet,
+    BasicGetEmpty,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    GetOk,
+    Method,
+)
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.connection import AMQPConnection
+
+__all__ = ["AMQPChannel", "ChannelStatistics"]
+
+M = TypeVar("M", bound=Method)
+
+PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
+
+RETURNS_KEPT = 1000
+"""How many returned messages wait for who reads ``returns``; later ones are dropped, and counted."""
+
+FEW = 100
+"""Publishes without confirms after which other tasks get their turn, however small they are."""
+
+
+class ChannelStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A channel at one moment.
+
+    Args:
+        unconfirmed: Publishes that the broker has yet to confirm.
+        unsettled: Deliveries that are here and not settled.
+        consumers: Consumers that are open.
+        returns_dropped: Returned messages for which ``returns`` had no room.
+    """
+
+    unconfirmed: int
+    unsettled: int
+    consumers: int
+    returns_dropped: int
+
+
+class AMQPChannel(TopologyMethods, Owner):
+    """Made by ``AMQPConnection.open_channel``, ends with its block.
+
+    Every method raises what the broker refuses it with, by the reply code: ``NotFound``, ``AccessRefused``,
+    ``PreconditionFailed``, ``ResourceLocked`` and so on. A refusal closes the channel, as AMQP has it: whatever is
+    done with it afterwards raises the same again, and a new one is to be opened. A lost connection raises
+    ``Disconnected``. Several tasks may use one channel.
+
+    A call that is cancelled leaves the channel as usable as it was; whether the broker has done what was asked is not
+    known then.
+    """
+
+    def __init__(self, connection: "AMQPConnection", *, confirms: bool, prefetch: int) -> None:
+        """Open nothing yet."""
+        self.line: Line | None = None
+        """The channel on the present connection; None while there is none."""
+        self._connection = connection
+        self._confirms = confirms
+        self._prefetch = prefetch
+        self._shared_prefetch: int | None = None
+        self._error: TriomqError | None = None
+        self._resend: list[Publish] = []
+        self._consumers: list[Deliveries] = []
+        self._tags = count(1)
+        self._transaction: Transaction | None = None
+        self._few = FEW
+        self._encoded: tuple[BasicProperties | None, bool, bytes] = (None, True, PERSISTENT)
+        self._put_return, self.returns = trio.open_memory_channel[ReturnedMessage](RETURNS_KEPT)
+        """Messages that were returned and that no ``publish`` waits for, to be iterated over: all of a channel without
+        confirms. At most 1000 wait."""
+        self._returns_dropped = 0
+
+    def statistics(self) -> ChannelStatistics:
+        """Look at it."""
+        line = self.line
+        return ChannelStatistics(
+            len(line.confirms.pending) if line else len(self._resend),
+            len(line.acks) if line else 0,
+            len(self._consumers),
+            self._returns_dropped,
+        )
+
+    # Publishing
+
+    async def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        properties: BasicProperties | None = None,
+        *,
+        mandatory: bool = False,
+        persistent: bool = True,
+    ) -> None:
+        """Publish one message; when this returns, the broker has it.
+
+        On a channel without confirms it returns when the message is on its way, and nobody knows what becomes of it.
+        Waits also while the broker has blocked publishing (connection.blocked). A cancelled publish may or may not
+        have arrived.
+
+        Args:
+            exchange: Where to publish it; empty for the default exchange, which takes queues' names for keys.
+            routing_key: How.
+            body: Its body.
+            properties: What to say about it.
+            mandatory: Whether it is an error if no queue takes it.
+            persistent: Whether the broker is to keep it over a restart; ``properties.delivery_mode`` says so, if it is
+                set, before this.
+
+        Raises:
+            Unroutable: It is mandatory and no queue took it.
+            LimitExceeded: The broker refused it: a queue is full, and rejects what is published.
+            Disconnected: The connection is lost, and it may or may not have arrived.
+        """
+        line = self.line
+        if line is None or not line.go:
+            line = await self.wait_publishable()
+        if not self._confirms:
+            line.publish(None, exchange, routing_key, mandatory, self.encode(properties, persistent), body)
+            self._few -= 1
+            if not self._few:
+                self._few = FEW
+                await trio.lowlevel.checkpoint()
+            return
+        confirm = Confirm()
+        line.publish(confirm, exchange, routing_key, mandatory, self.encode(properties, persistent), body)
+        await confirm.wait()
+
+    @asynccontextmanager
+    async def open_pipeline(self, *, limit: int = 1000) -> AsyncIterator[Pipeline]:
+        """Publish many messages without waiting for each; leaving the block waits until all of them are confirmed.
+
+        An error in the block leaves at once, and what is on its way may or may not have arrived.
+
+        Args:
+            limit: How many messages may be on their way at once.
+
+        Raises:
+            LocalProtocolError: The channel has no confirms: then ``publish`` does not wait anyway.
+            Unroutable: No queue took a mandatory message.
+            LimitExceeded: The broker refused a message.
+        """
+        if not self._confirms:
+            raise LocalProtocolError(
+                "a pipeline waits for confirms, and this channel has none; open it with confirms=True, or just publish"
+            )
+        pipeline = Pipeline(self, limit)
+        yield pipeline
+        await pipeline.wait_confirmed()
+
+    def encode(self, properties: BasicProperties | None, persistent: bool) -> bytes:
+        """Write properties; publishers say the same again and again."""
+        last = self._encoded
+        if properties is last[0] and persistent is last[1]:
+            return last[2]
+        if properties is None:
+            encoded = PERSISTENT if persistent else NO_PROPERTIES
+        else:
+            mode = 2 if persistent else None
+            if mode is not None and properties.delivery_mode is None:
+                encoded = encode_properties(msgspec.structs.replace(properties, delivery_mode=mode))
+            else:
+                encoded = encode_properties(properties)
+            if properties.headers is not None:
+                return encoded  # a dict may have changed when it comes again
+        self._encoded = (properties, persistent, encoded)
+        return encoded
+
+    async def wait_publishable(self) -> Line:
+        """Wait until the broker takes publishes; for pipelines."""
+        while True:
+            line = await self.ready()
+            if line.go:
+                return line
+            if self._transaction is not None:
+                self._transaction.check(line)
+            await line.link.may_publish.park()
+
+    # Consuming
+
+    @asynccontextmanager
+    async def consume(
+        self,
+        queue: str | DeclaredQueue,
+        *,
+        prefetch: int | None = None,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        no_local: bool = False,
+        consumer_tag: str = "",
+        arguments: Table | None = None,
+    ) -> AsyncIterator[Deliveries]:
+        """Consume from a queue until the block is left; what is not settled then goes back.
+
+        Args:
+            queue: The queue.
+            prefetch: How many deliveries may be unsettled at a time; 0 sets no limit, None is the channel's own.
+            no_ack: Whether deliveries are settled by being sent. Then nothing holds the broker back but the socket,
+                and what was sent and not read is lost with the connection.
+            exclusive: Whether nobody else may consume from it.
+            no_local: Whether messages that this connection publishes are left out; RabbitMQ ignores it.
+            consumer_tag: The name of this consumer; one is made up if it is empty.
+            arguments: As ``x-priority``.
+
+        Raises:
+            Refused: The broker does not allow it; the channel is closed.
+        """
+        consuming = Consuming(
+            queue=self.name_of(queue),
+            tag=consumer_tag or f"ctag{next(self._tags)}",
+            prefetch=self._prefetch if prefetch is None else prefetch,
+            no_ack=no_ack,
+            exclusive=exclusive,
+            no_local=no_local,
+            arguments=arguments or {},
+        )
+        deliveries = Deliveries(self, consuming)
+        line = await self.ready()
+        try:
+            await deliveries.begin(line)
+            self._consumers.append(deliveries)
+            yield deliveries
+        finally:
+            await deliveries.aclose()
+
+    def forget(self, deliveries: Deliveries) -> None:
+        """Let a consumer not begin again; for ``Deliveries``."""
+        if deliveries in self._consumers:
+            self._consumers.remove(deliveries)
+            topology = self._connection.topology
+            if topology is not None:
+                queue = topology.current(deliveries.consuming.queue)
+                topology.consumer_ended(queue, others=self._connection.consumes(queue))
+
+    def consumes(self, queue: str) -> bool:
+        """Tell whether a consumer of a queue is open here."""
+        return any(self.current(each.consuming.queue) == queue for each in self._consumers)
+
+    async def get(self, queue: str | DeclaredQueue, *, no_ack: bool = False) -> Fetched | None:
+        """Take the first message of a queue, None if it is empty.
+
+        A cancelled get puts the message back that it may have got, unless ``no_ack`` has settled it.
+
+        Args:
+            queue: The queue.
+            no_ack: Whether it is settled by being sent.
+
+        Raises:
+            Refused: The broker does not allow it; the channel is closed.
+        """
+        line = await self.ready()
+        acks = None if no_ack else line.acks
+
+        def note(reply: Reply, abandoned: bool) -> None:
+            if isinstance(reply, GetOk) and acks is not None:
+                acks.received((reply.method.delivery_tag,))
+                if abandoned:
+                    acks.refuse(reply.method.delivery_tag, requeue=True, multiple=False)
+
+        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, heard=note).wait()
+        return Fetched(acks, found.method, found.framing, found.content) if isinstance(found, GetOk) else None
+
+    async def recover(self, *, requeue: bool = True) -> None:
+        """Give back everything that this channel has not settled; it is delivered again, marked.
+
+        Args:
+            requeue: Whether anybody may have it then; RabbitMQ refuses False, which means the same consumer.
+        """
+        line = await self.ready()
+        line.acks.flush()
+
+        def forget(reply: Reply, abandoned: bool) -> None:
+            line.acks.forget_all()
+            for consumer in self._consumers:
+                consumer.put_back()
+
+        await line.ask(BasicRecover(requeue), BasicRecoverOk, heard=forget).wait()
+
+    async def qos(self, prefetch: int, *, shared: bool = False) -> None:
+        """Set how many deliveries may be unsettled.
+
+        Args:
+            prefetch: How many; 0 sets no limit.
+            shared: Whether that is for all consumers of this channel together, at once; otherwise it is for each
+                consumer that begins later, unless that says something else.
+        """
+        line = await self.ready()
+        await line.call(BasicQos(0, prefetch, shared), BasicQosOk)
+        if shared:
+            self._shared_prefetch = prefetch
+        else:
+            self._prefetch = prefetch
+
+    async def flow(self, active: bool) -> bool:
+        """Ask the broker to send no deliveries on this channel, or to send them again; RabbitMQ refuses the former."""
+        reply = await (await self.ready()).call(ChannelFlow(active), ChannelFlowOk)
+        return reply.active
+
+    # Transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Let everything that is published and settled in the block take effect at its end, or nothing of it.
+
+        An error in the block rolls it back; what was settled in it is unsettled again then. A lost connection rolls
+        back too, and the block raises ``Disconnected``. A channel that has once had a transaction publishes in
+        transactions only.
+
+        Raises:
+            LocalProtocolError: The channel has confirms, which exclude transactions, or is in a transaction already.
+            Disconnected: The connection was lost; if that was during the commit, nobody knows whether it took effect.
+        """
+        if self._confirms:
+            raise LocalProtocolError("a channel with confirms cannot have transactions; open one with confirms=False")
+        if self._transaction is None:
+            self._transaction = Transaction()
+        line = await self.ready()
+        async with self._transaction.run(line):
+            yield
+
+    # The line, and what becomes of it
+
+    async def ready(self) -> Line:
+        """Wait until the channel can be used; raises why it cannot be any more."""
+        while True:
+            line = self.line
+            if line is not None and line.error is None and not line.closing:
+                return line
+            if self._error is not None:
+                if line is not None:
+                    line.told = True
+                raise type(self._error)(*self._error.args)
+            await self._connection.wait_up()
+
+    async def call(self, method: Method, reply: type[M]) -> M:
+        """Send any method and wait for its reply."""
+        return await (await self.ready()).call(method, reply)
+
+    @property
+    def topology(self) -> Topology | None:
+        """What is to be made again after a reconnect; None where nothing is."""
+        return self._connection.topology
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be done with it any more."""
+        return self._error is not None
+
+    def current(self, name: str) -> str:
+        """Give the present name of a queue, which may have another one since a reconnect."""
+        topology = self._connection.topology
+        return name if topology is None else topology.current(name)
+
+    async def begin(self, line: Line) -> None:
+        """Open the channel on a line, as it was on the last one; for the connection."""
+        await line.open()
+        if self._confirms:
+            await line.call(ConfirmSelect(), ConfirmSelectOk)
+        if self._shared_prefetch is not None:
+            await line.call(BasicQos(0, self._shared_prefetch, True), BasicQosOk)
+        if self._transaction is not None:
+            self._transaction.begin_on(line)
+        self.line = line
+        resend, self._resend = self._resend, []
+        for publish in resend:
+            if not publish[0].abandoned:
+                line.publish(*publish)
+        for consumer in list(self._consumers):
+            await consumer.begin(line)
+
+    async def close(self) -> None:
+        """Close it; raises what the broker has closed it with, unless somebody was told that."""
+        line = self.line
+        self._leave()
+        if line is None:
+            return
+        asked = line.hang_up()
+        if asked is not None:
+            try:
+                await asked.wait()
+            except Disconnected:
+                return  # the end of the connection ends it too
+        if line.error is not None and not line.told:
+            line.check()
+
+    def abandon(self) -> None:
+        """Close it without waiting for an answer."""
+        self._leave()
+        if self.line is not None:
+            self.line.hang_up()
+
+    def _leave(self) -> None:
+        self._error = self._error or LocalProtocolError("this channel was closed when its block was left; open another")
+        self._connection.forget(self)
+        self._put_return.close()
+
+    def failed(self, error: TriomqError) -> None:
+        """Hear that there will be no connection any more."""
+        self._error = self._error or error
+        resend, self._resend = self._resend, []
+        for publish in resend:
+            publish[0].failed(len(publish[5]), error)
+        for consumer in self._consumers:
+            consumer.failed(error)
+        self._put_return.close()
+
+    def took_returned(self, message: ReturnedMessage) -> None:
+        """Keep a message that came back for who iterates over ``returns``."""
+        try:
+            self._put_return.send_nowait(message)
+        except trio.WouldBlock:
+            self._returns_dropped += 1
+
+    def line_failed(self, line: Line, error: TriomqError) -> None:
+        """Hear that the broker has closed the channel; it is not opened again."""
+        self._error = self._error or error
+        self._put_return.close()
+
+    def line_lost(self, line: Line, error: TriomqError) -> None:
+        """Keep what may be sent again, once there is a connection; the others hear that nobody knows."""
+        self.line = None
+        publishes = line.confirms.take_all()
+        if self._connection.resends:
+            self._resend = publishes + self._resend
+        else:
+            for publish in publishes:
+                publish[0].failed(len(publish[5]), error)

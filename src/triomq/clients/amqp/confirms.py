@@ -1,0 +1,134 @@
+"""Publishes that the broker has yet to confirm: it numbers what is published on a channel, from 1 (confirm.select).
+
+A message that no queue took comes back (basic.return) before its number is confirmed, and without a number. It is known
+by its looks: the oldest unconfirmed mandatory publish with the same exchange, key, properties and body. Where several
+look the same it makes no difference which of them it was.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+from triomq.clients.amqp.answer import Answer
+from triomq.clients.amqp.delivery import ReturnedMessage
+from triomq.errors import LimitExceeded, TriomqError, Unroutable
+
+__all__ = ["Confirm", "Confirms", "Publish", "Taker", "refused", "unroutable"]
+
+
+class Taker(Protocol):
+    """Who wants to know what became of a publish."""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it has stopped to want to know."""
+
+    def confirmed(self, octets: int) -> None:
+        """Hear that the broker has a message with a body of so many octets."""
+
+    def failed(self, octets: int, error: TriomqError) -> None:
+        """Hear that it has not, or that nobody can tell."""
+
+
+Publish: TypeAlias = tuple[Taker, str, str, bool, bytes, bytes]
+"""Who wants to know, exchange, routing key, mandatory, encoded properties, body: all that it takes to send it again."""
+
+
+class Confirm(Answer[None]):
+    """What the publisher of one message waits for."""
+
+    __slots__ = ()
+
+    def confirmed(self, octets: int) -> None:
+        """Let it go on."""
+        self.give(None)
+
+    def failed(self, octets: int, error: TriomqError) -> None:
+        """Let it raise."""
+        self.fail(error)
+
+
+class Confirms:
+    """Made by its line; counts publishes as the broker counts them."""
+
+    __slots__ = ("_last", "_returned", "pending")
+
+    def __init__(self) -> None:
+        """Begin to count."""
+        self._last = 0
+        self._returned: dict[int, TriomqError] = {}
+        self.pending: dict[int, Publish] = {}
+        """Unconfirmed publishes by number, in order."""
+
+    def sent(self, publish: Publish) -> None:
+        """Count a publish that was just sent."""
+        self._last += 1
+        self.pending[self._last] = publish
+
+    def ack(self, numbers: Iterable[int]) -> None:
+        """Take confirms of single publishes."""
+        pending, returned = self.pending, self._returned
+        for number in numbers:
+            publish = pending.pop(number, None)
+            if publish is not None:
+                if returned and (error := returned.pop(number, None)):
+                    publish[0].failed(len(publish[5]), error)
+                else:
+                    publish[0].confirmed(len(publish[5]))
+
+    def ack_until(self, last: int) -> None:
+        """Take the confirm of everything up to a number; 0 is everything (section 1.8.3.13)."""
+        self.ack(self._until(last))
+
+    def _until(self, last: int) -> list[int]:
+        if not last or last >= self._last:
+            return list(self.pending)
+        found = []
+        for number in self.pending:
+            if number > last:
+                break
+            found.append(number)
+        return found
+
+    def nack(self, last: int, *, multiple: bool) -> None:
+        """Take a refusal of one publish, or of all up to it."""
+        for number in self._until(last) if multiple else [last]:
+            publish = self.pending.pop(number, None)
+            if publish is not None:
+                error = self._returned.pop(number, None) or refused(publish[1], publish[2])
+                publish[0].failed(len(publish[5]), error)
+
+    def returned(self, message: ReturnedMessage) -> bool:
+        """Find the publish that has come back; tell whether there is one."""
+        looks = (message.exchange, message.routing_key, True, message.encoded_properties, message.body)
+        for number, publish in self.pending.items():
+            if publish[1:] == looks and number not in self._returned:
+                self._returned[number] = unroutable(message)
+                return True
+        return False
+
+    def take_all(self) -> list[Publish]:
+        """Give up counting; give what is unconfirmed, in order."""
+        pending, self.pending = self.pending, {}
+        self._returned.clear()
+        return list(pending.values())
+
+
+def unroutable(message: ReturnedMessage) -> Unroutable:
+    """Say that no queue took a message, and what to do."""
+    return Unroutable(
+        f"no queue took a message published to {_place(message.exchange)} with routing key {message.routing_key!r} "
+        f"({message.code} {message.text}); declare or bind a queue first, or publish without mandatory"
+    )
+
+
+def refused(exchange: str, routing_key: str) -> LimitExceeded:
+    """Say that the broker refused a message, and what to do."""
+    return LimitExceeded(
+        f"the broker refused a message published to {_place(exchange)} with routing key {routing_key!r} (nack): a "
+        "queue is full and rejects what is published (overflow reject-publish), or was stopped; consume from it, or "
+        "raise its limit"
+    )
+
+
+def _place(exchange: str) -> str:
+    return f"exchange {exchange!r}" if exchange else "the default exchange"

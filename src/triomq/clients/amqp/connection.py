@@ -1,0 +1,376 @@
+"""A connection as its users see it, and ``open_amqp``: links come and go below it."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+import trio
+
+from triomq.clients.amqp.answer import Answer, fresh
+from triomq.clients.amqp.channel import AMQPChannel
+from triomq.clients.amqp.dialing import dial
+from triomq.clients.amqp.line import Line, Owner
+from triomq.clients.amqp.link import Link
+from triomq.clients.amqp.reconnect import Reconnect
+from triomq.clients.amqp.topology import Topology
+from triomq.clients.url import AMQPUrl, parse_amqp_url
+from triomq.errors import ConfigError, Disconnected, ResourceLocked, TriomqError
+from triomq.protocols import FieldValue
+from triomq.protocols.amqp import ConnectionUpdateSecret, Login, Settings, plain
+from triomq.transports import Poller
+
+__all__ = ["AMQPConnection", "ConnectionStatistics", "open_amqp"]
+
+HEARTBEAT = 60
+"""Seconds, where the URL says nothing: what RabbitMQ offers."""
+
+MESSAGE_MOST = 512 * 1024 * 1024
+"""Octets of a body; no RabbitMQ sends more."""
+
+
+class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A connection at one moment.
+
+    Args:
+        is_connected: Whether there is a broker at the other end, and everything is as it was before.
+        channels: Channels that are open.
+        reconnects: How often it has come back.
+        buffered: Octets of deliveries without a prefetch that wait to be taken.
+    """
+
+    is_connected: bool
+    channels: int
+    reconnects: int
+    buffered: int
+
+
+class AMQPConnection:
+    """Made by ``open_amqp``, ends with its block."""
+
+    def __init__(self, urls: Sequence[AMQPUrl], ssl_context: ssl.SSLContext | None, policy: Reconnect | None) -> None:
+        """Connect to nothing yet."""
+        self.url = urls[0]
+        """Where it is connected to, or was last."""
+        self.server_properties: Mapping[str, FieldValue] = {}
+        """What the broker says of itself."""
+        self.topology = None if policy is None else Topology()
+        self._urls = list(urls)
+        self._ssl_context = ssl_context
+        self._policy = policy
+        self._link: Link | None = None
+        self._up = trio.Event()
+        self._error: TriomqError | None = None
+        self._channels: list[AMQPChannel] = []
+        self._reconnects = 0
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        """Show where it leads."""
+        return f"<AMQPConnection to {self.url.place}>"
+
+    @property
+    def blocked(self) -> str | None:
+        """Why the broker takes no publishes at present (connection.blocked), None if it does: they wait meanwhile."""
+        return self._link.blocked if self._link is not None else None
+
+    @property
+    def resends(self) -> bool:
+        """Whether unconfirmed publishes are sent again after a reconnect."""
+        return self._policy is not None and self._policy.resend and self._error is None
+
+    def statistics(self) -> ConnectionStatistics:
+        """Look at it."""
+        link = self._link
+        connected = link is not None and link.error is None
+        return ConnectionStatistics(connected, len(self._channels), self._reconnects, link.buffered if link else 0)
+
+    @asynccontextmanager
+    async def open_channel(self, *, confirms: bool = True, prefetch: int = 100) -> AsyncIterator[AMQPChannel]:
+        """Open a channel; consumers, pipelines and transactions are its business.
+
+        Args:
+            confirms: Whether ``publish`` returns only when the broker has the message.
+            prefetch: How many deliveries a consumer may have unsettled unless it says something else; 0 sets no limit.
+
+        Raises:
+            LimitExceeded: As many channels are open as the broker allows.
+            Disconnected: The connection is lost.
+        """
+        channel = AMQPChannel(self, confirms=confirms, prefetch=prefetch)
+        await self._begin(channel)
+        self._channels.append(channel)
+        try:
+            yield channel
+        except BaseException:
+            channel.abandon()
+            raise
+        await channel.close()
+
+    async def _begin(self, channel: AMQPChannel) -> None:
+        """Open a channel for the first time; again if the connection is lost meanwhile and comes back."""
+        while True:
+            link = await self._ready()
+            line = Line(link, link.new_line_number(), channel)
+            try:
+                await channel.begin(line)
+            except Disconnected:
+                if self._policy is None or link.error is None:
+                    raise
+            except BaseException:
+                line.hang_up()
+                raise
+            else:
+                return
+
+    def forget(self, channel: AMQPChannel) -> None:
+        """Let a channel not be opened again; for ``AMQPChannel``."""
+        if channel in self._channels:
+            self._channels.remove(channel)
+
+    def consumes(self, queue: str) -> bool:
+        """Tell whether a consumer of a queue is open on any channel; for ``AMQPChannel``."""
+        return any(channel.consumes(queue) for channel in self._channels)
+
+    async def update_secret(self, secret: str, *, reason: str = "") -> None:
+        """Tell the broker a new password before the old one expires (RabbitMQ's connection.update-secret).
+
+        Args:
+            secret: The new one; it is also what a reconnect logs in with.
+            reason: Why, for the broker's log.
+        """
+        link = await self._ready()
+        answer: Answer[None] = Answer()
+        link.engine.send_method(0, ConnectionUpdateSecret(secret.encode(), reason))
+        link.secrets.append(answer)
+        link.write()
+        link.expecting()
+        await answer.wait()
+        self._urls = [msgspec.structs.replace(url, password=secret) for url in self._urls]
+
+    async def wait_up(self) -> None:
+        """Wait while there is no connection.
+
+        Raises:
+            Disconnected: There will be none any more.
+            TriomqError: The broker has closed it for another reason.
+        """
+        await self._up.wait()
+        if self._error is not None:
+            raise fresh(self._error)
+
+    async def _ready(self) -> Link:
+        while True:
+            if self._error is not None:
+                raise fresh(self._error)
+            link = self._link
+            if link is not None and link.error is None:
+                return link
+            await self._up.wait()
+
+    # Beginning, going on, ending; for ``open_amqp``
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Connect to the first broker that answers; raises what the last one did, or the first that refuses us."""
+        self._nursery = nursery
+        failure: TriomqError | None = None
+        for url in self._urls:
+            try:
+                link = await self._connect(url)
+            except Disconnected as error:
+                failure = error
+            else:
+                self._link = link
+                self._up.set()
+                nursery.start_soon(self._keep, link)
+                return
+        assert failure is not None
+        raise failure
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        if self._link is not None:
+            await self._link.say_goodbye()
+
+    def abandon(self) -> None:
+        """End without waiting for anything."""
+        self._give_up(Disconnected(f"the connection to {self.url.place} was closed when its block was left"))
+
+    async def _connect(self, url: AMQPUrl) -> Link:
+        assert self._nursery is not None
+        poller = Poller()
+        with trio.move_on_after(url.timeout):
+            try:
+                transport = await dial(url, self._ssl_context, poller)
+            except BaseException:
+                poller.close()
+                raise
+            link = Link(transport, poller, _settings(url), url.place)
+            self._nursery.start_soon(link.run)
+            try:
+                connected = await link.opened.wait()
+            except trio.Cancelled:
+                link.end(Disconnected("nobody waits for this connection any more"))
+                raise
+            self.url = url
+            self.server_properties = connected.server_properties
+            return link
+        raise Disconnected(
+            f"the broker at {url.place} does not let us in within {url.timeout:g} s; see whether it is busy, or raise "
+            "?timeout= in the URL"
+        )
+
+    async def _keep(self, link: Link) -> None:
+        """Connect again whenever the connection is lost, as long as that makes sense."""
+        while True:
+            await link.ended.wait()
+            assert link.error is not None
+            if self._policy is None or not link.may_return:
+                self._give_up(link.error)
+                return
+            self._up = trio.Event()
+            self._link = None
+            returned = await self._come_back(self._policy)
+            if returned is None:
+                return
+            self._link = link = returned
+            self._reconnects += 1
+            self._up.set()
+
+    async def _come_back(self, policy: Reconnect) -> Link | None:
+        """Try all brokers in order, again and again; None if that is over."""
+        failures = 0
+        while True:
+            await trio.sleep(policy.seconds(failures))
+            failures += 1
+            for url in self._urls:
+                try:
+                    return await self._recover(await self._connect(url))
+                except (Disconnected, ResourceLocked) as error:
+                    # Locked: the broker has not noticed yet that our last connection is gone, and keeps our queues.
+                    failure: TriomqError = error
+                except TriomqError as error:
+                    self._give_up(error)
+                    return None
+            if failures == policy.attempts:
+                self._give_up(failure)
+                return None
+
+    async def _recover(self, link: Link) -> Link:
+        """Let everything be on a new link as it was on the last one.
+
+        Raises:
+            TriomqError: It cannot be; the link is closed.
+        """
+        try:
+            assert self.topology is not None
+            line = Line(link, link.new_line_number(), Owner())
+            await line.open()
+            await self.topology.restore(line.call)
+            line.hang_up()
+            for channel in list(self._channels):
+                await self._recover_channel(link, channel)
+        except BaseException as error:
+            lost = (
+                error if isinstance(error, TriomqError) else Disconnected("nobody waits for this connection any more")
+            )
+            link.end(lost)
+            raise
+        return link
+
+    async def _recover_channel(self, link: Link, channel: AMQPChannel) -> None:
+        """Open a channel again; what the broker refuses of it, it will tell its user itself."""
+        if channel.is_closed:
+            return
+        line = Line(link, link.new_line_number(), channel)
+        try:
+            await channel.begin(line)
+        except TriomqError:
+            if link.error is not None:
+                raise
+        if channel not in self._channels:
+            line.hang_up()
+
+    def _give_up(self, error: TriomqError) -> None:
+        """Tell everybody that there will be no connection any more."""
+        if self._error is not None:
+            return
+        self._error = error
+        if self._link is not None:
+            self._link.end(error)
+        for channel in list(self._channels):
+            channel.failed(error)
+        self._up.set()
+
+
+def _settings(url: AMQPUrl) -> Settings:
+    said: dict[str, FieldValue] = dict(Settings().client_properties)
+    if url.name:
+        said["connection_name"] = url.name
+    external = url.auth_mechanism == "external"
+    return Settings(
+        heartbeat=HEARTBEAT if url.heartbeat is None else url.heartbeat,
+        frame_max=url.frame_max,
+        channel_max=url.channel_max,
+        max_message_size=MESSAGE_MOST,
+        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
+        client_properties=said,
+        login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
+        virtual_host=url.virtual_host,
+    )
+
+
+def _urls(url: str | AMQPUrl | Sequence[str | AMQPUrl], name: str) -> list[AMQPUrl]:
+    given = [url] if isinstance(url, str | AMQPUrl) else list(url)
+    if not given:
+        raise ConfigError(
+            "there is no URL to connect to; give one, such as amqp://localhost, or several to try in order"
+        )
+    urls = [parse_amqp_url(one) if isinstance(one, str) else one for one in given]
+    return [msgspec.structs.replace(one, name=name) for one in urls] if name else urls
+
+
+@asynccontextmanager
+async def open_amqp(
+    url: str | AMQPUrl | Sequence[str | AMQPUrl],
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    name: str = "",
+    reconnect: bool | Reconnect = False,
+) -> AsyncIterator[AMQPConnection]:
+    """Open a connection to an AMQP 0-9-1 broker; it lives until the block is left.
+
+    An error in the block comes out of it bare. A connection that is lost, and does not come back, fails whatever waits
+    for it, and whatever uses it next.
+
+    Args:
+        url: ``amqp://user:password@host:port/virtual-host?heartbeat=30``, ``amqps://`` for TLS, ``amqp+unix://`` for a
+            Unix socket; see ``AMQPUrl`` for what else it may say. Of several, the first that answers is taken.
+        ssl_context: Whom to trust, and our own certificate; without it, whom the system trusts.
+        name: What the broker shows this connection as.
+        reconnect: Whether to connect again when the connection is lost, and how. Then everything that was declared,
+            bound and consumed on it comes back with it. The first connection must succeed at once.
+
+    Raises:
+        ConfigError: A URL is wrong.
+        Disconnected: No broker answers.
+        AccessRefused: It does not let this user in.
+    """
+    policy = reconnect if isinstance(reconnect, Reconnect) else Reconnect() if reconnect else None
+    connection = AMQPConnection(_urls(url, name), ssl_context, policy)
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            await connection.start(nursery)
+            yield connection
+            await connection.close()
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            failure = error
+            await connection.close()
+        finally:
+            connection.abandon()
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,245 @@
+"""A consumer: ``async for delivery in deliveries``."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+import trio
+
+from triomq.clients.amqp.acks import Acks
+from triomq.clients.amqp.answer import fresh
+from triomq.clients.amqp.delivery import Delivery
+from triomq.errors import ConsumerCancelled, LimitExceeded, TriomqError
+from triomq.protocols import Table
+from triomq.protocols.amqp import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    BasicQosOk,
+    DeliverRun,
+)
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.channel import AMQPChannel
+    from triomq.clients.amqp.line import Line
+
+__all__ = ["Consuming", "Deliveries"]
+
+BEHIND_MOST = 64 * 1024 * 1024
+"""Octets that one consumer without a prefetch may leave unread while the connection has to be read for others."""
+
+
+class Consuming(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer asked for, to ask for it again after a reconnect.
+
+    Args:
+        queue: The queue's name when it began.
+        tag: Its consumer tag.
+        prefetch: How many deliveries may be unsettled at a time; 0 sets no limit.
+        no_ack: Whether deliveries are settled by being sent.
+        exclusive: Whether no other consumer may be there.
+        no_local: Whether messages that this connection publishes are left out.
+        arguments: As ``x-priority``.
+    """
+
+    queue: str
+    tag: str
+    prefetch: int
+    no_ack: bool
+    exclusive: bool
+    no_local: bool
+    arguments: Table
+
+
+class Deliveries:
+    """Deliveries from one queue, in order; made by ``AMQPChannel.consume``, ends with its block.
+
+    Several tasks may iterate over it; each gets other deliveries. After a reconnect it goes on by itself: what was not
+    settled comes again, marked.
+    """
+
+    def __init__(self, channel: "AMQPChannel", consuming: Consuming) -> None:
+        """Ask for nothing yet."""
+        self.consuming = consuming
+        self._channel = channel
+        self._line: Line | None = None
+        self._inbox: deque[tuple[DeliverRun, Acks]] = deque()
+        self._ready: list[Delivery] = []  # the last one first
+        self._tags: deque[list[int]] = deque()
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._error: TriomqError | None = None
+        self._over = False
+        self._is_lax = consuming.no_ack or not consuming.prefetch
+        self._buffered = 0
+
+    @property
+    def consumer_tag(self) -> str:
+        """The name of this consumer, unique on its channel."""
+        return self.consuming.tag
+
+    # Iterating
+
+    def __aiter__(self) -> Self:
+        """Iterate."""
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """Wait for the next delivery.
+
+        Raises:
+            StopAsyncIteration: The block of ``consume`` is left.
+            ConsumerCancelled: The broker has ended this consumer: its queue was deleted, or has failed.
+            LimitExceeded: It has no prefetch, and fell too far behind.
+            Disconnected: The connection is lost for good.
+            TriomqError: The broker has closed the channel.
+        """
+        ready = self._ready
+        if ready:
+            return ready.pop()
+        while True:
+            if self._inbox:
+                self._begin(*self._inbox.popleft())
+                await trio.lowlevel.checkpoint()
+            elif self._error is not None:
+                raise fresh(self._error)
+            elif self._over:
+                raise StopAsyncIteration
+            else:
+                await self._arrived.park()
+            if self._ready:
+                return self._ready.pop()
+
+    def _begin(self, run: DeliverRun, acks: Acks) -> None:
+        """Take a run out of its frames."""
+        method, framing = run.method, run.framing
+        settling = None if self.consuming.no_ack else acks
+        taken = [
+            Delivery(settling, method, framing, tag, content)
+            for tag, content in zip(run.tags, run.contents, strict=True)
+        ]
+        taken.reverse()
+        self._ready[:0] = taken
+        if self._is_lax:
+            self._buffered -= run.size
+            if self._line is not None:
+                self._line.link.taken(run.size)
+
+    # What the line says
+
+    def put(self, run: DeliverRun, acks: Acks) -> None:
+        """Take a run; one that comes after the end goes back."""
+        if not self.consuming.no_ack:
+            acks.received(run.tags)
+            if self._over:
+                acks.give_back(run.tags)
+                return
+            self._remember(run.tags, acks)
+        if self._over:
+            return
+        self._inbox.append((run, acks))
+        if self._is_lax:
+            self._buffer(run.size)
+        self._arrived.unpark_all()
+
+    def _remember(self, tags: list[int], acks: Acks) -> None:
+        """Keep the tags for the end, and forget those that are settled."""
+        oldest = acks.oldest()
+        while self._tags and self._tags[0][-1] < oldest:
+            self._tags.popleft()
+        self._tags.append(tags)
+
+    def _buffer(self, octets: int) -> None:
+        self._buffered += octets
+        assert self._line is not None
+        self._line.link.buffered += octets
+        if self._buffered > BEHIND_MOST:
+            self._drop()
+            self._over = True
+            self.failed(
+                LimitExceeded(
+                    f"this consumer of {self.consuming.queue!r} has left {BEHIND_MOST} octets unread, and has no "
+                    "prefetch that would hold the broker back; consume with a prefetch and accept what is done, or "
+                    "read faster"
+                )
+            )
+            self._line.ask(BasicCancel(self.consuming.tag), BasicCancelOk)
+
+    def _drop(self) -> None:
+        """Forget what has not been taken."""
+        self._inbox.clear()
+        self._ready.clear()
+        if self._is_lax and self._line is not None:
+            self._line.link.taken(self._buffered)
+        self._buffered = 0
+
+    def cancelled(self) -> None:
+        """Hear that the broker has ended this consumer."""
+        self._channel.forget(self)
+        self.failed(
+            ConsumerCancelled(
+                f"the broker has ended this consumer of {self.consuming.queue!r}: the queue was deleted, or its server "
+                "failed; declare the queue again and consume from it anew"
+            )
+        )
+
+    def failed(self, error: TriomqError) -> None:
+        """End with an error, once what has come is taken."""
+        if self._error is None:
+            self._error = error
+            self._arrived.unpark_all()
+
+    def put_back(self) -> None:
+        """Forget what is not taken: the broker has it again, and delivers it anew."""
+        self._tags.clear()
+        if not self.consuming.no_ack:
+            self._drop()
+
+    # Beginning and ending
+
+    async def begin(self, line: "Line") -> None:
+        """Ask for deliveries on this line; raises what the broker says to that."""
+        what = self.consuming
+        self.put_back()
+        self._line = line
+        line.link.buffered += self._buffered
+        if not what.no_ack:
+            # Answered in order, so nobody needs to wait for this one; a refusal closes the channel.
+            line.ask(BasicQos(0, what.prefetch), BasicQosOk)
+        method = BasicConsume(
+            self._channel.current(what.queue),
+            what.tag,
+            no_local=what.no_local,
+            no_ack=what.no_ack,
+            exclusive=what.exclusive,
+            arguments=what.arguments,
+        )
+        line.consumers[what.tag] = self
+        try:
+            await line.ask(method, BasicConsumeOk).wait()
+        except TriomqError:
+            line.consumers.pop(what.tag, None)
+            raise
+
+    async def aclose(self) -> None:
+        """End; ``consume`` calls this when its block is left."""
+        line, self._over = self._line, True
+        self._arrived.unpark_all()
+        self._channel.forget(self)
+        self._drop()
+        if line is None or line.error is not None or line.closing:
+            return
+        asked = None
+        if line.consumers.get(self.consuming.tag) is self:
+            # What comes until the broker has heard it goes back at once, so the line keeps us until then.
+            asked = line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
+        if not self.consuming.no_ack:
+            line.acks.give_back(tag for tags in self._tags for tag in tags)
+        if asked is not None:
+            await asked.wait()
+
+    def _forgotten(self, reply: object, abandoned: bool) -> None:
+        """Hear that the broker sends nothing more."""
+        if self._line is not None:
+            self._line.consumers.pop(self.consuming.tag, None)

@@ -1,0 +1,340 @@
+"""One connection to one broker, from the protocol header to the last octet: engine, transport and three small tasks.
+
+What comes is handled where it comes, in the task that reads, a chunk at a time. What goes out gathers until the tasks
+that are running have all had their turn, and leaves in one write; only the first of it does not wait for the others, so
+that a single round trip costs no more than it must.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import trio
+
+from triomq.clients.amqp.acks import Acks
+from triomq.clients.amqp.answer import Answer
+from triomq.clients.refusals import error_of
+from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
+from triomq.protocols.amqp import (
+    AMQPEngine,
+    Closed,
+    Connected,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+    ConnectionUpdateSecretOk,
+    EndOfStream,
+    Event,
+    Failed,
+    HeartbeatLost,
+    Method,
+    Received,
+    Settings,
+)
+from triomq.transports import Poller, StreamTransport, Transport
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.line import Line
+
+__all__ = ["Link"]
+
+WRITE_AT = 64 * 1024
+"""Octets that may gather before they are written though other tasks have yet to add theirs."""
+
+UNTAKEN_MOST = 256 * 1024
+"""Octets that may wait for the broker to take them before publishing waits too."""
+
+BUFFERED_MOST = 4 * 1024 * 1024
+"""Octets that consumers without a prefetch may leave unread before the socket is not read any more."""
+
+GOODBYE = 2.0
+"""Seconds that a broker gets to answer our goodbye."""
+
+AGAIN = frozenset({320, 541})
+"""Reply codes of a close after which it makes sense to come back: the broker was asked to, or something broke in it."""
+
+E = TypeVar("E", bound=Event)
+_Handler: TypeAlias = "Callable[[Link, Event], None]"
+
+
+class Link:
+    """Made by its connection for one broker; ends once, with ``error``.
+
+    Args:
+        transport: Connected, and ours from now on.
+        poller: Who watches it, where it is a plain socket.
+        settings: For the engine.
+        place: Where the broker is, for texts.
+    """
+
+    def __init__(self, transport: Transport, poller: Poller, settings: Settings, place: str) -> None:
+        """Say nothing yet."""
+        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings)
+        self.place = place
+        self.lines: dict[int, Line] = {}
+        self.opened: Answer[Connected] = Answer()
+        self.ended = trio.Event()
+        self.error: TriomqError | None = None
+        self.may_return = True
+        """Whether it makes sense to connect again after this end."""
+        self.blocked: str | None = None
+        self.held = False
+        """Whether publishing must wait: the broker has blocked it, or takes no octets."""
+        self.may_publish = trio.lowlevel.ParkingLot()
+        self.buffered = 0
+        self.secrets: list[Answer[None]] = []
+        self._transport = transport
+        self._poller = poller
+        self._untaken = 0
+        self._full = False
+        self._paused = False
+        self._armed = True  # until the writer task waits
+        self._writer: trio.lowlevel.Task | None = None
+        self._unsettled: list[Acks] = []
+        self._timer = trio.Event()
+
+    # Tasks
+
+    async def run(self) -> None:
+        """Serve until the end; then everything that waits knows why."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._run_transport)
+                nursery.start_soon(self._run_writer)
+                nursery.start_soon(self._run_timers)
+                self._transport.start(self)
+                self._flush()
+                await self.ended.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._transport.close()
+            self._poller.close()
+            self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
+
+    async def _run_transport(self) -> None:
+        if isinstance(self._transport, StreamTransport):
+            await self._transport.run()
+        else:
+            await self._poller.run()
+
+    async def _run_writer(self) -> None:
+        self._writer = trio.lowlevel.current_task()
+        while True:
+            self._armed = False
+            self._write_all()
+            if not self._armed:
+                await trio.lowlevel.wait_task_rescheduled(lambda raise_cancel: trio.lowlevel.Abort.SUCCEEDED)
+
+    async def _run_timers(self) -> None:
+        """Let the engine keep heartbeats and deadlines, with one timer for all of them."""
+        while True:
+            self._timer = trio.Event()
+            self.engine.handle_timer(trio.current_time())
+            self._handle_events()
+            due = self.engine.next_timer()
+            with trio.move_on_at(math.inf if due is None else due):
+                await self._timer.wait()
+
+    # Sending
+
+    def send(self, channel: int, method: Method) -> None:
+        """Send a method; it leaves when the tasks that run now have had their turn."""
+        self.engine.send_method(channel, method)
+        self.write_later()
+
+    def write_later(self) -> None:
+        """Have what waits written when the tasks that run now have had their turn."""
+        if not self._armed and self._writer is not None:
+            self._armed = True
+            trio.lowlevel.reschedule(self._writer)
+
+    def write(self, unsent: int = 0) -> None:
+        """Have what waits written: now if it is the first or much, else with what other tasks add."""
+        if not self._armed:
+            self.write_later()
+            self._flush()
+        elif unsent >= WRITE_AT:
+            self._flush()
+
+    def settle_soon(self, acks: Acks) -> None:
+        """Have a channel's settling told when the tasks that run now have had their turn."""
+        self._unsettled.append(acks)
+        self.write_later()
+
+    @trio.lowlevel.enable_ki_protection
+    def _write_all(self) -> None:
+        unsettled, self._unsettled = self._unsettled, []
+        for acks in unsettled:
+            acks.flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
+        unsent = self.engine.unsent
+        octets = self.engine.data_to_send()
+        if octets and not self._transport.send_nowait(octets):
+            self._untaken += unsent
+            if self._untaken > UNTAKEN_MOST and not self._full:
+                self._full = True
+                self._hold()
+
+    def drained(self) -> None:
+        """Publish again; called by the transport."""
+        self._untaken = 0
+        if self._full:
+            self._full = False
+            self._hold()
+
+    def _hold(self) -> None:
+        """Let publishing wait or go on."""
+        held = self._full or self.blocked is not None
+        if held is not self.held:
+            self.held = held
+            for line in self.lines.values():
+                line.update()
+            if not held:
+                self.may_publish.unpark_all()
+
+    # Reading
+
+    @trio.lowlevel.enable_ki_protection
+    def received(self, data: bytes) -> None:
+        """Take octets; called by the transport."""
+        self.engine.receive_data(data)
+        self._handle_events()
+
+    def _handle_events(self) -> None:
+        lines = self.lines
+        for event in self.engine.events():
+            line = lines.get(getattr(event, "channel", 0))
+            if line is not None:
+                line.handle(event)
+            else:
+                handler = _HANDLERS.get(type(event))
+                if handler is not None:
+                    handler(self, event)
+        if self.engine.unsent:
+            self._flush()
+        if self.engine.finished and self.error is None:
+            self.end(Disconnected(f"the connection to {self.place} has ended"))
+        if self.buffered > BUFFERED_MOST and not self._paused and not self.expects:
+            self._pause(paused=True)
+
+    @property
+    def expects(self) -> bool:
+        """Whether anybody waits for an answer: then it is read on, whatever else may come with it."""
+        return bool(self.secrets) or any(line.expects for line in self.lines.values())
+
+    def taken(self, octets: int) -> None:
+        """Note that a consumer without a prefetch has taken octets from its buffer."""
+        self.buffered -= octets
+        if self._paused and self.buffered <= BUFFERED_MOST // 2:
+            self._pause(paused=False)
+
+    def expecting(self) -> None:
+        """Read on, for somebody waits for an answer."""
+        if self._paused:
+            self._pause(paused=False)
+
+    def _pause(self, *, paused: bool) -> None:
+        self._paused = self.engine.reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # What concerns the connection as a whole
+
+    def _connected(self, event: Connected) -> None:
+        self.opened.give(event)
+        self._timer.set()  # heartbeats begin
+
+    def _method(self, event: Received) -> None:
+        match event.method:
+            case ConnectionBlocked(reason):
+                self.blocked = reason
+                self._hold()
+            case ConnectionUnblocked():
+                self.blocked = None
+                self._hold()
+            case ConnectionUpdateSecretOk() if self.secrets:
+                self.secrets.pop(0).give(None)
+
+    def _closed(self, event: Closed) -> None:
+        if event.by_peer:
+            self.may_return = event.code in AGAIN
+            self.end(error_of(event.code, event.text))
+        else:
+            self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
+
+    def _failed(self, event: Failed) -> None:
+        self.end(RemoteProtocolError(f"{self.place} does not keep to AMQP 0-9-1: {event.code} {event.text}"))
+
+    def _silent(self, event: HeartbeatLost) -> None:
+        self.end(Disconnected(f"the broker at {self.place} has fallen silent: its heartbeats have stopped"))
+
+    def _hung_up(self, event: EndOfStream) -> None:
+        if self.opened.done:
+            text = f"the broker at {self.place} has closed the connection without a word"
+        else:
+            text = (
+                f"the broker at {self.place} hung up during the log-in without a word; see its log, the user, the "
+                "password and the virtual host"
+            )
+        self.end(Disconnected(text))
+
+    # The end
+
+    def new_line_number(self) -> int:
+        """Give the number of a channel that may be opened.
+
+        Raises:
+            LimitExceeded: As many are open as were agreed on.
+        """
+        for number in range(1, self.engine.channel_max + 1):
+            if number not in self.lines:
+                return number
+        raise LimitExceeded(
+            f"{len(self.lines)} channels are open on the connection to {self.place}, as many as it allows; close some, "
+            "share them, or open another connection"
+        )
+
+    async def say_goodbye(self) -> None:
+        """Close in order; wait for the answer as long as a broker may take for it."""
+        if self.error is None:
+            self._write_all()
+            self.engine.close(200, "Goodbye")
+            self._flush()
+            self._timer.set()
+            with trio.move_on_after(GOODBYE):
+                await self.ended.wait()
+
+    def end(self, error: TriomqError) -> None:
+        """Tell everybody that it is over; only the first time counts."""
+        if self.error is not None:
+            return
+        self.error = error
+        self.ended.set()
+        if not self.opened.done:
+            self.opened.fail(error)
+        for line in list(self.lines.values()):
+            line.lost(error)
+        self.lines.clear()
+        for secret in self.secrets:
+            secret.fail(error)
+        self.may_publish.unpark_all()
+
+
+def _row(kind: type[E], handler: Callable[[Link, E], None]) -> "tuple[type[Event], _Handler]":
+    return kind, handler  # type: ignore[return-value]  # the key is the type of what the handler gets
+
+
+_HANDLERS: "dict[type[Event], _Handler]" = dict(
+    (
+        _row(Connected, Link._connected),
+        _row(Received, Link._method),
+        _row(Closed, Link._closed),
+        _row(Failed, Link._failed),
+        _row(HeartbeatLost, Link._silent),
+        _row(EndOfStream, Link._hung_up),
+    )
+)

@@ -1,0 +1,116 @@
+"""Publishing without waiting for each confirm: some messages are on their way at once, and each is accounted for."""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.clients.amqp.answer import fresh
+from triomq.errors import TriomqError
+from triomq.protocols import BasicProperties
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.channel import AMQPChannel
+
+__all__ = ["Pipeline"]
+
+OCTETS_MOST = 8 * 1024 * 1024
+"""Octets of bodies on their way at once, or one body of any size: they are kept until they are confirmed."""
+
+
+class Pipeline:
+    """Made by ``AMQPChannel.open_pipeline``; leaving its block waits until every message is confirmed.
+
+    Args:
+        channel: Where to publish.
+        limit: How many messages may be on their way at once.
+    """
+
+    abandoned = False
+
+    def __init__(self, channel: "AMQPChannel", limit: int) -> None:
+        """Publish nothing yet."""
+        self._channel = channel
+        self._limit = limit
+        self._outstanding = 0
+        self._octets = 0
+        self._confirmed = 0
+        self._failure: TriomqError | None = None
+        self._room = trio.lowlevel.ParkingLot()
+
+    @property
+    def count_confirmed(self) -> int:
+        """How many messages the broker has."""
+        return self._confirmed
+
+    @property
+    def outstanding(self) -> int:
+        """How many are on their way."""
+        return self._outstanding
+
+    async def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        properties: BasicProperties | None = None,
+        *,
+        mandatory: bool = False,
+        persistent: bool = True,
+    ) -> None:
+        """Send a message on its way; wait only while too many are, or while the broker takes none.
+
+        Arguments are those of ``AMQPChannel.publish``.
+
+        Raises:
+            Unroutable: No queue took an earlier mandatory message.
+            LimitExceeded: The broker refused an earlier message.
+            TriomqError: The channel or the connection is closed.
+        """
+        channel = self._channel
+        if self._failure is not None or self._outstanding >= self._limit or self._octets >= OCTETS_MOST:
+            await self._wait_room()
+        line = channel.line
+        if line is None or not line.go:
+            line = await channel.wait_publishable()
+        line.publish(self, exchange, routing_key, mandatory, channel.encode(properties, persistent), body)
+        self._outstanding += 1
+        self._octets += len(body)
+
+    async def wait_confirmed(self) -> None:
+        """Wait until nothing is on its way; raises as ``publish`` does."""
+        while self._outstanding:
+            await self._room.park()
+        self._raise_failure()
+
+    async def _wait_room(self) -> None:
+        """Wait until about half of it is confirmed, so that publishing goes on for a while then."""
+        self._raise_failure()
+        while self._outstanding > self._limit // 2 or self._octets > OCTETS_MOST // 2:
+            await self._room.park()
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        """Raise the first thing that went wrong since this was asked last."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    # What the line says
+
+    def confirmed(self, octets: int) -> None:
+        """Count a message that the broker has."""
+        self._confirmed += 1
+        self._forget(octets)
+
+    def failed(self, octets: int, error: TriomqError) -> None:
+        """Keep what is to be raised, and let the publisher hear it."""
+        if self._failure is None:
+            self._failure = fresh(error)
+        self._forget(octets)
+        self._room.unpark_all()
+
+    def _forget(self, octets: int) -> None:
+        self._outstanding -= 1
+        self._octets -= octets
+        if self._room and (not self._outstanding or self._outstanding <= self._limit // 2):
+            self._room.unpark_all()
