@@ -11,7 +11,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from triomq.app.config import Config, Log, User
+from triomq.app.config import Config, Log
+from triomq.app.users import User
 from triomq.app.shapes import Leaf, choices_of, shape_of
 from triomq.endpoints import AMQP
 

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from triomq.app import DomainHandle as DomainHandle
     from triomq.app import LocalFeed as LocalFeed
     from triomq.app import Log as Log
+    from triomq.app import Permission as Permission
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import SinkHandle as SinkHandle
     from triomq.app import User as User
+    from triomq.app import UserLimits as UserLimits
     from triomq.app import load_config as load_config
     from triomq.app import make_predicate as make_predicate
     from triomq.app import open_broker as open_broker
@@ -44,10 +46,12 @@ _HOMES = {
     "DomainHandle": "triomq.app",
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
+    "Permission": "triomq.app",
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
     "User": "triomq.app",
+    "UserLimits": "triomq.app",
     "load_config": "triomq.app",
     "make_predicate": "triomq.app",
     "open_asyncio_broker": "triomq.app.portal",
@@ -69,10 +73,12 @@ __all__ = [
     "DomainHandle",
     "LocalFeed",
     "Log",
+    "Permission",
     "Properties",
     "QueueHandle",
     "SinkHandle",
     "User",
+    "UserLimits",
     "__version__",
     "load_config",
     "make_predicate",

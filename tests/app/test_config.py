@@ -52,7 +52,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_without_a_file_all_is_by_default() -> None:
     assert load_config(environment={}) == Config()
     assert Config().endpoints == (AMQP(),)
-    assert Config().passwords() is None
+    assert Config().all_users() is None
 
 
 def test_a_file_says_everything(file: Path) -> None:
@@ -64,7 +64,10 @@ def test_a_file_says_everything(file: Path) -> None:
     assert config.domains == ("default", "shop")
     assert config.log == Log("warning", "json")
     assert config.drain == 10.0
-    assert config.passwords() == {"ada": "unlikely secret", "bob": "another secret"}
+    assert {name: user.read_password(name) for name, user in (config.all_users() or {}).items()} == {
+        "ada": "unlikely secret",
+        "bob": "another secret",
+    }
 
 
 def test_options_count_more_than_the_environment_and_that_more_than_the_file(file: Path) -> None:
@@ -134,13 +137,13 @@ def test_a_file_that_holds_no_password_says_so(file: Path, secret: bytes, text: 
 @pytest.mark.parametrize("secret", ["another secret", "another secret\n", "another secret\r\n"])
 def test_one_newline_at_the_end_of_a_secret_does_not_count(file: Path, secret: str) -> None:
     (file.parent / "secrets" / "bob").write_bytes(secret.encode())
-    assert (load_config(file, {}).passwords() or {})["bob"] == "another secret"
+    assert load_config(file, {}).users["bob"].read_password("users.bob") == "another secret"
 
 
 def test_a_secret_is_read_anew_each_time(file: Path) -> None:
     config = load_config(file, {})
     (file.parent / "secrets" / "bob").write_text("changed", encoding="utf-8")
-    assert (config.passwords() or {})["bob"] == "changed"
+    assert config.users["bob"].read_password("users.bob") == "changed"
 
 
 def test_a_password_is_never_shown(file: Path) -> None:

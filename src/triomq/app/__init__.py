@@ -2,7 +2,7 @@
 
 from triomq.app.broker import Broker, open_broker
 from triomq.app.cli import main
-from triomq.app.config import Config, Log, User, load_config
+from triomq.app.config import Config, Log, load_config
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.domain_handle import DomainHandle
@@ -11,8 +11,10 @@ from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
 from triomq.app.logs import JSONLines, TextLines, set_up_logging
 from triomq.app.serve import run, serve
+from triomq.app.users import User
 from triomq.core import Comparison, Condition, Properties, make_predicate
 from triomq.endpoints import AMQP
+from triomq.security import Permission, UserLimits
 
 __all__ = [
     "AMQP",
@@ -28,11 +30,13 @@ __all__ = [
     "Listening",
     "LocalFeed",
     "Log",
+    "Permission",
     "Properties",
     "QueueHandle",
     "SinkHandle",
     "TextLines",
     "User",
+    "UserLimits",
     "load_config",
     "main",
     "make_predicate",

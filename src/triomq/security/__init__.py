@@ -21,14 +21,23 @@ from triomq.security.presence import Presence
 from triomq.security.scram import Scram
 from triomq.security.user import ADMINISTRATOR, MONITORING, User, UserLimits, make_administrator
 from triomq.security.users import UserChanges, Users
-from triomq.security.verifiers import ITERATIONS, SCRAM_HASHES, make_verifier, read_verifier
+from triomq.security.verifiers import (
+    ITERATIONS,
+    LEAST_ITERATIONS,
+    MOST_ITERATIONS,
+    SCRAM_HASHES,
+    make_verifier,
+    read_verifier,
+)
 
 __all__ = [
     "ADMINISTRATOR",
     "ALL",
     "ANY_DOMAIN",
     "ITERATIONS",
+    "LEAST_ITERATIONS",
     "MONITORING",
+    "MOST_ITERATIONS",
     "SCRAM_HASHES",
     "AMQPlain",
     "Accepted",

@@ -64,7 +64,7 @@ class Users:
         """Hold the first users."""
         self.version = 0
         self._iterations = iterations
-        self._secret = secret or os.urandom(32)
+        self.secret = secret or os.urandom(32)
         self._process_secret = os.urandom(32)  # nothing that is kept by it outlives the process
         self._users: dict[str, User] = {}
         self._derived: dict[tuple[str, str], ScramVerifier] = {}
@@ -231,7 +231,7 @@ class Users:
 
     def _salt(self, name: str, mechanism: str) -> bytes:
         said = f"{mechanism}|{name}".encode("utf-8", "surrogateescape")
-        return hmac.digest(self._secret, said, "sha256")[:_SALT]
+        return hmac.digest(self.secret, said, "sha256")[:_SALT]
 
 
 def _may_less(before: User, after: User) -> bool:

@@ -53,5 +53,5 @@ def test_all_that_is_wrong_is_said_and_it_ends_with_1(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         f"triomq: {file}: endpoints[0].hots is not known; did you mean 'host'?",
-        f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file",
+        f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file, or verifiers",
     ]

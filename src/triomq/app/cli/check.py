@@ -31,7 +31,7 @@ def check(
 def _summary(config: Config) -> list[tuple[str, str]]:
     """List what is configured; of users the names alone."""
     lines = [("listens", _place(endpoint)) for endpoint in config.endpoints] or [("listens", "nowhere")]
-    users = ", ".join(sorted(config.users)) or "guest, with the password that everybody knows"
+    users = ", ".join(sorted(config.all_users() or ())) or "guest, with the password that everybody knows"
     return [
         *lines,
         ("users", users),

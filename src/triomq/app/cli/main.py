@@ -22,8 +22,9 @@ _COMMANDS = {
     "queues": "triomq.app.cli.queues",
     "purge": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",
+    "user": "triomq.app.cli.user",
 }
-"""Where the function of each command lives, in the order of the help.
+"""Where the function of each command lives, or the commands inside it, in the order of the help.
 
 A command is loaded when it is called: a broker needs no table that is drawn on a screen, which takes 2 MB.
 """
@@ -36,7 +37,11 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for name in arguments[:1] if arguments and arguments[0] in _COMMANDS else _COMMANDS:
-        app.command(name)(getattr(import_module(_COMMANDS[name]), name))
+        found = getattr(import_module(_COMMANDS[name]), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
 
 

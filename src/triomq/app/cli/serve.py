@@ -45,7 +45,7 @@ def serve(
 
     try:
         loaded = load()
-        who = "NAME:PASSWORD" if loaded.users else "guest:guest"
+        who = "NAME:PASSWORD" if loaded.users or loaded.users_file else "guest:guest"
         code = run(loaded, started=lambda broker: _announce(broker, who), reload=load)
     except ConfigError as error:
         fail(str(error))

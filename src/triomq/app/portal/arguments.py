@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from triomq.app import User
+
 __all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
 
 
 class BrokerArguments(TypedDict, total=False):
     """What ``open_broker`` takes besides endpoints."""
 
-    users: Mapping[str, str] | None
+    users: Mapping[str, str | User] | None
     domains: Sequence[str]
     drain: float
 

@@ -1,0 +1,119 @@
+"""Users as programs and configurations name them, and the records that the broker keeps of them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from triomq import security
+from triomq.errors import ConfigError
+from triomq.security import ALL, ANY_DOMAIN, Permission, UserChanges, UserLimits, read_verifier
+
+__all__ = ["User", "farewells", "records_of"]
+
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who may log in, how, and what it may.
+
+    Args:
+        password: The password.
+        password_file: A file that holds the password, from the folder of the configuration; a newline at its end
+            does not count.
+        verifiers: What is kept instead of the password, as ``triomq user`` writes it.
+        certificate: Log in by a TLS client certificate alone, with no password at all.
+        permissions: What it may do, by domain; ``"*"`` stands for all domains that are not named, and others cannot be
+            entered. Without this it may do everything, in all domains, and look into the broker.
+        tags: ``administrator`` and ``monitoring`` may look into the broker; others mean nothing here.
+        limits: How much it may have at once.
+        expires: When it is a user no longer, with its time zone.
+    """
+
+    password: str = ""
+    password_file: str = ""
+    verifiers: tuple[str, ...] = ()
+    certificate: bool = False
+    permissions: dict[str, Permission] | None = None
+    tags: tuple[str, ...] = ()
+    limits: UserLimits = UserLimits()
+    expires: _Moment | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is one way to log in, whatever its name."""
+        if self.password and self.password_file:
+            raise ValueError("a user has either a password or a password_file, not both")
+        if self.verifiers and (self.password or self.password_file):
+            raise ValueError("a user has either verifiers or a password, not both")
+        if not (self.password or self.password_file or self.verifiers or self.certificate):
+            raise ValueError("a user needs a password that is not empty, or a password_file, or verifiers")
+        for text in self.verifiers:
+            read_verifier(text)
+
+    def __repr__(self) -> str:
+        """Keep the password out of logs."""
+        if self.password_file:
+            return f"User(password_file={self.password_file!r})"
+        return "User(password=…)" if self.password else "User(…)"
+
+    def read_password(self, path: str) -> str:
+        """Give the password; ``path`` says where in the configuration this is.
+
+        Raises:
+            ConfigError: The file cannot be read, or is empty.
+        """
+        if not self.password_file:
+            return self.password
+        try:
+            found = Path(self.password_file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"{path}.password_file: cannot read {self.password_file}: {error.strerror}; name a file that the "
+                "broker's user may read"
+            ) from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path}.password_file: {self.password_file} is no text in UTF-8") from None
+        password = found.removesuffix("\n").removesuffix("\r")
+        if not password:
+            raise ConfigError(f"{path}.password_file: {self.password_file} is empty; write the password into it")
+        return password
+
+    def record(self, name: str) -> security.User:
+        """Make the record that the broker keeps; the password is read now.
+
+        Raises:
+            ConfigError: The password's file cannot be read, or is empty.
+        """
+        unlimited = self.permissions is None
+        return security.User(
+            name=name,
+            password=self.read_password(f"users.{name}") or None,
+            verifiers=self.verifiers,
+            permissions={ANY_DOMAIN: ALL} if self.permissions is None else self.permissions,
+            tags=(security.ADMINISTRATOR, *self.tags) if unlimited else self.tags,
+            limits=self.limits,
+            expires=None if self.expires is None else self.expires.timestamp(),
+        )
+
+
+def records_of(users: Mapping[str, str | User]) -> list[security.User]:
+    """Make the records of users; one that is given by its password alone may do everything.
+
+    Raises:
+        ConfigError: A password cannot be read, or a name is empty.
+    """
+    if "" in users:
+        raise ConfigError("users: found a user without a name; give it one")
+    return [
+        security.make_administrator(name, user) if isinstance(user, str) else user.record(name)
+        for name, user in users.items()
+    ]
+
+
+def farewells(changes: UserChanges) -> dict[str, str]:
+    """Say what those hear whose sessions end because of changes, by name; the text for the first is RabbitMQ's."""
+    reasons = {name: f"permissions of user '{name}' were changed" for name in changes.ended}
+    reasons |= {name: f"password of user '{name}' was changed" for name in changes.changed}
+    return reasons | {name: f"user '{name}' was deleted" for name in changes.removed}
