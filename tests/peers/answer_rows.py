@@ -8,7 +8,7 @@ import struct
 
 from pamqp import commands
 
-from peers.answers import (
+from .answers import (
     GENERATED,
     OK,
     RESET,
@@ -26,7 +26,7 @@ from peers.answers import (
     precondition,
     refused,
 )
-from peers.raw import content, encode, publish, raw_frame
+from .raw import content, encode, publish, raw_frame
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
 Connection, Exchange, Queue, Tx = commands.Connection, commands.Exchange, commands.Queue, commands.Tx

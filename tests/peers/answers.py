@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pamqp import commands
 from pamqp.base import Frame as Method
 
-from peers.raw import RawPeer, encode, raw_frame
+from .raw import RawPeer, encode, raw_frame
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
 Connection, Exchange, Queue = commands.Connection, commands.Exchange, commands.Queue

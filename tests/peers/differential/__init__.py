@@ -1,0 +1,1 @@
+"""The same questions to two brokers, and what they answer differently."""

@@ -1,0 +1,89 @@
+"""All questions to both brokers, and which answers differ."""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from .question import Question, answer
+
+AT_ONCE = 6
+"""Questions in the air for each broker: most of their time is silence that is waited for."""
+
+REASONS = Path(__file__).parents[3] / "docs" / "conformance" / "amqp-differences.csv"
+"""What differs on purpose; the page on conformance shows the same file."""
+
+Answers = Mapping[str, list[str]]
+
+
+class Reason(NamedTuple):
+    """Why the answers to some questions differ: one row of `REASONS`.
+
+    Args:
+        question: the title; ``*`` stands for anything.
+        rabbitmq: what RabbitMQ answers, for readers.
+        triomq: what triomq answers, for readers.
+        because: ``specification`` where that names our answer, or offers what RabbitMQ refuses; ``choice`` for the few
+            that are our own.
+        reason: why.
+    """
+
+    question: str
+    rabbitmq: str
+    triomq: str
+    because: str
+    reason: str
+
+    def covers(self, title: str) -> bool:
+        """Whether it is about this question."""
+        return covered(title, [self.question])
+
+
+def covered(title: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns stands for this title; ``*`` in them stands for anything."""
+    return any(re.fullmatch(".*".join(map(re.escape, one.split("*"))), title) for one in patterns)
+
+
+def read_reasons(path: Path = REASONS) -> list[Reason]:
+    """The reasoned differences."""
+    with path.open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return [Reason(*row) for row in rows]
+
+
+def reason_for(title: str, reasons: Sequence[Reason]) -> Reason | None:
+    """Why the answers to this question differ."""
+    return next((reason for reason in reasons if reason.covers(title)), None)
+
+
+def ask_all(questions: Sequence[Question], urls: Mapping[str, str]) -> Answers:
+    """Put questions to one broker.
+
+    Args:
+        questions: those whose place is in `urls` are asked.
+        urls: the brokers by place.
+    """
+    asked = [question for question in questions if question.place in urls]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = pool.map(lambda question: answer(question, urls[question.place]), asked)
+        return dict(zip([question.title for question in asked], answers, strict=True))
+
+
+def ask_both(
+    questions: Sequence[Question], ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> tuple[Answers, Answers]:
+    """Put all questions to both.
+
+    What differs without a reason is asked once more and alone, lest it was only the machine that was busy.
+    """
+    reasons = read_reasons()
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda urls: dict(ask_all(questions, urls)), (ours, theirs))
+    for question in questions:
+        title = question.title
+        if first[title] != second[title] and reason_for(title, reasons) is None:
+            first[title] = answer(question, ours[question.place])
+            second[title] = answer(question, theirs[question.place])
+    return first, second

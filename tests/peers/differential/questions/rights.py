@@ -1,0 +1,86 @@
+"""What users may do: each method as one who may not."""
+
+from pamqp import commands
+
+from ..question import Asking, Group, Lines
+from ..saying import message
+from ..talk import Step, Talk
+
+Basic, Connection, Exchange, Queue = commands.Basic, commands.Connection, commands.Exchange, commands.Queue
+
+GROUP = Group("right")
+
+# Each may do with names that begin with theirs one thing less than everything; `limited` has only its own names.
+USERS = {"limited": ("^limited", "^limited", "^limited"), "reader": ("", "", ".*"), "writer": ("", ".*", "")}
+"""User to its patterns of configure, write and read; the password is the user's name."""
+
+
+def asking(user: str, step: Step) -> Asking:
+    def ask(talk: Talk) -> Lines:
+        talk.open().declare_queue(name=talk.q, exclusive=False, auto_delete=True)
+        other = talk.open(user=user)
+        yield other.ask(step, Basic.Qos())
+
+    return ask
+
+
+STEPS: dict[str, Step] = {
+    "queue.declare": Queue.Declare(queue="other"),
+    "queue.declare without a name": Queue.Declare(exclusive=True),
+    "queue.declare passive": Queue.Declare(queue="other", passive=True),
+    "queue.declare passive of what is there": Queue.Declare(queue="shared", passive=True),
+    "queue.delete": Queue.Delete(queue="other"),
+    "queue.delete of what is there": Queue.Delete(queue="shared"),
+    "queue.purge": Queue.Purge(queue="shared"),
+    "queue.bind": Queue.Bind(queue="shared", exchange="amq.direct"),
+    "queue.unbind": Queue.Unbind(queue="shared", exchange="amq.direct"),
+    "basic.get": Basic.Get(queue="shared"),
+    "basic.consume": Basic.Consume(queue="shared"),
+    "exchange.declare": Exchange.Declare(exchange="other"),
+    "exchange.declare passive": Exchange.Declare(exchange="amq.direct", passive=True),
+    "exchange.declare as it is": Exchange.Declare(exchange="amq.direct", durable=True),
+    "exchange.delete": Exchange.Delete(exchange="other"),
+    "exchange.bind": Exchange.Bind(destination="amq.direct", source="amq.topic"),
+    "exchange.unbind": Exchange.Unbind(destination="amq.direct", source="amq.topic"),
+    "basic.publish": message("k", exchange="amq.direct"),
+    "basic.publish to the default exchange": message("nowhere"),
+    "basic.publish to what is not there": message("k", exchange="no.such"),
+    "a dead-letter exchange": Queue.Declare(queue="limited.q", arguments={"x-dead-letter-exchange": "amq.direct"}),
+    "an alternate exchange": Exchange.Declare(exchange="limited.e", arguments={"alternate-exchange": "amq.direct"}),
+}
+for _user in USERS:
+    for _title, _step in STEPS.items():
+        GROUP.add(f"{_user}: {_title}", asking(_user, _step))
+
+
+@GROUP("a user without any right to a virtual host")
+def no_vhost(talk: Talk) -> Lines:
+    stranger = talk.open(handshake=False, channel=False)
+    stranger.start(response="\0stranger\0stranger")
+    stranger.tune()
+    yield stranger.ask(Connection.Open(), channel=0)
+
+
+@GROUP("the user-id of one who is not the impersonator")
+def impersonator(talk: Talk) -> Lines:
+    yield talk.open(user="limited").ask(message("k", user_id="guest"), Basic.Qos())
+    yield talk.open(user="impersonator").ask(message("k", user_id="guest"), Basic.Qos())
+
+
+def definitions() -> dict[str, object]:
+    """Users and permissions in RabbitMQ's form, guest among them, and one queue that is there."""
+    names = {"guest": (".*", ".*", ".*"), "impersonator": (".*", ".*", ".*"), **USERS}
+    tags = {"guest": "administrator", "impersonator": "impersonator"}
+    return {
+        "users": [{"name": name, "password": name, "tags": tags.get(name, "")} for name in (*names, "stranger")],
+        "vhosts": [{"name": "/"}],
+        "permissions": [
+            {"user": name, "vhost": "/", "configure": configure, "write": write, "read": read}
+            for name, (configure, write, read) in names.items()
+        ],
+        "queues": [{"name": "shared", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
+        "exchanges": [],
+        "bindings": [],
+        "policies": [],
+        "parameters": [],
+    }
