@@ -297,6 +297,17 @@ async def test_a_domain_that_crashed_comes_back_with_what_it_had() -> None:
         house.bind("s", "q", "b")
 
 
+async def test_what_comes_back_when_a_domain_crashes_gives_way_if_it_is_too_much() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue("q", QueueOptions(max_length=2)), house.consumer()
+        house.feed(store, consumer)
+        publish(store, b"1", b"2", b"3")
+        await crash_domain(house)
+        await trio.testing.wait_all_tasks_blocked()
+        assert ready(store) == [b"2", b"3"]
+        assert store.statistics().dropped == 1
+
+
 async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_old() -> None:
     async with open_house() as house:
         house.queue("q")

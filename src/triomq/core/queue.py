@@ -64,8 +64,10 @@ class Queue(InPlaceActor):
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one."""
+        """Set the first deadline, should there be one; what came back when the domain crashed may be too much."""
         self._time.begin()
+        if self._sheds and is_full(self._store):  # not at once: dead letters go to queues that may not run yet
+            self._store.directory.clock.set(self._store, self._store.directory.clock.now())
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
