@@ -12,8 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from triomq.app.config import Config, Log
-from triomq.app.users import User
 from triomq.app.shapes import Leaf, choices_of, shape_of
+from triomq.app.users import User
 from triomq.endpoints import AMQP
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
