@@ -14,8 +14,9 @@ from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
 from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
+from triomq.core.policy import Policies
 from triomq.core.queue import Queue
-from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.queue_store import Enlist, OptionsChanged, QueueStatistics, QueueStore
 from triomq.core.refusals import QueueInUse, QueueLocked, QueueNotEmpty, Restarting, SinkBroken, SinkInUse
 from triomq.core.requests import (
     Bind,
@@ -25,6 +26,7 @@ from triomq.core.requests import (
     DeleteSink,
     QueueExpired,
     QueueUnused,
+    SetPolicies,
     SinkUnused,
     Unbind,
 )
@@ -77,9 +79,9 @@ class Domain(DynamicSupervisor):
         directory = self.directory
         existing = directory.sinks.get(message.name)
         if existing is not None:
-            require_equivalent(message.name, message.options, existing.options)
+            require_equivalent(message.name, message.options, existing.declared)
             return False
-        store = SinkStore(message.name, message.options)
+        store = SinkStore(message.name, message.options, directory.policies)
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.changed()
@@ -133,7 +135,7 @@ class Domain(DynamicSupervisor):
             if existing.owner is not owner:
                 raise QueueLocked(message.name)
             directory.queue(message.name, message.session)
-            require_equivalent(message.name, options, existing.options)
+            require_equivalent(message.name, options, existing.declared)
             existing.use()
             return existing
         store = QueueStore(message.name, options, directory, owner)
@@ -184,6 +186,18 @@ class Domain(DynamicSupervisor):
         store = self.directory.queues.get(message.name)
         if store is not None and is_unused(store, self.directory.clock.now()):
             self._remove_queue(store)
+
+    def set_policies(self, message: SetPolicies) -> int:
+        """Let other policies apply, to what is there already as well."""
+        directory = self.directory
+        directory.policies = Policies(message.policies)
+        sinks = sum(sink.govern(directory.policies) for sink in directory.sinks.values())
+        if sinks:
+            directory.changed()
+        queues = [queue for queue in directory.queues.values() if queue.govern()]
+        for queue in queues:
+            queue.ref.tell_nowait(OptionsChanged())
+        return sinks + len(queues)
 
     def bind(self, message: Bind) -> bool:
         """Add a binding to its source."""

@@ -6,15 +6,12 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 
 from math import inf
 
-from triomq.core.deadletter import Reason, bury
+from triomq.core.deadletter import MOST_LETTERS, Reason, bury
 from triomq.core.index import Index
 from triomq.core.priority import PriorityIndex
 from triomq.core.queue_store import QueueStore
 
 __all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
-
-_LETTERS = 2_000
-"""Dead letters that one turn makes, each about 20 µs: a million messages may expire at once."""
 
 
 def drop_expired(store: QueueStore, now: float) -> bool:
@@ -30,9 +27,9 @@ def drop_expired(store: QueueStore, now: float) -> bool:
     index, letters = store.index, 0
     lettered = store.options.dead_letter_sink is not None
     while (level := index.expired_level(now)) is not None:
-        if letters >= _LETTERS:
+        if letters >= MOST_LETTERS:
             return False
-        head, contents = index.first(_LETTERS, level)
+        head, contents = index.first(MOST_LETTERS, level)
         if lettered:
             store.dead_lettered += bury(store, head, contents, Reason.EXPIRED)
             letters += len(contents)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from triomq.core.deadletter import Reason, bury
+from triomq.core.deadletter import MOST_LETTERS, Reason, bury
 from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
@@ -43,14 +43,23 @@ def is_full(store: QueueStore) -> bool:
     )
 
 
-def shed(store: QueueStore) -> None:
-    """Let the oldest ready messages give way until the limits hold; in a priority queue the lowest ones."""
-    options, index = store.options, store.index
+def shed(store: QueueStore) -> bool:
+    """Let the oldest ready messages give way until the limits hold; in a priority queue the lowest ones.
+
+    Returns:
+        Whether the limits hold; they may have become much narrower, and then the rest is for another turn.
+    """
+    options, index, letters = store.options, store.index, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
     while index.ready > most or index.ready_bytes > most_bytes:
+        if letters >= MOST_LETTERS:
+            return False
         level = index.lowest_level
-        head, contents = index.first(max(1, index.ready - most), level)
-        store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
+        head, contents = index.first(min(max(1, index.ready - most), MOST_LETTERS), level)
+        if options.dead_letter_sink is not None:
+            store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
+            letters += len(contents)
         index.drop(len(contents), level)
         store.dropped += len(contents)
+    return True

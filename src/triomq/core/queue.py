@@ -27,7 +27,7 @@ from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.queue_store import Enlist, OptionsChanged, QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.strategies import suitable_dispatch
@@ -53,15 +53,24 @@ class Queue(InPlaceActor):
 
     def __init__(self, store: QueueStore) -> None:
         """Take over the messages of an earlier incarnation; feeds were closed when that ended."""
-        options = store.options
         self._store = store
         self._index = store.index
-        self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
-        self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
-        self._sorts = options.message_ttl is not None or options.max_priority > 0
+        self._look()
         self._time = Timekeeper(store)
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
+
+    def _look(self) -> None:
+        """See what the options ask of this queue."""
+        options = self._store.options
+        self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
+        self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
+        self._sorts = options.message_ttl is not None or options.max_priority > 0
+
+    def options_changed(self, message: OptionsChanged) -> None:
+        """Live by other options from now on; ``after_batch`` lets messages give way to new limits."""
+        self._look()
+        self._time.begin()
 
     def on_start(self) -> None:
         """Set the first deadline, should there be one; what came back when the domain crashed may be too much."""
@@ -313,8 +322,8 @@ class Queue(InPlaceActor):
         if time.keeps and not time.catch_up(self._push):
             return False
         self._dispatch_all()
-        if self._sheds:
-            shed(self._store)
+        if self._sheds and not shed(self._store):
+            time.hurry()
         return not time.keeps or time.look_ahead()
 
     def _dispatch_all(self) -> None:

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from triomq.actors import Ref, Request
+from triomq.actors import Message, Ref, Request
 from triomq.core.bindings import Binding
 from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
 from triomq.core.feed import Feed
 from triomq.core.index import Index
 from triomq.core.options import QueueOptions
+from triomq.core.policy import Policy, queue_options
 from triomq.core.priority import PriorityIndex
 
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
 
-__all__ = ["Enlist", "QueueStatistics", "QueueStore"]
+__all__ = ["Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -54,12 +55,18 @@ class Enlist(Request[QueueStatistics], frozen=True):
     """To a queue: what is in you, now that everything before this has been dealt with?"""
 
 
+class OptionsChanged(Message, frozen=True):
+    """To a queue: your store has other options now."""
+
+
 class QueueStore:
     """What of a queue outlives its incarnations; made and kept by the domain.
 
+    ``options`` are those in force: what was declared, under the policy that applies.
+
     Args:
         name: The queue's name.
-        options: What it was declared with.
+        declared: What it was declared with.
         directory: The domain's directory.
         owner: The session that has the queue for itself.
     """
@@ -67,6 +74,7 @@ class QueueStore:
     __slots__ = (
         "bound",
         "dead_lettered",
+        "declared",
         "delayed",
         "delivered",
         "directory",
@@ -77,6 +85,7 @@ class QueueStore:
         "name",
         "options",
         "owner",
+        "policy",
         "published",
         "ref",
         "room_wanted",
@@ -86,14 +95,16 @@ class QueueStore:
     ref: Ref
 
     def __init__(
-        self, name: str, options: QueueOptions, directory: "Directory", owner: "Session | None" = None
+        self, name: str, declared: QueueOptions, directory: "Directory", owner: "Session | None" = None
     ) -> None:
         """Start empty."""
         self.name = name
-        self.options = options
+        self.declared = declared
+        self.options = declared
+        self.policy: Policy | None = None
         self.directory = directory
         self.owner = owner
-        self.index: Index | PriorityIndex = PriorityIndex(options.max_priority) if options.max_priority else Index()
+        self.index: Index | PriorityIndex = PriorityIndex(declared.max_priority) if declared.max_priority else Index()
         self.delayed: Delayed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
@@ -104,6 +115,13 @@ class QueueStore:
         self.dropped = 0
         self.expired = 0
         self.dead_lettered = 0
+        self.govern()
+
+    def govern(self) -> bool:
+        """Live under the policy that the directory has for this queue; tell whether options differ from before."""
+        self.policy, before = self.directory.policies.of_queue(self.name), self.options
+        self.options = queue_options(self.declared, self.policy)
+        return self.options != before
 
     def use(self) -> None:
         """Note that somebody uses the queue now."""

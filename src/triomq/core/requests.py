@@ -6,6 +6,7 @@ from triomq.actors import Message as ActorMessage
 from triomq.actors import Request
 from triomq.core.bindings import Binding
 from triomq.core.options import QueueOptions, SinkOptions
+from triomq.core.policy import Policy
 from triomq.core.queue_store import QueueStatistics, QueueStore
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
     "DeleteSink",
     "QueueExpired",
     "QueueUnused",
+    "SetPolicies",
     "SinkUnused",
     "Unbind",
 ]
@@ -98,6 +100,12 @@ class Unbind(Request[bool], frozen=True):
 
     binding: Binding
     session: "Session"
+
+
+class SetPolicies(Request[int], frozen=True):
+    """To a domain: let these be the policies and no others. Answers how many queues and sinks that changes."""
+
+    policies: tuple[Policy, ...]
 
 
 class QueueUnused(ActorMessage, frozen=True):

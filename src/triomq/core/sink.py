@@ -11,6 +11,7 @@ from triomq.core.bindings import Binding, Headers, Table, make_table
 from triomq.core.guards import Guards
 from triomq.core.options import SinkKind, SinkOptions
 from triomq.core.packing import pack_arguments
+from triomq.core.policy import Policies, Policy, sink_options
 from triomq.core.properties import Properties
 from triomq.core.queue_store import QueueStore
 from triomq.core.requests import SinkUnused
@@ -21,24 +22,36 @@ __all__ = ["AddBinding", "Destination", "PropertiesOf", "RemoveBinding", "Sink",
 class SinkStore:
     """What of a sink outlives its incarnations; made and kept by the domain.
 
+    ``options`` are those in force: what was declared, under the policy that applies.
+
     Args:
         name: The sink's name.
-        options: How it behaves.
+        declared: What it was declared with.
+        policies: Those of the domain.
     """
 
-    __slots__ = ("bindings", "bound", "guards", "is_plain", "name", "options", "ref", "table")
+    __slots__ = ("bindings", "bound", "declared", "guards", "is_plain", "name", "options", "policy", "ref", "table")
 
     ref: Ref
 
-    def __init__(self, name: str, options: SinkOptions) -> None:
+    def __init__(self, name: str, declared: SinkOptions, policies: Policies) -> None:
         """Start without bindings."""
         self.name = name
-        self.options = options
+        self.declared = declared
+        self.options = declared
+        self.policy: Policy | None = None
         self.bindings: dict[Binding, Destination] = {}
         self.bound: dict[Binding, None] | None = None
-        self.table: Table[Destination] = make_table(options.kind)
+        self.table: Table[Destination] = make_table(declared.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
+        self.govern(policies)
+
+    def govern(self, policies: Policies) -> bool:
+        """Live under the policy that there is for this sink; tell whether options differ from before."""
+        self.policy, before = policies.of_sink(self.name), self.options
+        self.options = sink_options(self.declared, self.policy)
         self._look()
+        return self.options != before
 
     def _look(self) -> None:
         """See whether a message's key and the table are all that it takes to find its way."""

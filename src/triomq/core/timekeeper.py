@@ -33,17 +33,19 @@ class Timekeeper:
         store: The queue's.
     """
 
-    __slots__ = ("_store", "_turn_began", "has_mortals", "keeps")
+    __slots__ = ("_hurries", "_store", "_turn_began", "has_mortals", "keeps")
 
     def __init__(self, store: QueueStore) -> None:
         """Take over what an earlier incarnation had."""
         self._store = store
         self._turn_began = inf  # when the first message of this turn that can expire came
+        self._hurries = False
         self.keeps = True  # looked at once even if there is no deadline
         self.has_mortals = store.index.ready > 0
 
     def begin(self) -> None:
-        """Set the first deadline, should there be one; who starts a queue uses it."""
+        """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it."""
+        self.keeps = True
         self._store.use()
         deadline = next_deadline(self._store)
         if deadline < inf:
@@ -61,6 +63,10 @@ class Timekeeper:
             store.delayed = Delayed()
         store.delayed.push(DelayedRun(run.head, run.contents, run.size), store.directory.clock.now() + run.delay)
         self.keeps = True
+
+    def hurry(self) -> None:
+        """Let the queue be told ``Due`` at once: it has more to do than one turn should take."""
+        self.keeps = self._hurries = True
 
     def use(self) -> None:
         """Note that somebody uses the queue."""
@@ -89,7 +95,8 @@ class Timekeeper:
         now = clock.now()
         self._turn_began = inf
         dropped_all = drop_expired(store, now)
-        deadline = next_deadline(store) if dropped_all else now
+        deadline = next_deadline(store) if dropped_all and not self._hurries else now
+        self._hurries = False
         self.has_mortals = self.has_mortals and store.index.ready > 0
         self.keeps = self.has_mortals or deadline < inf
         if deadline < inf:
