@@ -74,6 +74,11 @@ class Ledger:
         """Whether nothing is unsettled."""
         return not self._entries
 
+    @property
+    def oldest(self) -> int:
+        """The number of the delivery that is unsettled for longest; the next number if there is none."""
+        return next(iter(self._entries), self.next_number)
+
     def skip(self, count: int) -> int:
         """Number messages that nobody settles; give the first number."""
         first = self.next_number

@@ -78,6 +78,8 @@ class QueueOptions(msgspec.Struct, frozen=True):
         max_priority: The highest priority that counts; 0 takes messages in the order in which they came.
         delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
         single_active: Whether one feed gets everything until it is closed, and then the next.
+        consumer_timeout: Seconds that a consumer behind a wire may leave a delivery unsettled; 0 for ever, None as the
+            wire's endpoint says.
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
         remarks: Arguments that mean nothing to anybody here; kept to be shown.
     """
@@ -95,6 +97,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
     max_priority: int = 0
     delivery_limit: int | None = None
     single_active: bool = False
+    consumer_timeout: float | None = None
     notes: tuple[tuple[str, object], ...] = ()
     remarks: tuple[tuple[str, object], ...] = ()
 

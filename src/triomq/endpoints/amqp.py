@@ -49,6 +49,8 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         channel_max: Open channels of one connection.
         max_message_size: Octets of the largest body.
         virtual_hosts: Which domain each virtual host is.
+        consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
+            queue has a limit of its own; 0 for ever.
     """
 
     host: str = "localhost"
@@ -59,6 +61,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=0xFFFF)] = 2047
     max_message_size: Annotated[int, msgspec.Meta(ge=1)] = 128 * 1024 * 1024
     virtual_hosts: Mapping[str, str] = msgspec.field(default_factory=lambda: {"/": "default"})
+    consumer_timeout: Annotated[float, msgspec.Meta(ge=0)] = 1800.0
 
     @property
     def name(self) -> str:
@@ -109,11 +112,17 @@ class AMQPEndpoint(Endpoint):
         self._settings = msgspec.structs.replace(config.settings(), mechanisms=tuple(mechanisms))
         self._mechanisms = mechanisms
         self._virtual_hosts = config.virtual_hosts
+        self._consumer_timeout = config.consumer_timeout
         self._house = house
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
         engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings, methods=BROKER_METHODS)
         return AMQPConnection(
-            transport, engine, self._house, virtual_hosts=self._virtual_hosts, mechanisms=self._mechanisms
+            transport,
+            engine,
+            self._house,
+            virtual_hosts=self._virtual_hosts,
+            mechanisms=self._mechanisms,
+            consumer_timeout=self._consumer_timeout,
         )

@@ -59,9 +59,10 @@ _OPTION_NAMES = {
     "max_priority": "x-max-priority",
     "delivery_limit": "x-delivery-limit",
     "single_active": "x-single-active-consumer",
+    "consumer_timeout": "x-consumer-timeout",
 }
 
-_TIMES = ("message_ttl", "expires")  # seconds in the core, milliseconds on the wire
+_TIMES = ("message_ttl", "expires", "consumer_timeout")  # seconds in the core, milliseconds on the wire
 _NONE_WHEN_OFF = ("max_priority", "single_active")  # which one has by leaving the argument out
 
 _LOCKED = (

@@ -185,6 +185,7 @@ _QUEUE_ARGUMENTS: dict[str, tuple[str, Callable[[object, _Where], object]]] = {
     "x-max-priority": ("max_priority", _read_priority),
     "x-delivery-limit": ("delivery_limit", _read_count),
     "x-single-active-consumer": ("single_active", _read_flag),
+    "x-consumer-timeout": ("consumer_timeout", _read_time),
 }
 """Argument to the core's option, and what reads it."""
 

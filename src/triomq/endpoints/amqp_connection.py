@@ -18,11 +18,12 @@ from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, Restartin
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_events import EVENTS, undeliverable
+from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
+from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
 from triomq.endpoints.house import DomainAccess, House
 from triomq.errors import ActorStopped, HandlerFailed
@@ -56,6 +57,7 @@ class AMQPConnection(Connection):
         house: Domains and users.
         virtual_hosts: Which domain each virtual host is.
         mechanisms: How one may log in.
+        consumer_timeout: Seconds that a delivery may stay unsettled; 0 for ever.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class AMQPConnection(Connection):
         *,
         virtual_hosts: Mapping[str, str],
         mechanisms: Mapping[str, MakeMechanism],
+        consumer_timeout: float = 0.0,
     ) -> None:
         """Start in the handshake."""
         self.engine = engine
@@ -87,6 +90,7 @@ class AMQPConnection(Connection):
         self._events: deque[Event] = deque()
         self.gates = Gates(transport, engine)
         self.blocked = Blocked(self)
+        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
         self.gone = False  # the client will send nothing more
@@ -284,11 +288,11 @@ class AMQPConnection(Connection):
         )
 
     def is_due(self, now: float) -> bool:
-        """Tell whether something is to be done by now: a timer of the engine, or a client that does not read."""
+        """Tell whether something is to be done by now: a timer is due, or the client does not read."""
         if self._left:
             return self._linger_until <= now
         timer = self.engine.next_timer()
-        return (timer is not None and timer <= now) or self._reads_nothing(now)
+        return (timer is not None and timer <= now) or self._reads_nothing(now) or self.timeouts.is_due(now)
 
     def _reads_nothing(self, now: float) -> bool:
         """Tell whether the client has left what we sent unread for two heartbeats, or long if it has none."""
@@ -307,6 +311,8 @@ class AMQPConnection(Connection):
         self.engine.handle_timer(message.now)
         for event in self.engine.events():
             EVENTS[type(event)](self, event)
+        if self.timeouts.is_due(message.now):
+            self.timeouts.look(message.now, self.channels.values(), self.directory)
 
     # Writing
 

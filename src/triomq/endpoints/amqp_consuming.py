@@ -70,6 +70,8 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         no_local=connection.session.number if method.no_local else 0,
     )
     connection.open_feed(consumer.feed)
+    if not method.no_ack:
+        connection.timeouts.watch(store)
     channel.consumers[consumer.tag] = consumer
     if replies:
         channel.reply_consumer = consumer
@@ -93,6 +95,8 @@ def _get(channel: Channel, method: BasicGet) -> None:
     if batch is None:
         channel.reply(BasicGetEmpty())
     else:
+        if not method.no_ack:
+            channel.connection.timeouts.watch(store)
         channel.get_ok(batch, no_ack=method.no_ack, remaining=store.index.ready)
 
 

@@ -135,6 +135,11 @@ def undeliverable(channel: Channel, answer: Answer) -> None:
     _refuse_numbered(channel, answer, (60, 60))
 
 
+def unacknowledged(channel: Channel, answer: Answer) -> None:
+    """Refuse a channel whose client has left deliveries unsettled for too long; no method is to blame."""
+    _refuse_numbered(channel, answer, (0, 0))
+
+
 # The end
 
 
