@@ -163,6 +163,17 @@ def test_closes_of_a_channel_that_cross_are_both_answered() -> None:
     assert server.events() == [ChannelClosed(1, 406, "PRECONDITION_FAILED - no", by_peer=False)]
 
 
+def test_a_close_without_a_reason_takes_the_reason_of_the_one_that_crosses_it() -> None:
+    client, server = pair()
+    client.close_channel(1, 200, "Goodbye")
+    server.close_channel(1, 404, "nothing there")
+    to_server, to_client = sent(client), sent(server)
+    server.receive_data(to_server)
+    client.receive_data(to_client)
+    client.receive_data(sent(server))
+    assert client.events() == [ChannelClosed(1, 404, "NOT_FOUND - nothing there", by_peer=False)]
+
+
 def test_a_close_after_the_peer_s_close_says_nothing() -> None:
     server = running()
     server.receive_data(method(1, ChannelClose(200, "")))

@@ -39,6 +39,9 @@ from triomq.protocols.amqp.runs import MethodCache
 
 __all__ = ["ChannelTable"]
 
+# The reply code of a close at the end of work.
+NO_REASON = 200
+
 _CLOSE_OK = b"\x00\x14\x00\x29"
 _CLOSE = b"\x00\x14\x00\x28"
 
@@ -102,12 +105,19 @@ class ChannelTable:
         channel.move("received channel.close" if index == _CLOSE else "received channel.close-ok")
         if index == _CLOSE:
             self._core.send(ChannelCloseOk(), channel.number)
+            self._hear_reason(channel, bytes(frame[7:-1]))
         else:
             del self.open[channel.number]
             if channel.failed:
                 self._lost.add(channel.number)
             text = channel.close_text
             self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
+
+    def _hear_reason(self, channel: Channel, payload: bytes) -> None:
+        """Let the peer's close, which has crossed ours, be the reason where we had none."""
+        method = self._core.methods.decode(payload)
+        if isinstance(method, ChannelClose) and channel.close_code == NO_REASON:
+            channel.close_code, channel.close_text = method.reply_code, method.reply_text
 
     def _receive_method(self, number: int, channel: Channel | None, payload: bytes) -> None:
         layout = self._core.methods.find(payload)

@@ -110,7 +110,8 @@ class ChannelClosed(msgspec.Struct, frozen=True, gc=False):
     """A channel ends without a failure.
 
     With ``by_peer`` the peer has closed it and waits: answer with ``send_method(channel, ChannelCloseOk())``. Without,
-    the peer has answered our own close, code and text are ours, and the number is free.
+    the peer has answered our own close and the number is free; code and text are ours, or, where the closes
+    crossed and ours was 200, the peer's.
     """
 
     channel: int
