@@ -191,7 +191,7 @@ async def test_the_empty_name_is_the_queue_declared_last(client: Client) -> None
     assert name.startswith("amq.gen-")
     await client.call(1, QueueBind("", "amq.fanout"), QueueBindOk)
     client.publish(1, "amq.fanout", "", b"x")
-    assert (await client.declare("", passive=True)) == QueueDeclareOk(name, 1, 0)
+    assert (await client.declare(name, passive=True)) == QueueDeclareOk(name, 1, 0)
     await client.say(1, BasicGet(""))
     assert (await client.got()).body == b"x"
     await client.call(1, BasicConsume("", consumer_tag="t"), BasicConsumeOk)
@@ -221,7 +221,6 @@ async def test_an_exclusive_queue_is_locked_for_others_and_for_another_kind_of_d
         QueueDeclare("mine"),
         QueueDeclare("mine", passive=True),
         QueueBind("mine", "amq.fanout"),
-        QueueUnbind("mine", "amq.fanout"),
         QueuePurge("mine"),
         QueueDelete("mine"),
         BasicConsume("mine"),
@@ -229,6 +228,14 @@ async def test_an_exclusive_queue_is_locked_for_others_and_for_another_kind_of_d
     ):
         assert await refused(other, method) == locked, method
     assert await refused(client, QueueDeclare("mine")) == locked
+    await other.call(1, QueueUnbind("mine", "amq.fanout"), QueueUnbindOk)  # as with RabbitMQ: it is not bound
+    await client.call(1, QueueBind("mine", "amq.fanout"), QueueBindOk)
+    assert await refused(other, QueueUnbind("mine", "amq.fanout")) == locked
+
+
+async def test_a_passive_declare_means_no_queue_declared_last(client: Client) -> None:
+    await client.declare("")
+    assert await refused(client, QueueDeclare("", passive=True)) == (404, "no queue '' in vhost '/'")
 
 
 async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(client: Client) -> None:
@@ -242,14 +249,16 @@ async def test_a_queue_in_use_or_not_empty_is_kept_if_asked(client: Client) -> N
 
 
 async def test_declares_that_differ_are_refused_by_the_first_difference(client: Client) -> None:
-    await client.declare("q", durable=True, arguments={"x-max-length": 10, "x-note": "a"})
-    code, text = await refused(client, QueueDeclare("q", arguments={"x-max-length": 10, "x-note": "a"}))
+    await client.declare("q", durable=True, arguments={"x-max-length": 10, "x-queue-mode": "lazy"})
+    code, text = await refused(client, QueueDeclare("q", arguments={"x-max-length": 10, "x-queue-mode": "lazy"}))
     where = "inequivalent arg '{}' for queue 'q' in vhost '/': "
     assert (code, text) == (406, where.format("durable") + "received 'false' but current is 'true'")
-    _, text = await refused(client, QueueDeclare("q", durable=True, arguments={"x-max-length": 9, "x-note": "a"}))
+    _, text = await refused(
+        client, QueueDeclare("q", durable=True, arguments={"x-max-length": 9, "x-queue-mode": "lazy"})
+    )
     assert text == where.format("x-max-length") + "received '9' but current is '10'"
     _, text = await refused(client, QueueDeclare("q", durable=True, arguments={"x-max-length": 10}))
-    assert text == where.format("x-note") + "received none but current is the value 'a' of type 'longstr'"
+    assert text == where.format("x-queue-mode") + "received none but current is the value 'lazy' of type 'longstr'"
 
 
 async def test_no_wait_means_no_reply(client: Client, broker: Broker) -> None:

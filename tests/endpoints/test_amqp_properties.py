@@ -104,7 +104,10 @@ def test_headers_nested_by_the_thousand_are_read_as_far_as_it_makes_sense() -> N
     assert (value, depth) == (None, 66)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("60000", 60.0), ("0", 0.0), ("soon", None), ("-1", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60000", 60.0), ("0", 0.0), ("+1", 0.001), ("-0", 0.0), ("soon", None), ("-1", None), ("١", None)],
+)
 def test_an_expiration_is_read_as_milliseconds(text: str, seconds: float | None) -> None:
     assert from_amqp(encode_properties(BasicProperties(expiration=text))).expiration == seconds
 

@@ -158,10 +158,10 @@ class Domain(DynamicSupervisor):
         if store.owner is not None and store.owner is not message.session:
             raise QueueLocked(message.name)
         statistics = _enlist(store)
-        if message.if_unused and statistics.feeds:
-            raise QueueInUse(message.name)
         if message.if_empty and statistics.ready:
             raise QueueNotEmpty(message.name)
+        if message.if_unused and statistics.feeds:
+            raise QueueInUse(message.name)
         self._remove_queue(store, message.session)
         return statistics
 
@@ -217,9 +217,11 @@ class Domain(DynamicSupervisor):
         """Remove a binding from its source."""
         binding = message.binding
         sink = self.directory.sinks.get(binding.source)
+        if sink is None or binding not in sink.bindings:
+            return False
         if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
             self.directory.queue(binding.destination, message.session)
-        removed = sink is not None and _ask(sink, RemoveBinding(binding))
+        removed = _ask(sink, RemoveBinding(binding))
         if removed:
             self._tell_binding(Action.DELETED, binding, message.session)
         return removed

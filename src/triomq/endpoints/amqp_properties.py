@@ -1,5 +1,6 @@
 """From AMQP's properties to the core's and back, for consumers behind another endpoint and for headers sinks."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,6 +23,8 @@ _DEEPEST = 64
 """Levels of tables and lists in a header that are read; a peer may nest thousands, at which Python gives up."""
 
 _NOTHING = BasicProperties()
+
+_MILLISECONDS = re.compile(r"\+?[0-9]+|-0+")
 
 
 def from_amqp(encoded: bytes) -> Properties:
@@ -46,7 +49,7 @@ def from_amqp(encoded: bytes) -> Properties:
 
 def amend_amqp(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
     """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``."""
-    basic = decode_properties(encoded)
+    basic = decode_properties(encoded, typed=True)
     changed = msgspec.structs.replace(
         basic,
         headers={**(basic.headers or {}), **{name: _to_field(value) for name, value in headers.items()}} or None,
@@ -112,7 +115,7 @@ def _milliseconds(expiration: float | None) -> str | None:
 
 def _seconds(expiration: str | None) -> float | None:
     """Milliseconds as text, as RabbitMQ reads expiration; what is no number never expires."""
-    return int(expiration) / 1000 if expiration is not None and expiration.isdecimal() else None
+    return int(expiration) / 1000 if expiration is not None and _MILLISECONDS.fullmatch(expiration) else None
 
 
 def _moment(seconds: int) -> datetime | None:

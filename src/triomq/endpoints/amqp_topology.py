@@ -23,6 +23,7 @@ from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink
 from triomq.endpoints.amqp_channel import Channel, Handler
 from triomq.endpoints.amqp_names import generated_name, is_reply_queue, named, queue_named
 from triomq.endpoints.amqp_permissions import require_queue
+from triomq.endpoints.amqp_queue_types import check_named
 from triomq.endpoints.amqp_reply_to import declared_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
@@ -74,7 +75,8 @@ def _exchange_options(channel: Channel, method: ExchangeDeclare) -> SinkOptions:
     try:
         kind = SinkKind(method.type)
     except ValueError:
-        raise AnswerError(503, f"unknown exchange type '{method.type}'") from None
+        what = "unknown" if method.type else "invalid"
+        raise AnswerError(503, f"{what} exchange type '{method.type}'") from None
     options = SinkOptions(kind=kind, durable=method.durable, auto_delete=method.auto_delete, internal=method.internal)
     arguments = plain_arguments(method.arguments)
     return sink_options(method.exchange, channel.connection.virtual_host, arguments, options)
@@ -141,7 +143,7 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
 
 def _passive(channel: Channel, method: QueueDeclare) -> QueueStore:
     connection = channel.connection
-    return connection.directory.queue(method.queue or channel.last_queue, connection.session)
+    return connection.directory.queue(method.queue, connection.session)
 
 
 def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
@@ -150,10 +152,12 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     require_queue(channel, name, method)
+    arguments = plain_arguments(method.arguments)
+    check_named(method.queue, arguments)
     options = queue_options(
         name,
         connection.virtual_host,
-        plain_arguments(method.arguments),
+        arguments,
         durable=method.durable,
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,

@@ -168,12 +168,32 @@ class Talk:
         self._names[name] = shown_as
         return name
 
-    def open(self, *, channel: bool = True, user: str = "", **options: object) -> Speaker:
-        """Connect, and open channel 1."""
+    def open(
+        self,
+        *,
+        channel: bool = True,
+        user: str = "",
+        handshake: bool = True,
+        capabilities: dict[str, bool] | None = None,
+        **limits: int,
+    ) -> Speaker:
+        """Connect, and open channel 1.
+
+        Args:
+            channel: without, there is no channel yet.
+            user: who logs in, with the same word as password; guest if there is none.
+            handshake: without, nothing is said at all.
+            capabilities: of the client.
+            limits: what tune-ok says.
+        """
         url = self.url if not user else re.sub("//[^@]*@", f"//{user}:{user}@", self.url)
-        speaker = Speaker(url, **options)
+        speaker = Speaker(url, handshake=False)
         self._opened.append(speaker)
         speaker.socket.settimeout(PATIENCE)
+        if handshake:
+            speaker.start(capabilities)
+            speaker.tune(**limits)
+            speaker.do(Connection.Open(), channel=0)
         if channel:
             speaker.open_channel(1)
         return speaker

@@ -44,7 +44,7 @@ def counts(talk: Talk) -> Lines:
 def purge(talk: Talk) -> Lines:
     speaker = talk.open()
     speaker.declare_queue(name=talk.q)
-    speaker.say(publish(1, "", talk.q, b"x") * 3)
+    fill(speaker, talk.q, 3)
     yield speaker.get(talk.q, no_ack=False)
     yield speaker.ask(Queue.Purge(queue=talk.q))
     yield speaker.ask(Basic.Reject(1, requeue=True), Queue.Declare(queue=talk.q, passive=True))
@@ -55,7 +55,7 @@ def purge(talk: Talk) -> Lines:
 def delete(talk: Talk) -> Lines:
     speaker = talk.open()
     speaker.declare_queue(name=talk.q)
-    speaker.say(publish(1, "", talk.q, b"x") * 3)
+    fill(speaker, talk.q, 3)
     yield speaker.get(talk.q, no_ack=False)
     yield speaker.ask(Queue.Delete(queue=talk.q))
     yield speaker.ask(Basic.Ack(1), Basic.Qos())
@@ -65,7 +65,7 @@ def delete(talk: Talk) -> Lines:
 def delete_if_empty(talk: Talk) -> Lines:
     speaker = talk.open()
     speaker.declare_queue(name=talk.q)
-    speaker.say(publish(1, "", talk.q, b"x"))
+    fill(speaker, talk.q, 1)
     yield speaker.get(talk.q, no_ack=False)
     yield speaker.ask(Queue.Delete(queue=talk.q, if_empty=True))
 

@@ -5,7 +5,7 @@ import time
 from pamqp import commands
 
 from ..question import Group, Lines
-from ..saying import message
+from ..saying import fill, message
 from ..talk import Talk
 from .queues import until_gone
 
@@ -17,10 +17,9 @@ GROUP = Group("time")
 @GROUP("a message of a queue with a time to live")
 def queue_ttl(talk: Talk) -> Lines:
     speaker = talk.open()
-    speaker.declare_queue(name=talk.q, arguments={"x-message-ttl": 100})
-    speaker.say(message(talk.q))
-    yield speaker.ask(Queue.Declare(queue=talk.q, passive=True))
-    time.sleep(0.3)
+    speaker.declare_queue(name=talk.q, arguments={"x-message-ttl": 400})
+    fill(speaker, talk.q, 1)
+    time.sleep(0.7)
     yield speaker.ask(Queue.Declare(queue=talk.q, passive=True))
     yield speaker.get(talk.q)
 
