@@ -57,15 +57,13 @@ class Acks:
 
     def accept_all(self, last: int) -> None:
         """Accept everything up to a tag."""
-        self._accept_until(last)
-        self.announce()
-
-    def _accept_until(self, last: int) -> None:
         for tag in self._order:
             if tag > last:
                 break
             if tag not in self._told:
                 self.accepted.add(tag)
+        self.floor = max(self.floor, last)
+        self.announce()
 
     def refuse(self, tag: int, *, requeue: bool, multiple: bool) -> None:
         """Settle one delivery, or all up to it, by giving it back or away."""

@@ -85,7 +85,8 @@ class AMQPChannel(TopologyMethods, Owner):
         self._connection = connection
         self._confirms = confirms
         self._prefetch = prefetch
-        self._shared_prefetch: int | None = None
+        self.shared_prefetch: int | None = None
+        """How many deliveries of all consumers together may be unsettled, if that was said."""
         self._error: TriomqError | None = None
         self._resend: list[Publish] = []
         self._consumers: list[Deliveries] = []
@@ -312,12 +313,11 @@ class AMQPChannel(TopologyMethods, Owner):
             shared: Whether that is for all consumers of this channel together, at once; otherwise it is for each
                 consumer that begins later, unless that says something else.
         """
-        line = await self.ready()
-        await line.call(BasicQos(0, prefetch, shared), BasicQosOk)
-        if shared:
-            self._shared_prefetch = prefetch
-        else:
-            self._prefetch = prefetch
+        if not shared:
+            self._prefetch = prefetch  # each consumer says it when it begins
+            return
+        await self.call(BasicQos(0, prefetch, True), BasicQosOk)
+        self.shared_prefetch = prefetch
 
     async def flow(self, active: bool) -> bool:
         """Ask the broker to send no deliveries on this channel, or to send them again; RabbitMQ refuses the former."""
@@ -384,8 +384,8 @@ class AMQPChannel(TopologyMethods, Owner):
         await line.open()
         if self._confirms:
             await line.call(ConfirmSelect(), ConfirmSelectOk)
-        if self._shared_prefetch is not None:
-            await line.call(BasicQos(0, self._shared_prefetch, True), BasicQosOk)
+        if self.shared_prefetch is not None:
+            await line.call(BasicQos(0, self.shared_prefetch, True), BasicQosOk)
         if self._transaction is not None:
             self._transaction.begin_on(line)
         self.line = line

@@ -71,7 +71,7 @@ class AMQPConnection:
 
     @property
     def blocked(self) -> str | None:
-        """Why the broker takes no publishes at present (connection.blocked), None if it does: they wait meanwhile."""
+        """Why the broker takes no publishes at present (connection.blocked), None if it does; they wait meanwhile."""
         return self._link.blocked if self._link is not None else None
 
     @property

@@ -205,8 +205,7 @@ class Deliveries:
         self._line = line
         line.link.buffered += self._buffered
         if not what.no_ack:
-            # Answered in order, so nobody needs to wait for this one; a refusal closes the channel.
-            line.ask(BasicQos(0, what.prefetch), BasicQosOk)
+            self._limit(line, what.prefetch)
         method = BasicConsume(
             self._channel.current(what.queue),
             what.tag,
@@ -221,6 +220,19 @@ class Deliveries:
         except TriomqError:
             line.consumers.pop(what.tag, None)
             raise
+
+    def _limit(self, line: "Line", prefetch: int) -> None:
+        """Say what holds for consumers from here on.
+
+        Answers come in order, so nobody waits for them; a refusal closes the channel.
+        """
+        if prefetch == line.prefetch:
+            return
+        line.prefetch = prefetch
+        line.ask(BasicQos(0, prefetch), BasicQosOk)
+        if self._channel.shared_prefetch is not None:
+            # RabbitMQ forgets the limit of the whole channel when it is told one for consumers.
+            line.ask(BasicQos(0, self._channel.shared_prefetch, True), BasicQosOk)
 
     async def aclose(self) -> None:
         """End; ``consume`` calls this when its block is left."""

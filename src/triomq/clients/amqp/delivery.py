@@ -147,7 +147,7 @@ class ReturnedMessage:
     def __init__(self, method: BasicReturn, framing: Framing, content: bytes) -> None:
         """Look at what came back."""
         self.code = method.reply_code
-        """The reply code: 312 where nothing was bound, 313 where nobody consumed."""
+        """The reply code, 312 where nothing was bound, 313 where nobody consumed."""
         self.text = method.reply_text
         """The broker's words for it."""
         self.exchange = method.exchange

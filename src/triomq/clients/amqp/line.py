@@ -100,6 +100,8 @@ class Line:
         self.go = not link.held
         """Whether one may publish at once."""
         self.closing = False
+        self.prefetch = 0
+        """What the broker was told last of how many deliveries each new consumer may have; none yet is no limit."""
         self.gated = False
         """Whether one may not publish just now, for there is no transaction."""
         self._owner = owner

@@ -119,10 +119,13 @@ class Link:
     async def _run_writer(self) -> None:
         self._writer = trio.lowlevel.current_task()
         while True:
-            self._armed = False
             self._write_all()
-            if not self._armed:
-                await trio.lowlevel.wait_task_rescheduled(lambda raise_cancel: trio.lowlevel.Abort.SUCCEEDED)
+            self._armed = False
+            await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
+
+    def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        self._armed = True  # there is nobody to wake any more
+        return trio.lowlevel.Abort.SUCCEEDED
 
     async def _run_timers(self) -> None:
         """Let the engine keep heartbeats and deadlines, with one timer for all of them."""
