@@ -40,4 +40,8 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
     ("py:class", "triomq.clients.wire.BlockingWire"),
+    *[  # what the client for Trio is made of
+        ("py:class", f"triomq.clients.amqp.{name}")
+        for name in ("line.Line", "line.Owner", "topology.Topology", "topology_methods.TopologyMethods")
+    ],
 ]

@@ -1,8 +1,10 @@
 """Draw the tables of the configuration's keys from the Structs that read it, and what their docstrings say."""
 
 import re
+import types
 import typing
 from collections.abc import Iterator
+from datetime import datetime
 from inspect import getdoc
 
 import msgspec
@@ -24,7 +26,7 @@ STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
 }
 """What the directive takes, the Struct that it stands for, and how its variables go on behind ``TRIOMQ_``."""
 
-WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", datetime: "time with its zone"}
 
 
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
@@ -40,6 +42,8 @@ def allowed(kind: object) -> str:
         return " or ".join(f"``{choice}``" for choice in choices)
     if not isinstance(shape_of(kind), Leaf):
         return "list" if typing.get_origin(kind) is not None and "tuple" in str(kind) else "table"
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        (kind,) = (member for member in typing.get_args(kind) if member is not type(None))
     if typing.get_origin(kind) is not typing.Annotated:
         return WORDS[typing.cast("type", kind)]
     plain, meta = typing.get_args(kind)
@@ -55,7 +59,7 @@ def default(field: msgspec.structs.FieldInfo) -> str:
         return "as below"
     if isinstance(value, tuple) and any(isinstance(item, msgspec.Struct) for item in value):
         return "one of AMQP, as below"
-    if value in ("", {}):
+    if value in ("", {}, (), None):
         return "none"
     return f"``{msgspec.json.encode(value).decode()}``".replace('":"', '" = "').replace("{", "{ ").replace("}", " }")
 
