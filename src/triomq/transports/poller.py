@@ -7,7 +7,6 @@ of a wake-up is paid once for all of them, and an idle connection needs no task 
 """
 
 import select
-from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
@@ -19,7 +18,7 @@ _SLICE = 0.001
 """Seconds of work after which other tasks of the program get their turn."""
 
 _ROUND = 64
-"""Sockets found ready at one look; all of them are served before the next, so that none waits behind a busy one."""
+"""Sockets found ready at one look."""
 
 
 _AWAKE = 0.00012
@@ -30,8 +29,15 @@ _LONG = 4 * _AWAKE
 """What a longer wait counts as, so that the mean follows within some waits."""
 
 
+_HEAVY = 0.0002
+"""Seconds of work from which a socket counts as a busy one: some ten requests that come singly, a third of a chunk."""
+
+
 class Poller:
     """A set of sockets, each with a function to call when it is ready.
+
+    Sockets that gave little to do the last time go first, and are looked for before each one that gave much: so a
+    quiet connection waits for one turn of a busy one and not for a round of them all, and busy ones take turns.
 
     Whoever makes it runs ``run`` in a task, and closes it when that has ended.
     """
@@ -40,7 +46,9 @@ class Poller:
         """Start with no sockets."""
         self._set = select.epoll()
         self._ready: dict[int, Callable[[int], None]] = {}
-        self._found: deque[tuple[int, int]] = deque()
+        self._heavy: set[int] = set()  # sockets that gave much to do
+        self._quick: dict[int, int] = {}  # what was found ready and for what, in the order of being served
+        self._slow: dict[int, int] = {}  # the same of heavy ones
         self._pause = _LONG  # how long it waited of late, in seconds; a moving mean
 
     def add(self, descriptor: int, events: int, ready: Callable[[int], None]) -> None:
@@ -56,30 +64,56 @@ class Poller:
         """Watch a descriptor no more; to be called before it is closed."""
         if self._ready.pop(descriptor, None) is not None:
             self._set.unregister(descriptor)
+            self._heavy.discard(descriptor)
+            self._quick.pop(descriptor, None)
+            self._slow.pop(descriptor, None)
 
     async def run(self) -> None:
         """Serve sockets for ever."""
         while True:
-            if not self._poll():
+            if not self._look():
                 await self._wait()
-            until = perf_counter() + _SLICE
-            while self._poll():
-                self._serve_next()
-                if perf_counter() > until:
+            now = perf_counter()
+            until = now + _SLICE
+            while self._quick or self._look():
+                descriptor = self._serve_next()
+                began, now = now, perf_counter()
+                if now - began > _HEAVY:
+                    self._heavy.add(descriptor)
+                else:
+                    self._heavy.discard(descriptor)
+                if now > until:
                     await trio.lowlevel.checkpoint()
-                    until = perf_counter() + _SLICE
+                    now = perf_counter()
+                    until = now + _SLICE
+
+    def _look(self) -> bool:
+        """Look for sockets that are ready; tell whether there are any."""
+        for descriptor, events in self._set.poll(0, _ROUND):
+            if descriptor in self._heavy:
+                self._slow[descriptor] = events
+            else:
+                self._quick[descriptor] = events
+        return bool(self._quick or self._slow)
+
+    def _serve_next(self) -> int:
+        """Serve the socket whose turn it is."""
+        found = self._quick or self._slow
+        descriptor = next(iter(found))
+        self._ready[descriptor](found.pop(descriptor))
+        return descriptor
 
     async def _wait(self) -> None:
         """Wait until a socket is ready: awake, where that was soon the last few times; else asleep."""
         began = perf_counter()
-        if self._pause < _AWAKE and self._poll_until(began + _AWAKE):
+        if self._pause < _AWAKE and self._look_until(began + _AWAKE):
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
             await trio.lowlevel.wait_readable(self._set.fileno())
         self._pause += (min(perf_counter() - began, _LONG) - self._pause) / 8
 
-    def _poll_until(self, moment: float) -> bool:
-        while not self._poll():
+    def _look_until(self, moment: float) -> bool:
+        while not self._look():
             if perf_counter() > moment:
                 return False
         return True
@@ -87,16 +121,3 @@ class Poller:
     def close(self) -> None:
         """Close the set, once all sockets are closed and ``run`` has ended."""
         self._set.close()
-
-    def _poll(self) -> bool:
-        """Look for sockets that are ready, once those of the last look are served; tell whether there are any."""
-        if not self._found:
-            self._found.extend(self._set.poll(0, _ROUND))
-        return bool(self._found)
-
-    def _serve_next(self) -> None:
-        """Serve the socket whose turn it is, unless another one's turn has closed it."""
-        descriptor, events = self._found.popleft()
-        ready = self._ready.get(descriptor)
-        if ready is not None:
-            ready(events)
