@@ -398,7 +398,10 @@ class Ref:
         except BaseException as error:
             self._crashed(None, error)
         if before == IDLE:
-            self._left_stack()
+            if self._status == BUSY:
+                self._status = IDLE
+            else:
+                self._left_stack()
 
     def _left_stack(self) -> None:
         """Settle the status after a handler has returned and something may have happened meanwhile."""

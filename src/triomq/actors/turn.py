@@ -100,9 +100,9 @@ class Turn:
         self.place = BODY
 
     def _finish(self) -> None:
-        touched = self.touched
+        ready, touched = self.ready, self.touched
         while True:
-            if self.ready:
+            if ready:
                 self.drain()
             if not touched or not self.steps:
                 break

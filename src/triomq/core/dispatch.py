@@ -113,7 +113,7 @@ class RoundRobin:
                 seated.appendleft(feed)
                 self._deal(index, batches)
             else:
-                messages, octets = feed.room()
+                messages, octets = feed.room() if index.ready > 1 else (1, size)
                 batches.append(self._give(index.take(messages, min(octets, BATCH_BYTES)), feed))
         return batches
 

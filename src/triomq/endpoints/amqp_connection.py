@@ -152,7 +152,8 @@ class AMQPConnection(Connection):
                 self._go_on_later()
         if turn.spent and self.virtual_host:
             self.directory.memory.note(turn.spent, octets)
-        self.ref.touch()
+        if self.engine.unsent or self.engine.finished:
+            self.ref.touch()
 
     def _go_on_later(self) -> None:
         """Let others have the loop, then go on with the events that are left; read nothing until then."""

@@ -144,6 +144,14 @@ class Outbox:
         key = (channel, consumer_tag, redelivered, exchange, routing_key)
         head, tail = self._deliver_frames.get(key) or self._deliver_frame(key)
         count = len(contents)
+        if (
+            count == 1
+            and framing.channel == channel
+            and len(contents[0]) < LARGE
+            and len(contents[0]) <= self.frame_max
+        ):
+            self.put(b"%b%b%b%b" % (head, _TAG.pack(first_tag), tail, contents[0]))
+            return
         tags = map(_TAG.pack, range(first_tag, first_tag + count))
         longest = max(map(len, contents)) if contents else 0
         pieces: list[bytes | memoryview]

@@ -99,7 +99,7 @@ class FrameReader:
     def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
         core, readers, channels = self._core, self._runs.readers, self._channels.open
-        end, view = len(data), memoryview(data)
+        end = len(data)
         while core.state == "running" or not self._held:
             if end - position < FRAME_HEADER.size:
                 self._needed = FRAME_HEADER.size
@@ -117,18 +117,20 @@ class FrameReader:
                 reader = readers.get(data[position + 7 : position + 11])
                 if reader is not None and (reached := reader(data, position, stop, channel)) > position:
                     position = reached
+                    if position == end:
+                        return  # as most chunks end
                     continue
             if data[stop - 1] != FRAME_END:
                 octets = data[position + 7 : stop - 1]
                 self._lose(kind, octets, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
                 break
             try:
-                self._receive_frame(kind, number, view[position:stop])
+                self._receive_frame(kind, number, memoryview(data)[position:stop])
             except PeerError as error:
                 self.fail(error)
             position = stop
         if position < end and core.state != "closed":
-            self._keep(view[position:])
+            self._keep(memoryview(data)[position:])
 
     @property
     def _held(self) -> bool:

@@ -127,6 +127,10 @@ class RunReader:
                 self._publish_run(number, method, framing, contents)
                 framing, contents = shape, []
                 add = contents.append
+            if stop == len(data):  # the last one; where publishers wait for answers it is the only one
+                add(data[position + skip :])
+                position = stop
+                break
             length, head_size = stop - position, body - position
             flags_stop, fields_stop = skip + 21, skip + shape.properties_stop
             front, back = data[position : position + flags_stop], data[position + fields_stop : body]
