@@ -1,0 +1,151 @@
+"""Policies in RabbitMQ's words, to the core's and back: ``message-ttl`` in milliseconds, ``dead-letter-exchange``."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import cast
+
+import msgspec
+
+from triomq.core import AppliesTo, Overflow, Policy, PolicyOptions
+from triomq.errors import ConfigError, PreconditionFailed
+
+__all__ = ["APPLY_TO", "policy_definition", "read_policy"]
+
+APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": AppliesTo.ALL}
+"""What a policy may apply to, as RabbitMQ calls it."""
+
+_INT64_MAX = (1 << 63) - 1
+
+_LONGEST_TIME = (1 << 32) - 1
+"""Milliseconds that a time may be at most, as for arguments of queues."""
+
+
+class _Setting(msgspec.Struct, frozen=True):
+    """One setting of a policy.
+
+    Args:
+        option: The core's name for it.
+        expected: What it may be, for texts.
+        read: Gives the core's value; None if it may not be that.
+        write: Gives it back.
+    """
+
+    option: str
+    expected: str
+    read: Callable[[object], object | None]
+    write: Callable[[object], object]
+
+
+def _number(option: str, least: int, most: int, *, milliseconds: bool = False) -> _Setting:
+    def read(value: object) -> object | None:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            return None
+        return value / 1000 if milliseconds else value
+
+    def write(value: object) -> object:
+        return round(cast("float", value) * 1000) if milliseconds else value
+
+    unit = " of milliseconds" if milliseconds else ""
+    return _Setting(option, f"a number{unit} from {least} to {most}", read, write)
+
+
+def _name(option: str) -> _Setting:
+    return _Setting(option, "a text", lambda value: value if isinstance(value, str) else None, lambda value: value)
+
+
+_OVERFLOWS = {found.value: found for found in Overflow if found is not Overflow.WAIT}
+
+_SETTINGS = {
+    "alternate-exchange": _name("alternate"),
+    "dead-letter-exchange": _name("dead_letter_sink"),
+    "dead-letter-routing-key": _name("dead_letter_key"),
+    "delivery-limit": _number("delivery_limit", 0, _INT64_MAX),
+    "expires": _number("expires", 1, _LONGEST_TIME, milliseconds=True),
+    "max-length": _number("max_length", 0, _INT64_MAX),
+    "max-length-bytes": _number("max_bytes", 0, _INT64_MAX),
+    "message-ttl": _number("message_ttl", 0, _LONGEST_TIME, milliseconds=True),
+    "overflow": _Setting(
+        "overflow",
+        f"one of {', '.join(map(repr, _OVERFLOWS))}",
+        lambda value: _OVERFLOWS.get(value) if isinstance(value, str) else None,
+        lambda value: cast("Overflow", value).value,
+    ),
+}
+
+_IGNORED = frozenset(
+    (
+        "dead-letter-strategy",
+        "federation-upstream",
+        "federation-upstream-pattern",
+        "federation-upstream-set",
+        "ha-mode",
+        "ha-params",
+        "ha-promote-on-failure",
+        "ha-promote-on-shutdown",
+        "ha-sync-batch-size",
+        "ha-sync-mode",
+        "initial-cluster-size",
+        "max-age",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "queue-leader-locator",
+        "queue-master-locator",
+        "queue-mode",
+        "queue-version",
+        "stream-max-segment-size-bytes",
+    )
+)
+"""Settings that RabbitMQ knows, about nodes, disks and streams; policies that come from there may have them."""
+
+
+def read_policy(
+    name: str, pattern: str, definition: Mapping[str, object], *, apply_to: str = "all", priority: int = 0
+) -> Policy:
+    """Read a policy.
+
+    Args:
+        name: Its name.
+        pattern: A regular expression of names.
+        definition: Its settings.
+        apply_to: One of ``APPLY_TO``.
+        priority: The higher one holds.
+
+    Raises:
+        ConfigError: Something is wrong; the text begins with where, as a path inside the policy.
+    """
+    if apply_to not in APPLY_TO:
+        raise ConfigError(f"apply_to: found {apply_to!r}, allowed are {', '.join(map(repr, APPLY_TO))}")
+    if not definition:
+        raise ConfigError(f"definition: found nothing; let it say one of {', '.join(_SETTINGS)}")
+    said = {found.option: value for found, value in _read(definition)}
+    try:
+        return Policy(name, pattern, msgspec.convert(said, PolicyOptions), APPLY_TO[apply_to], priority)
+    except PreconditionFailed as error:
+        raise ConfigError(f"pattern: {error}") from None
+
+
+def _read(definition: Mapping[str, object]) -> list[tuple[_Setting, object]]:
+    found = []
+    for key, value in definition.items():
+        setting = _SETTINGS.get(key)
+        if setting is not None:
+            read = setting.read(value)
+            if read is None:
+                raise ConfigError(f"definition.{key}: found {value!r}, expected {setting.expected}")
+            found.append((setting, read))
+        elif key not in _IGNORED:
+            raise ConfigError(f"definition.{key} is no setting of policies; {_advice(key)}")
+    return found
+
+
+def _advice(key: str) -> str:
+    if key in ("max-priority", "single-active-consumer", "queue-type"):
+        return f"declare queues with x-{key} instead, for it cannot change later"
+    close = get_close_matches(key.removeprefix("x-").replace("_", "-"), _SETTINGS, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_SETTINGS)}"
+
+
+def policy_definition(options: PolicyOptions) -> dict[str, object]:
+    """Give a policy's settings in RabbitMQ's words."""
+    values = ((key, setting, getattr(options, setting.option)) for key, setting in _SETTINGS.items())
+    return {key: setting.write(value) for key, setting, value in values if value is not None}
