@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
+    from triomq.app import TLS as TLS
     from triomq.app import Broker as Broker
     from triomq.app import Comparison as Comparison
     from triomq.app import Condition as Condition
@@ -50,6 +51,7 @@ _HOMES = {
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
+    "TLS": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
     "load_config": "triomq.app",
@@ -63,6 +65,7 @@ _HOMES = {
 
 __all__ = [
     "AMQP",
+    "TLS",
     "AsyncioBroker",
     "BlockingBroker",
     "Broker",

@@ -13,11 +13,12 @@ from triomq.app.logs import JSONLines, TextLines, set_up_logging
 from triomq.app.serve import run, serve
 from triomq.app.users import User
 from triomq.core import Comparison, Condition, Properties, make_predicate
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, TLS
 from triomq.security import Permission, UserLimits
 
 __all__ = [
     "AMQP",
+    "TLS",
     "Broker",
     "Browsed",
     "Comparison",

@@ -8,7 +8,7 @@ from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system
 from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
-from triomq.app.listening import Listening, require_loopback, say_goodbye
+from triomq.app.listening import Listening, is_exposed, require_loopback, say_goodbye
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
 from triomq.app.tree import Tree
 from triomq.app.users import User, farewells, records_of
@@ -175,6 +175,8 @@ class Broker(DomainHandle):
         self.listening.append(listening)
         places = ",".join(name_of(address) for address in listening.addresses)
         _log.info("listening", extra={"fields": {"endpoint": name, "address": places}})
+        if is_exposed(config):
+            _log.warning("passwords and messages can be read on the network: there is no TLS", extra=_of(name))
         return listening
 
     def _free_name(self, name: str) -> str:
@@ -194,6 +196,10 @@ class Broker(DomainHandle):
     async def drain(self) -> None:
         """Let endpoints take nothing new and clients go in order; for ``open_broker``."""
         await say_goodbye(self.endpoint_refs.values(), self.drain_seconds)
+
+
+def _of(endpoint: str) -> dict[str, object]:
+    return {"fields": {"endpoint": endpoint}}
 
 
 @asynccontextmanager

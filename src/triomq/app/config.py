@@ -18,6 +18,7 @@ from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
+from triomq.transports import make_context
 
 __all__ = ["Config", "Log", "load_config"]
 
@@ -100,6 +101,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         f"domains has {', '.join(map(repr, self.domains))}"
                     )
         records_of(self.all_users() or {})
+        for number, endpoint in enumerate(self.endpoints):
+            if endpoint.tls is not None:
+                try:
+                    make_context(endpoint.tls)
+                except ConfigError as error:
+                    raise ConfigError(f"endpoints[{number}].{error}") from None
 
 
 def load_config(
@@ -153,7 +160,11 @@ def _beside(config: Config, folder: Path) -> Config:
         for name, user in config.users.items()
     }
     users_file = str(folder / config.users_file) if config.users_file else ""
-    return msgspec.structs.replace(config, users=users, users_file=users_file)
+    endpoints = tuple(
+        endpoint if endpoint.tls is None else msgspec.structs.replace(endpoint, tls=endpoint.tls.beside(folder))
+        for endpoint in config.endpoints
+    )
+    return msgspec.structs.replace(config, users=users, users_file=users_file, endpoints=endpoints)
 
 
 def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from triomq.transports import Address
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
-__all__ = ["Listening", "require_loopback", "say_goodbye"]
+__all__ = ["Listening", "is_exposed", "require_loopback", "say_goodbye"]
 
 
 class Listening:
@@ -93,6 +93,11 @@ def require_loopback(hosts: Iterable[str]) -> None:
                 "configure users, as open_broker(users={name: password}) or as a table [users.NAME] in the file, "
                 "or listen on localhost"
             )
+
+
+def is_exposed(config: EndpointConfig) -> bool:
+    """Tell whether others can listen to what clients say: it can be reached from other machines, and has no TLS."""
+    return config.tls is None and not all(map(_is_loopback, config.hosts))
 
 
 def _is_loopback(host: str) -> bool:

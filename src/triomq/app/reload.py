@@ -1,18 +1,23 @@
 """From one configuration to the next while the broker runs, saying line by line what changes and what cannot."""
 
 import logging
+import ssl
+from collections.abc import Sequence
 
 from triomq.app.broker import Broker
 from triomq.app.config import Config
 from triomq.app.listening import Listening
 from triomq.app.logs import set_up_logging
 from triomq.app.users import User, records_of
-from triomq.endpoints import EndpointConfig
+from triomq.endpoints import EndpointConfig, RenewCertificates
 from triomq.errors import ConfigError
+from triomq.transports import make_context
 
 __all__ = ["change_to"]
 
 _log = logging.getLogger("triomq.serve")
+
+_Certificates = Sequence[tuple[EndpointConfig, ssl.SSLContext]]
 
 
 async def change_to(broker: Broker, old: Config, new: Config) -> None:
@@ -29,7 +34,9 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
         ConfigError: A password's file cannot be read any more; nothing was changed.
     """
     users, secret = new.all_users(), new.users_secret()
-    records_of(users or {})  # so that nothing is changed if a password cannot be read
+    # So that nothing is changed if one of them cannot be read.
+    records_of(users or {})
+    certificates = [(config, make_context(config.tls)) for config in new.endpoints if config.tls is not None]
     if new.log != old.log:
         set_up_logging(new.log)
         _say("log changed", level=new.log.level, format=new.log.format)
@@ -44,6 +51,7 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     for listening in broker.listening[:]:
         if listening.config in wanted:
             wanted.remove(listening.config)
+            _renew(broker, listening, certificates)
         else:
             await _close(listening)
     broker.house.users.secret = secret or broker.house.users.secret
@@ -72,6 +80,15 @@ def _change_users(broker: Broker, users: dict[str, User] | None) -> None:
         _say("user removed", user=name)
     for name in changes.regulated:
         _say("user changed", user=name)
+
+
+def _renew(broker: Broker, listening: Listening, certificates: _Certificates) -> None:
+    """Let an endpoint with TLS show what stands in its files now."""
+    ref = broker.endpoint_refs.get(listening.name)
+    for config, context in certificates:
+        if config == listening.config and ref is not None:
+            ref.tell_nowait(RenewCertificates(context))
+            _say("certificates read again", endpoint=listening.name)
 
 
 async def _close(listening: Listening) -> None:

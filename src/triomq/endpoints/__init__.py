@@ -2,18 +2,21 @@
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
-from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, StopListening
+from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.house import DomainAccess, House
+from triomq.transports import TLS
 
 __all__ = [
     "AMQP",
     "AMQP_CODEC",
+    "TLS",
     "AMQPEndpoint",
     "DomainAccess",
     "EndUsers",
     "Endpoint",
     "EndpointConfig",
     "House",
+    "RenewCertificates",
     "StopListening",
     "amend_amqp",
     "from_amqp",

@@ -1,6 +1,7 @@
 """The AMQP 0-9-1 endpoint, and its configuration."""
 
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated
 
@@ -8,13 +9,13 @@ import msgspec
 import trio
 
 from triomq.endpoints.amqp_connection import AMQPConnection
-from triomq.endpoints.amqp_login import MECHANISMS
+from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import BROKER_METHODS, CONTROL_CAPABILITY, AMQPEngine, Settings
-from triomq.security import MakeMechanism
-from triomq.transports import Transport
+from triomq.security import External, MakeMechanism
+from triomq.transports import TLS, TLSSocket, Transport, is_private
 
 __all__ = ["AMQP", "AMQPEndpoint"]
 
@@ -37,12 +38,15 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 """What fits 16 bits, as ports and the wire's own heartbeats do; checked where it comes from a file."""
 
 
+_PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
+
+
 class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
         host: Name or address; ``localhost`` is both loopback addresses.
-        port: Port; 0 takes one that is free.
+        port: Port; 0 takes one that is free. Without it 5672, or 5671 with ``tls``.
         path: Path of a Unix socket to listen on instead; host and port are not used then.
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
         frame_max: Octets of the largest frame, from 4,096.
@@ -51,10 +55,12 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         virtual_hosts: Which domain each virtual host is.
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
+        tls: How to speak TLS; none is not at all.
+        allow_plain_insecure: Let clients on other machines say their passwords where others can listen, without TLS.
     """
 
     host: str = "localhost"
-    port: _Short = 5672
+    port: _Short | None = None
     path: str = ""
     heartbeat: _Short = 60
     frame_max: Annotated[int, msgspec.Meta(ge=4096, le=0xFFFFFFFF)] = 131072
@@ -62,6 +68,13 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     max_message_size: Annotated[int, msgspec.Meta(ge=1)] = 128 * 1024 * 1024
     virtual_hosts: Mapping[str, str] = msgspec.field(default_factory=lambda: {"/": "default"})
     consumer_timeout: Annotated[float, msgspec.Meta(ge=0)] = 1800.0
+    tls: TLS | None = None
+    allow_plain_insecure: bool = True
+
+    def __post_init__(self) -> None:
+        """Choose the port that clients expect."""
+        if self.port is None:
+            msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
 
     @property
     def name(self) -> str:
@@ -108,21 +121,34 @@ class AMQPEndpoint(Endpoint):
 
     def __init__(self, config: AMQP, house: House, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS) -> None:
         """Prepare; ``on_start`` listens."""
-        super().__init__(config.host, config.port, path=config.path)
-        self._settings = msgspec.structs.replace(config.settings(), mechanisms=tuple(mechanisms))
+        super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
+        self._settings = config.settings()
         self._mechanisms = mechanisms
+        self._secret_mechanisms = {name: make for name, make in mechanisms.items() if name not in PLAIN_MECHANISMS}
+        self._plain_to_all = config.allow_plain_insecure
         self._virtual_hosts = config.virtual_hosts
         self._consumer_timeout = config.consumer_timeout
         self._house = house
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
-        engine = AMQPEngine("server", now=trio.current_time(), settings=self._settings, methods=BROKER_METHODS)
+        mechanisms = self._offered(transport)
+        settings = msgspec.structs.replace(self._settings, mechanisms=tuple(mechanisms))
+        engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         return AMQPConnection(
             transport,
             engine,
             self._house,
             virtual_hosts=self._virtual_hosts,
-            mechanisms=self._mechanisms,
+            mechanisms=mechanisms,
             consumer_timeout=self._consumer_timeout,
         )
+
+    def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:
+        """Say how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""
+        if isinstance(transport, TLSSocket) and self._tls is not None:
+            name = transport.client_name(self._tls.client_name)
+            external = {"EXTERNAL": partial(External, name=name)} if name else {}
+            return {**self._secret_mechanisms, **external, **self._mechanisms}
+        hidden = self._plain_to_all or is_private(transport.peer)
+        return self._mechanisms if hidden else self._secret_mechanisms

@@ -5,6 +5,7 @@ be woken and how it says goodbye. All the rest is here.
 """
 
 import logging
+import ssl
 from collections.abc import Mapping
 from math import inf
 from typing import Protocol
@@ -16,15 +17,18 @@ from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
 from triomq.actors import Message as ActorMessage
 from triomq.endpoints.house import House
 from triomq.transports import (
+    TLS,
     Address,
     Poller,
     StreamTransport,
+    TLSSocket,
     Transport,
     accept_raw,
     address_of,
     bind_tcp,
     bind_unix,
     close_listener,
+    make_context,
 )
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "EndUsers",
     "Endpoint",
     "EndpointConfig",
+    "RenewCertificates",
     "StopListening",
     "Tick",
 ]
@@ -41,6 +46,8 @@ __all__ = [
 _log = logging.getLogger("triomq.endpoints")
 
 _TICK = 0.5  # seconds between two looks at the timers of all connections: heartbeats are whole seconds
+
+_HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
@@ -55,6 +62,10 @@ class EndpointConfig(Protocol):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts whose addresses it listens on; none if only this machine can reach it, by a Unix socket."""
+
+    @property
+    def tls(self) -> TLS | None:
+        """How it speaks TLS; None is not at all."""
 
     def bound_to(self, port: int) -> "EndpointConfig":
         """Give the same configuration with the port that was found, for the next incarnation."""
@@ -75,6 +86,12 @@ class EndUsers(ActorMessage, frozen=True):
     """
 
     reasons: Mapping[str, str]
+
+
+class RenewCertificates(ActorMessage, frozen=True):
+    """To an endpoint with TLS: clients that come from now on see these certificates."""
+
+    context: ssl.SSLContext
 
 
 class CloseConnection(ActorMessage, frozen=True):
@@ -160,15 +177,19 @@ class Endpoint(DynamicSupervisor):
         host: A name or an address.
         port: A port, or 0 for one that is free.
         path: Path of a Unix socket to listen on instead.
+        tls: How to speak TLS; None is not at all.
     """
 
-    def __init__(self, host: str, port: int, *, path: str = "") -> None:
+    def __init__(self, host: str, port: int, *, path: str = "", tls: TLS | None = None) -> None:
         """Prepare; ``on_start`` listens."""
         super().__init__()
         self.addresses: list[Address] = []
         self._host = host
         self._port = port
         self._path = path
+        self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        self._shaking_hands: dict[TLSSocket, float] = {}  # and until when they may
         self._listeners: list[trio.SocketListener] = []
         self._accepted = 0
         self._accepting: trio.CancelScope | None = None
@@ -188,6 +209,7 @@ class Endpoint(DynamicSupervisor):
     async def on_start(self) -> None:
         """Listen on all addresses of the host, or on the Unix socket."""
         await super().on_start()
+        self._context = None if self._tls is None else make_context(self._tls)
         self._listeners = [bind_unix(self._path)] if self._path else await bind_tcp(self._host, self._port)
         self.addresses = [address_of(listener) for listener in self._listeners]
         self._accepting = self.start_task(self._accept_all)
@@ -197,6 +219,8 @@ class Endpoint(DynamicSupervisor):
 
     async def on_stop(self) -> None:
         """Close what watches the sockets."""
+        for transport in self._shaking_hands:
+            transport.close()
         self._poller.close()
         await super().on_stop()
 
@@ -225,7 +249,34 @@ class Endpoint(DynamicSupervisor):
             transport = accept_raw(stream, self._poller)
         except OSError:
             return  # gone again already
-        self.connect(transport)
+        if self._context is None:
+            self.connect(transport)
+        else:
+            secure = TLSSocket(transport, self._context, secured=self._secured, failed=self._not_secured)
+            self._shaking_hands[secure] = trio.current_time() + _HANDSHAKE
+
+    def _secured(self, transport: TLSSocket) -> None:
+        self._shaking_hands.pop(transport, None)
+        if self._accepting is None:
+            transport.close()  # it listens no more
+        else:
+            self.connect(transport)
+
+    def _not_secured(self, transport: TLSSocket, reason: str) -> None:
+        """Let the client have the alert that says why, until the next tick."""
+        fields = {"endpoint": self.ref.name, "peer": transport.peer, "reason": reason or "the client has gone"}
+        _log.log(logging.INFO if reason else logging.DEBUG, "TLS handshake failed", extra={"fields": fields})
+        self._shaking_hands[transport] = trio.current_time()
+
+    def _give_up_handshakes(self, now: float) -> None:
+        for transport, until in list(self._shaking_hands.items()):
+            if until <= now:
+                transport.close()
+                del self._shaking_hands[transport]
+
+    def renew_certificates(self, message: RenewCertificates) -> None:
+        """Show other certificates from now on."""
+        self._context = message.context
 
     def connect(self, transport: Transport) -> Ref:
         """Serve a connection over a transport."""
@@ -248,6 +299,7 @@ class Endpoint(DynamicSupervisor):
         while True:
             await trio.sleep(_TICK)
             now = trio.current_time()
+            self._give_up_handshakes(now)
             for ref, connection in list(self._connections.items()):
                 if connection.is_due(now):
                     ref.tell_nowait(Tick(now))

@@ -2,22 +2,27 @@
 
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport
-from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, name_of
+from triomq.transports.tcp import Address, accept_raw, address_of, bind_tcp, is_private, name_of
+from triomq.transports.tls import TLS, TLSSocket, make_context
 from triomq.transports.unix import bind_unix, close_listener
 
 __all__ = [
     "LARGE_RECEIVE_SIZE",
     "RECEIVE_SIZE",
+    "TLS",
     "Address",
     "Driver",
     "Poller",
     "RawSocket",
     "StreamTransport",
+    "TLSSocket",
     "Transport",
     "accept_raw",
     "address_of",
     "bind_tcp",
     "bind_unix",
     "close_listener",
+    "is_private",
+    "make_context",
     "name_of",
 ]

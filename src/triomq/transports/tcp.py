@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from ipaddress import ip_address
 
 import trio
 
@@ -9,7 +10,7 @@ from triomq.errors import ConfigError
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
-__all__ = ["Address", "accept_raw", "address_of", "bind_tcp", "name_of"]
+__all__ = ["Address", "accept_raw", "address_of", "bind_tcp", "is_private", "name_of"]
 
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
@@ -74,6 +75,19 @@ def name_of(address: Address) -> str:
         return address
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_private(peer: str) -> bool:
+    """Tell whether nobody can listen to what is said to a peer: it is on this machine.
+
+    Args:
+        peer: What a transport says of it, an address with a port, or a word for what has none.
+    """
+    host = peer.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return True  # a Unix socket, or memory
 
 
 def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:

@@ -42,4 +42,5 @@ def _summary(config: Config) -> list[tuple[str, str]]:
 
 
 def _place(endpoint: AMQP) -> str:
-    return f"AMQP 0-9-1 on {endpoint.path or name_of((endpoint.host, endpoint.port))}"
+    with_tls = "" if endpoint.tls is None else " with TLS"
+    return f"AMQP 0-9-1 on {endpoint.path or name_of((endpoint.host, endpoint.port or 0))}{with_tls}"

@@ -1,0 +1,290 @@
+"""TLS over a raw socket, in turns: no task for a connection, and nothing that a turn would wait for.
+
+OpenSSL works on two buffers in memory. What the socket receives goes into one of them and comes out as plain octets;
+what is to be sent goes the other way. So it costs what encryption costs, and the socket is used as it is without TLS.
+"""
+
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypedDict, cast
+
+import msgspec
+
+from triomq.errors import ConfigError
+from triomq.transports.stream import Buffer, Driver, RawSocket
+
+__all__ = ["TLS", "TLSSocket", "make_context"]
+
+_RECORD = 16 * 1024
+"""Octets in a record of TLS at most (RFC 8446 section 5.1), and so what one read gives."""
+
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: with forward secrecy and authenticated encryption alone (RFC 9325 section 4.2); TLS 1.3 has no others."""
+
+
+class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an endpoint speaks TLS, 1.2 or 1.3.
+
+    Args:
+        certificate: File of the server's certificate and those that lead to its authority, in PEM.
+        key: File of its private key, in PEM and not encrypted; none if it stands beside the certificate.
+        client_ca: File of the authorities whose client certificates are believed, in PEM; none asks for no certificate.
+        require_client_certificate: Turn away who has no certificate.
+        client_name: What in a client's certificate is the user's name, for the mechanism EXTERNAL.
+    """
+
+    certificate: str
+    key: str = ""
+    client_ca: str = ""
+    require_client_certificate: bool = False
+    client_name: Literal["common_name", "subject_alternative_name"] = "common_name"
+
+    def __post_init__(self) -> None:
+        """Check that who has to show a certificate can show one."""
+        if self.require_client_certificate and not self.client_ca:
+            raise ValueError(
+                "require_client_certificate needs client_ca, the file of the authorities that are believed"
+            )
+
+    def beside(self, folder: Path) -> "TLS":
+        """Give the same with files from a folder."""
+        return msgspec.structs.replace(
+            self,
+            certificate=str(folder / self.certificate),
+            key=str(folder / self.key) if self.key else "",
+            client_ca=str(folder / self.client_ca) if self.client_ca else "",
+        )
+
+
+def make_context(tls: TLS) -> ssl.SSLContext:
+    """Read certificates and key.
+
+    Raises:
+        ConfigError: A file cannot be read, or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    for path in filter(None, (tls.certificate, tls.key, tls.client_ca)):
+        _check_readable(path)
+    try:
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(tls.certificate, tls.key or None, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"tls: {_said(error)} in {tls.certificate} {tls.key}".rstrip() + _PEM) from None
+    if tls.client_ca:
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except ssl.SSLError as error:
+            raise ConfigError(f"tls: {_said(error)} in {tls.client_ca}{_PEM}") from None
+        required = tls.require_client_certificate
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return context
+
+
+_PEM = "; it takes PEM, a key that is not encrypted, and the certificate that belongs to the key"
+
+
+def _check_readable(path: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"tls: cannot read {path}: {error.strerror}; name a file that the broker may read") from None
+
+
+def _no_password() -> str:
+    raise ValueError("found an encrypted key")
+
+
+def _said(error: Exception) -> str:
+    reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
+    return (reason or str(error)).lower().replace("_", " ")
+
+
+class _Certificate(TypedDict, total=False):
+    """What of a certificate as Python reads it is of interest here."""
+
+    subject: tuple[tuple[tuple[str, str], ...], ...]
+    subjectAltName: tuple[tuple[str, str], ...]
+
+
+class TLSSocket:
+    """A raw socket with TLS on it, as a server; a ``Transport`` once ``secured`` was called.
+
+    Args:
+        raw: The socket; owned from now on, and read at once.
+        context: Certificates and so on.
+        secured: Called when the handshake is done, once; it is to call ``start``, or ``close``.
+        failed: Called instead when it has failed, with the reason, empty if the client has gone; it is to call
+            ``close``, now or a little later.
+    """
+
+    def __init__(
+        self,
+        raw: RawSocket,
+        context: ssl.SSLContext,
+        *,
+        secured: "Callable[[TLSSocket], object]",
+        failed: "Callable[[TLSSocket, str], object]",
+    ) -> None:
+        """Wait for the client's first words."""
+        self._raw = raw
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._secured = secured
+        self._failed = failed
+        self._driver: Driver | None = None
+        self._shaking_hands = True
+        self._at_end = False
+        self._ending = False
+        self.peer = raw.peer
+        raw.start(self)
+
+    @property
+    def appetite(self) -> int:
+        """Octets to read at once."""
+        return self._raw.appetite
+
+    @appetite.setter
+    def appetite(self, octets: int) -> None:
+        self._raw.appetite = octets
+
+    @property
+    def progress(self) -> int:
+        """Grows whenever some of what could not be sent at once has left."""
+        return self._raw.progress
+
+    @progress.setter
+    def progress(self, octets: int) -> None:
+        self._raw.progress = octets
+
+    def client_name(self, kind: str) -> str:
+        """Give the name in the client's certificate, which an authority has signed; empty if there is none.
+
+        Args:
+            kind: ``"common_name"`` or ``"subject_alternative_name"``.
+        """
+        certificate = cast("_Certificate", self._tls.getpeercert() or {})
+        if kind == "common_name":
+            pairs = [pair for part in certificate.get("subject", ()) for pair in part if pair[0] == "commonName"]
+        else:
+            pairs = [pair for pair in certificate.get("subjectAltName", ()) if pair[0] in ("DNS", "email", "URI")]
+        return pairs[0][1] if pairs else ""
+
+    # What the socket calls
+
+    def received(self, data: bytes) -> None:
+        """Take encrypted octets."""
+        if self._at_end:
+            return
+        if not data:
+            self._end()
+            return
+        if self._ending:
+            return  # nobody wants to know any more; only the end counts
+        self._incoming.write(data)
+        if self._shaking_hands:
+            self._shake_hands()
+        if not self._shaking_hands:
+            self._read()
+
+    def drained(self) -> None:
+        """Tell the driver that all octets have left."""
+        if self._driver is not None:
+            self._driver.drained()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            self._at_end = True
+            self._flush()  # the alert that says why
+            self._raw.end_sending()
+            self._failed(self, _said(error))
+            return
+        self._shaking_hands = False
+        self._flush()
+        self._secured(self)
+
+    def _read(self) -> None:
+        """Hand on what has been decrypted, in one piece."""
+        found: list[bytes] = []
+        ended = False
+        try:
+            while chunk := self._tls.read(_RECORD):
+                found.append(chunk)
+            ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            ended = True  # the client's goodbye, or octets that nobody has encrypted
+        self._flush()
+        if found and self._driver is not None:
+            self._driver.received(b"".join(found) if len(found) > 1 else found[0])
+        if ended:
+            self._end()
+
+    def _end(self) -> None:
+        """Hand on the end of the stream, once."""
+        if self._at_end:
+            return
+        self._at_end = True
+        if self._shaking_hands:
+            self._failed(self, "")
+        elif self._driver is not None:
+            self._driver.received(b"")
+
+    def _flush(self) -> bool:
+        data = self._outgoing.read()
+        return self._raw.send_nowait((data,)) if data else True
+
+    # What the driver calls
+
+    def start(self, driver: Driver) -> None:
+        """Hand octets on from now on."""
+        self._driver = driver
+
+    def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
+        """Encrypt buffers and offer them to the socket, which keeps what it does not take."""
+        data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+        if not data:
+            return self._raw.send_nowait((b"",))
+        try:
+            self._tls.write(data)
+        except ssl.SSLError:
+            return True  # nobody will ever read it; the reader is about to hear why
+        return self._raw.send_nowait((self._outgoing.read(),))
+
+    def notify_drained(self) -> None:
+        """Be called back as soon as the socket would take more."""
+        self._raw.notify_drained()
+
+    def pause_reading(self) -> None:
+        """Let the kernel keep what comes."""
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take octets again."""
+        self._raw.resume_reading()
+
+    def end_sending(self) -> None:
+        """Say goodbye (close_notify, RFC 8446 section 6.1), and half-close once everything has left."""
+        self._ending = True
+        try:
+            self._tls.unwrap()
+        except ssl.SSLError:
+            pass  # it waits for the client's goodbye, as we do not
+        self._flush()
+        self._raw.end_sending()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._driver = None
+        self._at_end = True
+        self._raw.close()
