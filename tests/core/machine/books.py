@@ -73,7 +73,7 @@ class Books(RuleBasedStateMachine):
         told, self.told = self.told, []
         refused = [content for one in told for content in self.place_told(one)]
         self.follow_all()
-        self.let_go(spare=self.thread.now if self.mortals_came() else inf)
+        self.let_go(spare=self.thread.now if self.mortals_came() else None)
         self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
         self.let_go()
         self.check_that_nobody_waits_in_vain()
@@ -131,8 +131,9 @@ class Books(RuleBasedStateMachine):
             else:
                 if all(self.may_overtake(other, number) for other in dealt):
                     continue
-                reason = None if number >= first else self.why_gone(number)
+                reason = self.why_gone(number)
                 assert reason, "what went is not the first"
+                assert number < first or reason != "expired", "what came just now has expired before its turn"
                 self.lose(self.take_out(number), reason)
         for batch in deliveries:
             assert batch.feed is not None
@@ -188,7 +189,7 @@ class Books(RuleBasedStateMachine):
             levels[self.level(number)] = number
         return list(levels.values())
 
-    def let_go(self, *, spare: float = inf) -> None:
+    def let_go(self, *, spare: float | None = None) -> None:
         """Take out what is dropped when it stands first, as long as something does.
 
         Args:
