@@ -239,7 +239,7 @@ async def test_an_expired_message_becomes_a_dead_letter_that_does_not_expire(dea
 
 
 async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter(dead: Client) -> None:
-    await dead.declare("q", arguments={**LETTERS, "x-delivery-limit": 2})
+    await dead.declare("q", durable=True, arguments={**LETTERS, "x-queue-type": "quorum", "x-delivery-limit": 2})
     dead.publish(1, "", "q", b"x")
     await consume(dead, "t")
     for _ in range(3):

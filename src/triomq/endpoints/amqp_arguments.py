@@ -1,5 +1,6 @@
 """From the arguments of a declare to the core's options, checked as RabbitMQ checks them."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from triomq.core import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.endpoints.amqp_answers import AnswerError, type_name
 from triomq.endpoints.amqp_properties import plain_value
+from triomq.endpoints.amqp_queue_types import QueueType, queue_type
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue
 
@@ -16,8 +18,11 @@ Arguments = Mapping[str, object]
 
 _INT64_MAX = (1 << 63) - 1
 
-_LONGEST_TIME = (1 << 32) - 1
-"""Milliseconds that a time may be at most, as with RabbitMQ: seven weeks."""
+_LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
+"""Milliseconds that a time may be at most, as with RabbitMQ: ten years."""
+
+_INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
+"""An integer as RabbitMQ reads one from text, and what is left of the text."""
 
 _HIGHEST_PRIORITY = 255
 
@@ -35,18 +40,25 @@ def queue_options(
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or is not supported.
     """
+    kind = queue_type(name, virtual_host, arguments)
     known: dict[str, object] = {}
     for argument, (option, read) in _QUEUE_ARGUMENTS.items():
-        if argument in arguments:
+        if argument in arguments and argument not in kind.refused:
             known[option] = read(arguments[argument], _Where(argument, name, virtual_host))
     if "dead_letter_key" in known and "dead_letter_sink" not in known:
         raise _Where("x-dead-letter-routing-key", name, virtual_host).invalid("routing_key_but_no_dlx_defined")
-    _check_queue_type(arguments, name, virtual_host)
+    for argument, check in _CHECKED.items():
+        if argument in arguments and argument not in kind.refused:
+            check(arguments[argument], _Where(argument, name, virtual_host))
+    kind.check(name, virtual_host, arguments, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
+    compared = {argument: value for argument, value in arguments.items() if argument in _COMPARED}
+    if kind is QueueType.CLASSIC:
+        compared.pop("x-queue-type", None)  # which says what is so anyway
     options = QueueOptions(
         durable=durable,
         exclusive=exclusive,
         auto_delete=auto_delete,
-        notes=_others({name: value for name, value in arguments.items() if name in _COMPARED}, _QUEUE_ARGUMENTS),
+        notes=_others(compared, ()),
         remarks=_others(arguments, (*_QUEUE_ARGUMENTS, *_COMPARED)),
     )
     return msgspec.structs.replace(options, **known)
@@ -102,10 +114,13 @@ class _Where(msgspec.Struct, frozen=True, gc=False):
     queue: str
     virtual_host: str
 
+    def refused(self) -> str:
+        """Say that it is wrong."""
+        return f"invalid arg '{self.argument}' for queue '{self.queue}' in vhost '{self.virtual_host}'"
+
     def invalid(self, detail: str) -> PreconditionFailed:
         """Say what is wrong with the value."""
-        where = f"for queue '{self.queue}' in vhost '{self.virtual_host}'"
-        return PreconditionFailed(f"invalid arg '{self.argument}' {where}: {detail}")
+        return PreconditionFailed(f"{self.refused()}: {detail}")
 
     def wrong_type(self, value: object) -> PreconditionFailed:
         """Say that the value is of a type that it cannot have."""
@@ -202,21 +217,51 @@ _COMPARED = (
 """Arguments that change nothing here, but must be equal at a second declare, as with RabbitMQ; others may differ."""
 
 
-def _check_queue_type(arguments: Arguments, name: str, virtual_host: str) -> None:
-    wanted = arguments.get("x-queue-type", "classic")
-    if wanted != "classic":
-        raise _Where("x-queue-type", name, virtual_host).invalid(f"found '{wanted}', expected 'classic'")
-    mode = arguments.get("x-queue-mode", "default")
-    if mode not in ("default", "lazy"):
-        raise _Where("x-queue-mode", name, virtual_host).invalid(f"\"unsupported queue mode '{mode}'\"")
+def _check_version(value: object, where: _Where) -> None:
+    if _read_number(value, where) not in (1, 2):
+        raise where.invalid(f"\"unsupported queue version '{value}'\"")
+
+
+def _check_mode(value: object, where: _Where) -> None:
+    _check_word(value, where, ("default", "lazy"), f"\"unsupported queue mode '{value}'\"")
+
+
+def _check_strategy(value: object, where: _Where) -> None:
+    _check_word(value, where, ("at-least-once", "at-most-once"), "invalid_dlx_strategy")
+
+
+def _check_locator(value: object, where: _Where) -> None:
+    _check_word(value, where, ("balanced", "client-local", "least-leaders", "random"), "invalid_queue_locator_arg")
+
+
+def _check_word(value: object, where: _Where, words: Collection[str], wrong: str) -> None:
+    if not isinstance(value, str):
+        raise where.wrong_type(value)
+    if value not in words:
+        raise where.invalid(wrong)
+
+
+_CHECKED: dict[str, Callable[[object, _Where], object]] = {
+    "x-dead-letter-strategy": _check_strategy,
+    "x-max-in-memory-bytes": _read_count,
+    "x-max-in-memory-length": _read_count,
+    "x-queue-leader-locator": _check_locator,
+    "x-queue-mode": _check_mode,
+    "x-queue-version": _check_version,
+    "x-quorum-initial-group-size": _read_number,
+}
+"""What checks the arguments that change nothing here."""
 
 
 def consumer_priority(name: str, virtual_host: str, arguments: Arguments) -> int:
     """Read the priority of a consumer; those with a higher one are served first, and it may be negative.
 
     Raises:
-        PreconditionFailed: ``x-priority`` is no integer.
+        PreconditionFailed: ``x-priority`` is no integer, or the consumer wants to read a stream.
     """
+    if "x-stream-offset" in arguments:
+        where = _Where("x-stream-offset", name, virtual_host)
+        raise PreconditionFailed(f"{where.refused()} of queue type rabbit_classic_queue")
     priority = arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise _Where("x-priority", name, virtual_host).invalid(f'"expected integer, got {type_name(priority)}"')
@@ -227,10 +272,19 @@ def check_expiration(expiration: str | None) -> None:
     """Check the expiration property, milliseconds as text.
 
     Raises:
-        AnswerError: It is no number, or negative.
+        AnswerError: It is no number, negative, or longer than ten years.
     """
-    if expiration is None or expiration.isdecimal():
+    if expiration is None:
         return
-    if expiration.removeprefix("-").isdecimal():
-        raise AnswerError(406, f"invalid expiration '{expiration}': {{value_negative,{expiration}}}")
-    raise AnswerError(406, f"invalid expiration '{expiration}': no_integer")
+    found = _INTEGER.match(expiration)
+    if found is None:
+        wrong = "no_integer"
+    elif found[2]:
+        wrong = f'{{leftover_string,"{found[2]}"}}'
+    elif int(found[1]) < 0:
+        wrong = f"{{value_negative,{int(found[1])}}}"
+    elif int(found[1]) > _LONGEST_TIME:
+        wrong = f"{{value_too_large,{int(found[1])}}}"
+    else:
+        return
+    raise AnswerError(406, f"invalid expiration '{expiration}': {wrong}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
+from triomq.endpoints.amqp_counts import delivery_counts, with_count
 from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import Publisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
@@ -101,28 +102,40 @@ class Channel:
         """Give a batch its delivery tags and encode it."""
         first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.enter(batch)
         contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
-        self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered)
+        counts = delivery_counts(batch, self.connection.directory) if batch.redelivered else None
+        self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered, counts=counts)
         if consumer.no_ack:
             settle(batch, Outcome.ACCEPT)
 
     def _send(
-        self, consumer: Consumer, first: int, head: Head, contents: Sequence[bytes], *, redelivered: bool
+        self,
+        consumer: Consumer,
+        first: int,
+        head: Head,
+        contents: Sequence[bytes],
+        *,
+        redelivered: bool,
+        counts: Sequence[int] | None = None,
     ) -> None:
         engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
-        if head.codec == AMQP_CODEC:
+        if head.codec == AMQP_CODEC and counts is None:
             if head is not self._head:
                 self._head, self._framing = head, framing_of(head)
             engine.send_deliveries(
                 self.number, consumer.tag, first, redelivered, exchange, key, self._framing, contents
             )
             return
-        for tag, (framing, content) in enumerate(self._translate(head, contents), first):
+        for tag, (framing, content) in enumerate(self._translate(head, contents, counts), first):
             engine.send_deliveries(self.number, consumer.tag, tag, redelivered, exchange, key, framing, [content])
 
-    def _translate(self, head: Head, contents: Sequence[bytes]) -> Iterator[tuple[Framing, bytes]]:
-        """Put what came over another wire, or from this process, into AMQP's form."""
-        for content in contents:
+    def _translate(
+        self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
+    ) -> Iterator[tuple[Framing, bytes]]:
+        """Put what came over another wire, or from this process, into AMQP's form, and say how often it came back."""
+        for number, content in enumerate(contents):
             properties, body = self.connection.to_wire(Message(head, content))
+            if counts is not None:
+                properties = with_count(properties, counts[number])
             start = len(properties)
             flags = int.from_bytes(properties[:2], "big")
             yield Framing(0, 0, start, start, 0, flags), properties + body
@@ -132,6 +145,9 @@ class Channel:
         tag = self.unsettled.skip(1) if no_ack else self.unsettled.enter(batch)
         message, head = batch.message(0), batch.head
         properties, body = self.connection.to_wire(message)
+        counts = delivery_counts(batch, self.connection.directory)
+        if counts is not None:
+            properties = with_count(properties, counts[0])
         answer = BasicGetOk(tag, batch.redelivered, head.exchange, head.routing_key, remaining)
         self.connection.engine.send_content(self.number, answer, properties, body)
         if no_ack:

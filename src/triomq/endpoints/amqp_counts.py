@@ -1,0 +1,23 @@
+"""How often a message came back, which queues of the type quorum tell consumers (the header ``x-delivery-count``)."""
+
+from collections.abc import Sequence
+
+from triomq.core import Batch, Directory
+from triomq.endpoints.amqp_properties import amend_amqp
+from triomq.endpoints.amqp_queue_types import is_quorum
+
+__all__ = ["delivery_counts", "with_count"]
+
+
+def delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:
+    """Tell how often each message of a batch has come back; None if its queue does not tell, or is gone."""
+    assert batch.queue is not None
+    store = directory.queues.get(directory.name_of(batch.queue))
+    if store is None or not is_quorum(store.options):
+        return None
+    return [store.index.attempts(number) for number in batch.ids]
+
+
+def with_count(properties: bytes, count: int) -> bytes:
+    """Add the header to encoded properties."""
+    return amend_amqp(properties, {"x-delivery-count": count}, drop_expiration=False)[0]

@@ -1,0 +1,103 @@
+"""The types of queues that RabbitMQ's clients ask for (``x-queue-type``), and what each of them takes.
+
+Here a queue is a queue. One of the type quorum is durable, may limit how often a message comes back, and tells
+consumers how often it did; what else the type means with RabbitMQ is about several machines.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from triomq.core import QueueOptions
+from triomq.endpoints.amqp_answers import type_name
+from triomq.errors import PreconditionFailed
+
+__all__ = ["QueueType", "check_named", "is_quorum", "queue_type"]
+
+_ARGUMENT = "x-queue-type"
+
+_STREAM_ONLY = ("x-initial-cluster-size", "x-max-age", "x-stream-max-segment-size-bytes")
+
+
+class QueueType(Enum):
+    """A type of queues, by the name that clients give."""
+
+    CLASSIC = "classic"
+    """A queue like any other."""
+    QUORUM = "quorum"
+    """A durable queue that counts how often messages come back."""
+
+    @property
+    def refused(self) -> Sequence[str]:
+        """The arguments that other types take and this one does not; others mean nothing to any type."""
+        return _REFUSED[self]
+
+    def check(
+        self,
+        name: str,
+        virtual_host: str,
+        arguments: Mapping[str, object],
+        *,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+    ) -> None:
+        """Check that a queue of this type can be declared so.
+
+        Raises:
+            PreconditionFailed: It cannot.
+        """
+        place = f"for queue '{name}' in vhost '{virtual_host}'"
+        for argument in self.refused:
+            if argument in arguments:
+                raise PreconditionFailed(f"invalid arg '{argument}' {place} of queue type rabbit_{self.value}_queue")
+        if self is QueueType.QUORUM:
+            unfit = {"auto-delete": auto_delete, "exclusive-owner": exclusive, "non-durable": not durable}
+            for unfitting, given in unfit.items():
+                if given:
+                    raise PreconditionFailed(f"invalid property '{unfitting}' {place}")
+
+
+_REFUSED = {
+    QueueType.CLASSIC: (
+        "x-dead-letter-strategy",
+        "x-delivery-limit",
+        "x-max-in-memory-bytes",
+        "x-max-in-memory-length",
+        "x-queue-leader-locator",
+        "x-quorum-initial-group-size",
+        *_STREAM_ONLY,
+    ),
+    QueueType.QUORUM: ("x-max-priority", "x-queue-master-locator", "x-queue-mode", "x-queue-version", *_STREAM_ONLY),
+}
+
+
+def queue_type(name: str, virtual_host: str, arguments: Mapping[str, object]) -> QueueType:
+    """Read the type that a queue is to have.
+
+    Raises:
+        PreconditionFailed: There is no such type, or it is not supported.
+    """
+    wanted = arguments.get(_ARGUMENT, QueueType.CLASSIC.value)
+    place = f"invalid arg '{_ARGUMENT}' for queue '{name}' in vhost '{virtual_host}'"
+    if not isinstance(wanted, str):
+        raise PreconditionFailed(f"{place}: {{unacceptable_type,{type_name(wanted)}}}")
+    try:
+        return QueueType(wanted)
+    except ValueError:
+        hint = "; triomq has no streams, use 'classic' or 'quorum'" if wanted == "stream" else ""
+        raise PreconditionFailed(f"{place}: \"unsupported queue type '{wanted}'\"{hint}") from None
+
+
+def check_named(name: str, arguments: Mapping[str, object]) -> None:
+    """Check that a queue without a name may be given one by the broker.
+
+    Raises:
+        PreconditionFailed: Those of its type have their names from clients.
+    """
+    if not name and arguments.get(_ARGUMENT) == QueueType.QUORUM.value:
+        raise PreconditionFailed("Cannot declare a server-named queue for type rabbit_quorum_queue")
+
+
+def is_quorum(options: QueueOptions) -> bool:
+    """Tell whether a queue was declared as one of the type quorum."""
+    return (_ARGUMENT, QueueType.QUORUM.value) in options.notes
