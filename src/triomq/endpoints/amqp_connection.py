@@ -14,7 +14,7 @@ from typing import TypeVar, TypeVarTuple
 import trio
 
 from triomq.actors import Ref, Request, Supervisor, Turn
-from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, Restarting, Session
+from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, QueueStore, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
@@ -235,6 +235,12 @@ class AMQPConnection(Connection):
         user = self.house.users.get(self.user)
         limit: int | None = None if user is None else getattr(user.limits, what)
         return limit
+
+    def count_queue(self, store: QueueStore) -> None:
+        """Count a queue that the user has declared, as long as it is there."""
+        user, queues = self.house.users.get(self.user), self.directory.queues
+        if user is not None:
+            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
 
     def enter(self, virtual_host: str, domain: DomainAccess, access: Access) -> None:
         """Work in a domain from now on, as a session of its own."""

@@ -117,8 +117,11 @@ def _exchange_bind(channel: "Channel", method: ExchangeBind | ExchangeUnbind) ->
 # Queues
 
 
-def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> bool:
     """Require that the user may declare a queue of this name, and let it dead-letter if it is to; and has room for it.
+
+    Returns:
+        Whether it would be a new one.
 
     Raises:
         AnswerError: It may not (403), or has as many queues as it may have (406).
@@ -126,7 +129,7 @@ def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
     connection = channel.connection
     require_configure(channel, "queue", name)
     if name in connection.directory.queues:
-        return
+        return False
     if not connection.has_room("queues"):
         limit = f"queue limit of user '{connection.user}' ({connection.limit_of('queues')}) is reached"
         raise AnswerError(406, f"cannot declare queue '{name}': {limit}")
@@ -134,6 +137,7 @@ def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
     if isinstance(dead_letters, str):
         require_read(channel, "queue", name)
         require_write(channel, "exchange", dead_letters)
+    return True
 
 
 def _queue_bind(channel: "Channel", method: QueueBind | QueueUnbind) -> None:
