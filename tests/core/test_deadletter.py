@@ -236,6 +236,43 @@ async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) 
         assert history(house, only(dead))[0]["queue"] == "q"
 
 
+@pytest.mark.parametrize("made_up", ["no list", [], None])
+async def test_a_history_that_is_there_says_how_it_began_or_nobody_does(made_up: object) -> None:
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert list(house.directory.codecs.decode(only(dead)).headers or {}) == ["x-death"]
+
+
+async def test_further_keys_count_again_where_the_queue_names_none() -> None:
+    async with open_house() as house:
+        options = QueueOptions(dead_letter_sink="")
+        by_own, by_further = house.queue("key"), house.queue("copy")
+        store, consumer = house.queue(options=options), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"CC": ["copy", 5]})))
+        settle(consumer.batches[0], Outcome.REJECT)
+        for found in (only(by_own), only(by_further)):
+            assert found.head.routing_key == "key"
+            assert (house.directory.codecs.decode(found).headers or {})["CC"] == ["copy", 5]
+            assert history(house, found)[0]["routing-keys"] == ["key", "copy"]
+
+
+@pytest.mark.parametrize("keys", [["copy"], "no list"])
+async def test_further_keys_are_taken_off_where_the_queue_names_one(keys: object) -> None:
+    async with open_house() as house:
+        dead, copy = house.queue("dead"), house.queue("copy")
+        store, consumer = house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"CC": keys, "mine": 1})))
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert copy.index.ready == 0
+        headers = house.directory.codecs.decode(only(dead)).headers or {}
+        assert ("CC" in headers, headers["mine"]) == (False, 1)
+
+
 async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_crashed() -> None:
     async with open_house() as house:
         dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()

@@ -2,7 +2,8 @@
 
 It is published again, to the sink and with the key that the queue names, in the same turn and in the very queue's name.
 Its headers tell its history in the form that RabbitMQ's clients know: ``x-death`` lists, newest first, which queue gave
-it up, why and how often; ``x-first-death-…`` keep how it began.
+it up, why and how often; ``x-first-death-…`` keep how it began. Where the queue names no key, the further keys of the
+header ``CC`` count again; where it does, that header is taken off.
 
 Queues may dead-letter into each other. A message that comes back to a queue by expiry alone would go round for ever, so
 it is dropped there; with a rejection in the circle somebody has decided each time, and it may go on.
@@ -30,6 +31,8 @@ MOST_LETTERS = 2_000
 _log = logging.getLogger("triomq.core")
 
 History = list[dict[str, HeaderValue]]
+
+_FURTHER_KEYS = ("CC",)  # the header; BCC is taken off before a message is queued
 
 _MOST = 1 << 31  # deaths that are counted: a history that a publisher made up may hold any number
 
@@ -62,27 +65,26 @@ def bury(store: "QueueStore", head: Head, contents: Iterable[bytes], reason: Rea
     sink = store.options.dead_letter_sink
     if sink is None:
         return 0
-    key = store.options.dead_letter_key
-    return sum(
-        _bury_one(store, sink, head.routing_key if key is None else key, Message(head, content), reason)
-        for content in contents
-    )
+    return sum(_bury_one(store, sink, Message(head, content), reason) for content in contents)
 
 
-def _bury_one(store: "QueueStore", sink: str, key: str, message: Message, reason: Reason) -> int:
+def _bury_one(store: "QueueStore", sink: str, message: Message, reason: Reason) -> int:
     directory, name = store.directory, _octets_if_no_text(store.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
     history = _history_of(headers.get("x-death"))
-    news = _continued(history, name, message.head, properties, reason)
+    came_by = [message.head.routing_key, *_further_keys(headers)]
+    news = _continued(history, name, message.head, properties, reason, came_by)
+    key = store.options.dead_letter_key
+    keys, without = (came_by, ()) if key is None else ([key], _FURTHER_KEYS)
     changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
     try:
-        route = directory.route(sink, key, lambda: headers | changes, properties=lambda: properties, inside=True)
+        route = directory.route_all(sink, keys, lambda: headers | changes, properties=lambda: properties, inside=True)
     except NotFound:
         return 0  # it may be declared again later; until then dead letters are dropped
-    encoded, flags = directory.codecs.amend(message, changes)
+    encoded, flags = directory.codecs.amend(message, changes, without=without)
     content = encoded + message.body
-    publish = Publish(_head_of(message.head, sink, key, encoded, flags), [content], len(content))
+    publish = Publish(_head_of(message.head, sink, keys[0], encoded, flags), [content], len(content))
     copies = 0
     for queue in route.queues:
         if reason is not Reason.REJECTED and _is_circle(news, _octets_if_no_text(directory.name_of(queue))):
@@ -134,7 +136,20 @@ def _history_of(found: HeaderValue) -> History:
     return [dict(entry) for entry in found if isinstance(entry, dict)]
 
 
-def _continued(history: History, queue: str | bytes, head: Head, properties: Properties, reason: Reason) -> History:
+def _further_keys(headers: Mapping[str, HeaderValue]) -> list[str]:
+    """Read the keys that a message names beside its own."""
+    found = headers.get(_FURTHER_KEYS[0])
+    return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
+
+
+def _continued(
+    history: History,
+    queue: str | bytes,
+    head: Head,
+    properties: Properties,
+    reason: Reason,
+    came_by: Sequence[str],
+) -> History:
     """Add this death to the history, or count it where the same has happened before; either way it comes first."""
     for entry in history:
         if entry.get("queue") == queue and entry.get("reason") == reason.value:
@@ -147,7 +162,7 @@ def _continued(history: History, queue: str | bytes, head: Head, properties: Pro
         "queue": queue,
         "time": datetime.now(UTC).replace(microsecond=0),
         "exchange": _octets_if_no_text(head.exchange),
-        "routing-keys": [_octets_if_no_text(head.routing_key)],
+        "routing-keys": [_octets_if_no_text(key) for key in came_by],
     }
     if properties.expiration is not None:
         entry["original-expiration"] = str(round(properties.expiration * 1000))
@@ -158,7 +173,7 @@ def _first_death(
     headers: Mapping[str, HeaderValue], queue: str | bytes, head: Head, reason: Reason
 ) -> dict[str, HeaderValue]:
     """Say how it began, once."""
-    if "x-first-death-queue" in headers:
+    if "x-death" in headers:  # of whatever kind: it is not the first, or somebody wants it to look so
         return {}
     return {
         "x-first-death-exchange": _octets_if_no_text(head.exchange),

@@ -4,7 +4,7 @@ Properties travel encoded as they came. They are decoded only when a headers sin
 another endpoint asks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -77,7 +77,12 @@ class Amend(Protocol):
     """Sets headers in encoded properties, and leaves everything else as the publisher's wire had it."""
 
     def __call__(
-        self, encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool
+        self,
+        encoded: bytes,
+        headers: Mapping[str, HeaderValue],
+        *,
+        drop_expiration: bool,
+        without: Collection[str] = (),
     ) -> tuple[bytes, int]:
         """Give the new properties in the same encoding, and the head's ``flags`` for them.
 
@@ -85,15 +90,19 @@ class Amend(Protocol):
             encoded: The properties as they came.
             headers: What to set; other headers stay.
             drop_expiration: Whether the message is to lose its expiration.
+            without: Headers that it is to lose.
         """
 
 
-def amend_core(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
+def amend_core(
+    encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool, without: Collection[str] = ()
+) -> tuple[bytes, int]:
     """Set headers in properties in the core's own form; see ``Amend``."""
     properties = decode_core(encoded)
+    merged = {**(properties.headers or {}), **headers}
     changed = msgspec.structs.replace(
         properties,
-        headers={**(properties.headers or {}), **headers} or None,
+        headers={name: value for name, value in merged.items() if name not in without} or None,
         expiration=None if drop_expiration else properties.expiration,
     )
     return encode_core(changed), 0
@@ -134,7 +143,13 @@ class Codecs:
             return None
 
     def amend(
-        self, message: Message, headers: Mapping[str, HeaderValue], *, drop_expiration: bool = True
+        self,
+        message: Message,
+        headers: Mapping[str, HeaderValue],
+        *,
+        drop_expiration: bool = True,
+        without: Collection[str] = (),
     ) -> tuple[bytes, int]:
         """Set headers of a message, whichever wire it came from; see ``Amend``."""
-        return self._codecs[message.head.codec][1](message.properties, headers, drop_expiration=drop_expiration)
+        amend = self._codecs[message.head.codec][1]
+        return amend(message.properties, headers, drop_expiration=drop_expiration, without=without)

@@ -1,7 +1,7 @@
 """From AMQP's properties to the core's and back, for consumers behind another endpoint and for headers sinks."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
@@ -47,12 +47,15 @@ def from_amqp(encoded: bytes) -> Properties:
     )
 
 
-def amend_amqp(encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool) -> tuple[bytes, int]:
+def amend_amqp(
+    encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool, without: Collection[str] = ()
+) -> tuple[bytes, int]:
     """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``."""
     basic = decode_properties(encoded, typed=True)
+    merged = {**(basic.headers or {}), **{name: _to_field(value) for name, value in headers.items()}}
     changed = msgspec.structs.replace(
         basic,
-        headers={**(basic.headers or {}), **{name: _to_field(value) for name, value in headers.items()}} or None,
+        headers={name: value for name, value in merged.items() if name not in without} or None,
         expiration=None if drop_expiration else basic.expiration,
     )
     amended = encode_properties(changed)

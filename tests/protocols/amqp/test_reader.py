@@ -209,8 +209,8 @@ ROWS: dict[str, tuple[bytes, int, str, tuple[int, int]]] = {
     ),
     "channel.close-ok that answers nothing": (
         method(1, ChannelCloseOk()),
-        504,
-        "CHANNEL_ERROR - unexpected 'channel.close-ok'",
+        503,
+        "COMMAND_INVALID - unimplemented method",
         (20, 41),
     ),
     "connection method on a channel": (

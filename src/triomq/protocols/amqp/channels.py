@@ -144,6 +144,8 @@ class ChannelTable:
         elif row.method not in (ChannelOpenOk, ChannelClose, ChannelCloseOk):
             events.append(Received(number, method))
         elif not channel.move(f"received {row.name}"):
+            if type(method) is ChannelCloseOk:
+                raise PeerError(503, "unimplemented method", row.class_id, row.method_id)
             raise PeerError(504, f"unexpected '{row.name}'", row.class_id, row.method_id)
         elif type(method) is ChannelClose:
             events.append(ChannelClosed(number, method.reply_code, method.reply_text, by_peer=True))
