@@ -88,6 +88,7 @@ class AMQPConnection(Connection):
         self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
+        self._octets = 0  # that have come since something was last published: a large message takes many chunks
         self.gates = Gates(transport, engine)
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
@@ -122,14 +123,15 @@ class AMQPConnection(Connection):
                 self._stop()
             return
         self.engine.receive_data(data)
-        self._work(len(data))
+        self._octets += len(data)
+        self._work()
         if len(data) > RECEIVE_SIZE // 2:
             # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
             large = self._turn.spent * _LARGE_BODY < len(data)
             self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
 
-    def _work(self, octets: int = 0) -> None:
-        """Work off events, from a chunk of so many octets, until the turn's budget is used up."""
+    def _work(self) -> None:
+        """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
         events.extend(self.engine.events())
         while events and not turn.exhausted:
@@ -151,7 +153,8 @@ class AMQPConnection(Connection):
             if events:
                 self._go_on_later()
         if turn.spent and self.virtual_host:
-            self.directory.memory.note(turn.spent, octets)
+            self.directory.memory.note(turn.spent, self._octets)
+            self._octets = 0
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
