@@ -1,5 +1,8 @@
 """A run as it waits in an index: messages that arrived in a row, and share what the index must know of them."""
 
+from bisect import bisect_right
+from itertools import accumulate, islice
+
 import msgspec
 
 from triomq.core.message import Head
@@ -31,9 +34,5 @@ class Run(msgspec.Struct, eq=False, gc=False):
 
     def fitting(self, most: int, most_bytes: int) -> int:
         """Count how many of the first messages fit into so many octets, at most so many; the first always does."""
-        size = 0
-        for count in range(most):
-            size += len(self.contents[count])
-            if size > most_bytes:
-                return max(count, 1)
-        return most
+        sizes = accumulate(map(len, islice(self.contents, most)))
+        return max(1, bisect_right(tuple(sizes), most_bytes))

@@ -38,7 +38,7 @@ Ts = TypeVarTuple("Ts")
 
 _log = logging.getLogger("triomq.amqp")
 
-_LARGE_BODY = 4096
+_LARGE_BODY = 512
 """Octets per publish from which bodies count as large."""
 
 _PATIENCE = 120.0
