@@ -1,4 +1,4 @@
-"""Whatever is accepted, refused and flushed in whatever order: the broker hears each delivery settled once, and rightly."""
+"""Whatever is settled in whatever order: the broker hears each delivery settled once, and as it was meant."""
 
 from collections import Counter
 

@@ -7,7 +7,7 @@ import msgspec
 import trio
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.answer import fresh
+from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.delivery import Delivery
 from triomq.errors import ConsumerCancelled, LimitExceeded, TriomqError
 from triomq.protocols import Table
@@ -23,7 +23,7 @@ from triomq.protocols.amqp import (
 
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
-    from triomq.clients.amqp.line import Line
+    from triomq.clients.amqp.line import Line, Reply
 
 __all__ = ["Consuming", "Deliveries"]
 
@@ -70,6 +70,7 @@ class Deliveries:
         self._tags: deque[list[int]] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
         self._error: TriomqError | None = None
+        self._begun = False
         self._over = False
         self._is_lax = consuming.no_ack or not consuming.prefetch
         self._buffered = 0
@@ -164,7 +165,7 @@ class Deliveries:
                     "read faster"
                 )
             )
-            self._line.ask(BasicCancel(self.consuming.tag), BasicCancelOk)
+            self._cancel(self._line)
 
     def _drop(self) -> None:
         """Forget what has not been taken."""
@@ -215,8 +216,9 @@ class Deliveries:
             arguments=what.arguments,
         )
         line.consumers[what.tag] = self
+        self._begun = False
         try:
-            await line.ask(method, BasicConsumeOk).wait()
+            await line.ask(method, BasicConsumeOk, heard=self._began).wait()
         except TriomqError:
             line.consumers.pop(what.tag, None)
             raise
@@ -243,13 +245,26 @@ class Deliveries:
         if line is None or line.error is not None or line.closing:
             return
         asked = None
-        if line.consumers.get(self.consuming.tag) is self:
-            # What comes until the broker has heard it goes back at once, so the line keeps us until then.
-            asked = line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
+        if self._begun and line.consumers.get(self.consuming.tag) is self:
+            asked = self._cancel(line)
         if not self.consuming.no_ack:
             line.acks.give_back(tag for tags in self._tags for tag in tags)
         if asked is not None:
             await asked.wait()
+
+    def _cancel(self, line: "Line") -> "Answer[Reply]":
+        """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
+        return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
+
+    def _began(self, reply: object, abandoned: bool) -> None:
+        """Hear that deliveries will come.
+
+        One that was left before that is cancelled now and not earlier: a RabbitMQ channel crashes when the cancel comes
+        before it has said consume-ok (3.10: 541 INTERNAL_ERROR).
+        """
+        self._begun = True
+        if self._over and self._line is not None:
+            self._cancel(self._line)
 
     def _forgotten(self, reply: object, abandoned: bool) -> None:
         """Hear that the broker sends nothing more."""

@@ -1,7 +1,9 @@
 """One channel of one link: what is asked there, what comes there, until either ends.
 
-Replies come in the order of the questions (section 1.4), so a deque of who asked is all that it takes. A task that is
-cancelled while it waits leaves its question in the deque, and the reply is taken in its stead: all stays in step.
+Replies of one kind come in the order of the questions, so a deque of who asked is all that it takes; those to a
+consumer name it. Replies of different kinds may overtake each other: RabbitMQ answers consume when it finds the time. A
+task that is cancelled while it waits leaves its question in the deque, and the reply is taken in its stead: all stays
+in step.
 """
 
 from collections import deque
@@ -21,6 +23,7 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,
+    BasicConsume,
     BasicNack,
     ChannelClosed,
     ChannelCloseOk,
@@ -60,6 +63,7 @@ class Question(msgspec.Struct, gc=True):
     """
 
     replies: tuple[type, ...]
+    tag: str
     answer: Answer[Reply]
     heard: "Callable[[Reply, bool], None] | None"
 
@@ -135,7 +139,8 @@ class Line:
             self.engine.send_method(self.number, method)
             self.link.write()
         answer: Answer[Reply] = Answer()
-        self._questions.append(Question(replies, answer, heard))
+        tag = method.consumer_tag if isinstance(method, BasicConsume | BasicCancel) else ""
+        self._questions.append(Question(replies, tag, answer, heard))
         self.link.expecting()
         return answer
 
@@ -229,16 +234,16 @@ class Line:
                 self._replied(method)
 
     def _replied(self, reply: Reply) -> None:
-        if not self._questions or not isinstance(reply, self._questions[0].replies):
-            self.link.engine.close(505, f"unexpected {type(reply).__name__}")
-            self.link.end(
-                RemoteProtocolError(f"{self.link.place} answered {type(reply).__name__} where nobody asked for that")
-            )
-            return
-        question = self._questions.popleft()
-        if question.heard is not None:
-            question.heard(reply, question.answer.abandoned)
-        question.answer.give(reply)
+        for index, question in enumerate(self._questions):
+            if isinstance(reply, question.replies) and question.tag == getattr(reply, "consumer_tag", ""):
+                del self._questions[index]
+                if question.heard is not None:
+                    question.heard(reply, question.answer.abandoned)
+                question.answer.give(reply)
+                return
+        name = type(reply).__name__
+        self.link.engine.close(505, f"unexpected {name}")
+        self.link.end(RemoteProtocolError(f"{self.link.place} answered {name} where nobody asked for that"))
 
     def update(self) -> None:
         """Reckon anew whether one may publish at once."""

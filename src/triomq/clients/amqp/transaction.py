@@ -3,11 +3,16 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import trio
+
 from triomq.clients.amqp.line import Line
 from triomq.errors import Disconnected, LocalProtocolError
 from triomq.protocols.amqp import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 __all__ = ["Transaction"]
+
+COMMIT = 5.0
+"""Seconds that a broker gets for a commit when nobody wants to wait for it any more; then the channel is closed."""
 
 
 class Transaction:
@@ -64,7 +69,16 @@ class Transaction:
         if isinstance(line.error, Disconnected):
             raise _rolled_back()
         line.acks.flush()
-        await line.call(TxCommit(), TxCommitOk)
+        answer = line.ask(TxCommit(), TxCommitOk)
+        try:
+            await answer.wait()
+        except trio.Cancelled:
+            # RabbitMQ takes whatever comes before its commit-ok for a breach (504), so that is waited for.
+            with trio.CancelScope(deadline=trio.current_time() + COMMIT, shield=True):
+                await answer.wait()
+            if not answer.done:
+                line.hang_up()
+            raise
 
     def _roll_back(self, line: Line) -> None:
         """Undo it without waiting: whatever comes next on the channel comes behind it."""
