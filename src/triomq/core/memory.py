@@ -24,7 +24,10 @@ MESSAGE_OVERHEAD = 128
 """Octets that a message costs beside its body: its properties, its frames, its place in a queue."""
 
 _STEP = 8 * 1024 * 1024
-"""Octets of new messages after which the sum is taken anew: with 10,000 queues that takes 5 ms."""
+"""The least octets of new messages after which the sum is taken anew: with 10,000 queues that takes 5 ms."""
+
+_PART = 1 / 64
+"""The part of what is left up to the mark that may come before the next sum: copies are noted at less than they hold."""
 
 _INTERVAL = 0.5  # seconds between two sums while the alarm is on
 
@@ -41,7 +44,7 @@ class MemoryAlarm:
             sum counts.
     """
 
-    __slots__ = ("_directories", "_fresh", "_resident", "_rung", "_waiting", "held", "mark", "on")
+    __slots__ = ("_directories", "_fresh", "_resident", "_room", "_rung", "_waiting", "held", "mark", "on")
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
         """Start without domains, and off."""
@@ -51,6 +54,7 @@ class MemoryAlarm:
         self._resident = resident
         self._directories: list[Directory] = []
         self._fresh = 0  # octets that have come since then, roughly
+        self._room = float(_STEP)  # how many of them there may be before it is taken again
         self._waiting: dict[Callable[[], None], None] = {}
         self._rung = trio.Event()  # replaced whenever the alarm ends
 
@@ -66,7 +70,7 @@ class MemoryAlarm:
     def note(self, messages: int, octets: int) -> None:
         """Note that messages of a total size were published, each counted for each queue that it went to."""
         self._fresh += octets + messages * MESSAGE_OVERHEAD
-        if self._fresh > _STEP:
+        if self._fresh > self._room:
             self.measure()
 
     def measure(self) -> None:
@@ -79,6 +83,7 @@ class MemoryAlarm:
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
+        self._room = max(_STEP, (self.mark - held) * _PART)
         if held > self.mark:
             self._begin()
         elif held <= self.mark * _ENDS:
