@@ -24,10 +24,10 @@ MESSAGE_OVERHEAD = 128
 """Octets that a message costs beside its body: its properties, its frames, its place in a queue."""
 
 _STEP = 8 * 1024 * 1024
-"""The least octets of new messages after which the sum is taken anew: with 10,000 queues that takes 5 ms."""
+"""The least octets of new messages after which the sum is taken anew: with 10,000 queues that takes a millisecond."""
 
 _PART = 1 / 64
-"""The part of what is left up to the mark that may come before the next sum: copies are noted at less than they hold."""
+"""The part of what is left up to the mark that may come before the next sum: copies are noted as less than they are."""
 
 _INTERVAL = 0.5  # seconds between two sums while the alarm is on
 
