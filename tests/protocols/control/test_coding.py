@@ -47,7 +47,7 @@ def test_arguments_are_read_or_refused_whatever_they_are(arguments: bytes) -> No
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [
-        ("queues", b'{"patern": "*"}', "arguments of queues: Object contains unknown field `patern`"),
+        ("queues", b'{"shape": "*"}', "arguments of queues: Object contains unknown field `shape`"),
         ("queues", b'{"limit": 0}', "arguments of queues: Expected `int` >= 1 - at `$.limit`"),
         ("browse", b"{}", "arguments of browse: Object missing required field `queue`"),
         ("totals", b"[]", "arguments of totals: Expected `object`, got `array`"),

@@ -14,6 +14,7 @@ class BrokerArguments(TypedDict, total=False):
     users: Mapping[str, str | User] | None
     domains: Sequence[str]
     drain: float
+    memory_high_watermark: float
 
 
 class SinkArguments(TypedDict, total=False):
@@ -22,6 +23,9 @@ class SinkArguments(TypedDict, total=False):
     durable: bool
     auto_delete: bool
     internal: bool
+    alternate: str | None
+    hash_header: str | None
+    hash_property: str | None
 
 
 class QueueArguments(TypedDict, total=False):
