@@ -45,13 +45,14 @@ def _wait_for_url(process: subprocess.Popen[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def open_served(**settings: str) -> Iterator[Served]:
+def open_served(*files: str, **settings: str) -> Iterator[Served]:
     """Run a broker for the length of the block; one that still runs then is asked to end, and must end well.
 
     Args:
+        files: its configuration, if it has one.
         settings: further settings of its configuration, as environment variables have them.
     """
-    command = [sys.executable, "-m", "triomq", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "triomq", "serve", "--port", "0", *files]
     configured = {f"TRIOMQ_{name.upper()}": value for name, value in settings.items()}
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **configured}
     with (

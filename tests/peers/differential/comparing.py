@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -15,14 +15,14 @@ AT_ONCE = 6
 REASONS = Path(__file__).parents[3] / "docs" / "conformance" / "amqp-differences.csv"
 """What differs on purpose; the page on conformance shows the same file."""
 
-Answers = Mapping[str, list[str]]
+Answers = dict[str, list[str]]
 
 
 class Reason(NamedTuple):
     """Why the answers to some questions differ: one row of `REASONS`.
 
     Args:
-        question: the title; ``*`` stands for anything.
+        question: the title, or several with a bar between them; ``*`` stands for anything.
         rabbitmq: what RabbitMQ answers, for readers.
         triomq: what triomq answers, for readers.
         because: ``specification`` where that names our answer, or offers what RabbitMQ refuses; ``choice`` for the few
@@ -38,7 +38,7 @@ class Reason(NamedTuple):
 
     def covers(self, title: str) -> bool:
         """Whether it is about this question."""
-        return covered(title, [self.question])
+        return covered(title, self.question.split(" | "))
 
 
 def covered(title: str, patterns: Sequence[str]) -> bool:
@@ -58,32 +58,23 @@ def reason_for(title: str, reasons: Sequence[Reason]) -> Reason | None:
     return next((reason for reason in reasons if reason.covers(title)), None)
 
 
-def ask_all(questions: Sequence[Question], urls: Mapping[str, str]) -> Answers:
-    """Put questions to one broker.
-
-    Args:
-        questions: those whose place is in `urls` are asked.
-        urls: the brokers by place.
-    """
-    asked = [question for question in questions if question.place in urls]
+def ask_all(questions: Sequence[Question], url: str) -> Answers:
+    """Put questions to one broker."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = pool.map(lambda question: answer(question, urls[question.place]), asked)
-        return dict(zip([question.title for question in asked], answers, strict=True))
+        answers = pool.map(lambda question: answer(question, url), questions)
+        return dict(zip([question.title for question in questions], answers, strict=True))
 
 
-def ask_both(
-    questions: Sequence[Question], ours: Mapping[str, str], theirs: Mapping[str, str]
-) -> tuple[Answers, Answers]:
-    """Put all questions to both.
+def ask_both(questions: Sequence[Question], ours: str, theirs: str) -> tuple[Answers, Answers]:
+    """Put questions to both brokers.
 
     What differs without a reason is asked once more and alone, lest it was only the machine that was busy.
     """
     reasons = read_reasons()
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda urls: dict(ask_all(questions, urls)), (ours, theirs))
+        first, second = pool.map(lambda url: ask_all(questions, url), (ours, theirs))
     for question in questions:
         title = question.title
         if first[title] != second[title] and reason_for(title, reasons) is None:
-            first[title] = answer(question, ours[question.place])
-            second[title] = answer(question, theirs[question.place])
+            first[title], second[title] = answer(question, ours), answer(question, theirs)
     return first, second

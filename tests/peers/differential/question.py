@@ -15,19 +15,17 @@ class Question(NamedTuple):
     Args:
         title: what is asked, with its group in front.
         ask: says it, and yields what is heard.
-        place: which brokers it is for: ``plain``, or ``crowded`` for those whose memory is full from the start.
     """
 
     title: str
     ask: Asking
-    place: str = "plain"
 
 
 class Group:
     """Questions about one thing, gathered by a decorator."""
 
-    def __init__(self, title: str, place: str = "plain") -> None:
-        self.title, self.place = title, place
+    def __init__(self, title: str) -> None:
+        self.title = title
         self.questions: list[Question] = []
 
     def __call__(self, title: str) -> Callable[[Asking], Asking]:
@@ -41,7 +39,7 @@ class Group:
 
     def add(self, title: str, ask: Asking) -> None:
         """Take one that is made from data."""
-        self.questions.append(Question(f"{self.title}: {title}", ask, self.place))
+        self.questions.append(Question(f"{self.title}: {title}", ask))
 
 
 def answer(question: Question, url: str) -> list[str]:

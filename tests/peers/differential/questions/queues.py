@@ -47,8 +47,8 @@ def purge(talk: Talk) -> Lines:
     fill(speaker, talk.q, 3)
     yield speaker.get(talk.q, no_ack=False)
     yield speaker.ask(Queue.Purge(queue=talk.q))
-    yield speaker.ask(Basic.Reject(1, requeue=True), Queue.Declare(queue=talk.q, passive=True))
-    yield speaker.get(talk.q)
+    speaker.say(Basic.Reject(1, requeue=True))
+    yield speaker.get_soon(talk.q)
 
 
 @GROUP("delete counts what was ready")

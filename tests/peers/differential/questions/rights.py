@@ -10,16 +10,19 @@ Basic, Connection, Exchange, Queue = commands.Basic, commands.Connection, comman
 
 GROUP = Group("right")
 
-# Each may do with names that begin with theirs one thing less than everything; `limited` has only its own names.
-USERS = {"limited": ("^limited", "^limited", "^limited"), "reader": ("", "", ".*"), "writer": ("", ".*", "")}
-"""User to its patterns of configure, write and read; the password is the user's name."""
+ALL = (".*", ".*", ".*")
+LIMITED = {"limited": ("^limited", "^limited", "^limited"), "reader": ("", "", ".*"), "writer": ("", ".*", "")}
+USERS: dict[str, tuple[str, str, str] | None] = {"guest": ALL, "impersonator": ALL, "stranger": None, **LIMITED}
+"""User to what it may configure, write and read; the password is the user's name."""
+TAGS = {"guest": ["administrator"], "impersonator": ["impersonator"]}
 
 
 def asking(user: str, step: Step) -> Asking:
     def ask(talk: Talk) -> Lines:
-        talk.open().declare_queue(name=talk.q, exclusive=False, auto_delete=True)
+        talk.open().do(Queue.Declare(queue="shared", durable=True))
         other = talk.open(user=user)
-        yield other.ask(step, Basic.Qos())
+        # A publish is answered by nothing, so something is asked behind it.
+        yield other.ask(step, *([Basic.Qos()] if isinstance(step, bytes) else []))
 
     return ask
 
@@ -48,7 +51,7 @@ STEPS: dict[str, Step] = {
     "a dead-letter exchange": Queue.Declare(queue="limited.q", arguments={"x-dead-letter-exchange": "amq.direct"}),
     "an alternate exchange": Exchange.Declare(exchange="limited.e", arguments={"alternate-exchange": "amq.direct"}),
 }
-for _user in USERS:
+for _user in LIMITED:
     for _title, _step in STEPS.items():
         GROUP.add(f"{_user}: {_title}", asking(_user, _step))
 
@@ -65,22 +68,3 @@ def no_vhost(talk: Talk) -> Lines:
 def impersonator(talk: Talk) -> Lines:
     yield talk.open(user="limited").ask(message("k", user_id="guest"), Basic.Qos())
     yield talk.open(user="impersonator").ask(message("k", user_id="guest"), Basic.Qos())
-
-
-def definitions() -> dict[str, object]:
-    """Users and permissions in RabbitMQ's form, guest among them, and one queue that is there."""
-    names = {"guest": (".*", ".*", ".*"), "impersonator": (".*", ".*", ".*"), **USERS}
-    tags = {"guest": "administrator", "impersonator": "impersonator"}
-    return {
-        "users": [{"name": name, "password": name, "tags": tags.get(name, "")} for name in (*names, "stranger")],
-        "vhosts": [{"name": "/"}],
-        "permissions": [
-            {"user": name, "vhost": "/", "configure": configure, "write": write, "read": read}
-            for name, (configure, write, read) in names.items()
-        ],
-        "queues": [{"name": "shared", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
-        "exchanges": [],
-        "bindings": [],
-        "policies": [],
-        "parameters": [],
-    }
