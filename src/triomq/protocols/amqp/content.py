@@ -121,7 +121,7 @@ class Assembly:
         self._limits = limits
         self._header = b""
         self._body = bytearray()
-        self._single = b""
+        self._single: bytes | memoryview = b""
         self._held = 0
 
     def interrupted(self) -> PeerError:
@@ -164,7 +164,7 @@ class Assembly:
         if len(self._body) + size > self.body_size:
             raise self.interrupted()
         if size == self.body_size:
-            self._single = bytes(frame)
+            self._single = frame
             return True
         self._hold(size)
         # A bytearray, not a list of pieces: frames of one octet must not cost fifty each.
@@ -178,7 +178,7 @@ class Assembly:
         self.drop()
         if self._single or not self.body_size:
             framing = framings.framed(channel, flags, len(header) - 8, self.body_size > 0)
-            return framing, header + self._single
+            return framing, b"".join((header, self._single))
         properties = header[19:-1]
         return framings.joined(properties), b"".join((properties, self._body))
 

@@ -23,6 +23,9 @@ __all__ = ["FrameReader"]
 # What a client may send ahead while the endpoint judges its login or its virtual host.
 HELD_MAX = 256 * 1024
 
+# Frames from this size on are worth the trouble of not being copied once more.
+LARGE_FRAME = 16 * 1024
+
 # The states of a server in which the next word is its own.
 _HELD = ("authenticating", "admitting")
 
@@ -48,16 +51,26 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Take octets; they are looked at when they complete something."""
-        pending = self._pending
+        pending, start = self._pending, 0
         if pending:
-            if len(pending) + len(data) < self._needed or self._held:
+            missing = self._needed - len(pending)
+            if len(data) < missing or self._held:
                 self._keep(data)
                 return
-            data = b"".join((pending, data))
-            pending.clear()
+            if self._needed > LARGE_FRAME and 0 < missing < len(data) - LARGE_FRAME and self._core.state == "running":
+                # The unfinished frame is finished alone: joined with all that follows it, that would be copied too.
+                frame = b"".join((pending, memoryview(data)[:missing]))
+                pending.clear()
+                self._read(frame)
+                start = missing
+            else:
+                data = b"".join((pending, data))
+                pending.clear()
         if self._core.state == "running":
             self._needed = 0
-            self._read_frames(data, 0)
+            self._read_frames(data, start)
+        elif start:
+            self._read(data[start:])
         else:
             self._read(data)
 
