@@ -9,7 +9,9 @@ import trio
 
 from endpoints.client import Client
 from triomq import AMQP, Broker, Config, Log, User, open_broker
+from triomq.app.policies import PolicyConfig
 from triomq.app.reload import change_to
+from triomq.core import Policy, PolicyOptions
 from triomq.errors import ConfigError
 
 HERE = AMQP(host="127.0.0.1", port=0)
@@ -152,3 +154,26 @@ async def test_the_memory_mark_changes_at_once(log: pytest.LogCaptureFixture, vi
         assert broker.directory.memory.on
         await change_to(broker, new, old)
         assert not broker.directory.memory.on
+
+
+async def test_policies_come_change_and_go_and_others_stay(log: pytest.LogCaptureFixture, virtual_time: None) -> None:
+    def config(*policies: PolicyConfig) -> Config:
+        return Config(endpoints=(), policies=policies)
+
+    first = PolicyConfig("limit", "^q", {"max-length": 5})
+    second = PolicyConfig("limit", "^q", {"max-length": 1})
+    async with open_broker() as broker:
+        queue = await broker.declare_queue("q")
+        await broker.set_policies([Policy("others", "^other", PolicyOptions(max_length=9))])
+        for number in range(7):
+            await broker.publish("", "q", b"%d" % number)
+        said(log)
+        for old, new, left in ((config(), config(first), 5), (config(first), config(second), 1)):
+            await change_to(broker, old, new)
+            assert said(log) == [("policies changed", {"domain": "default", "policies": 2, "affected": 1})]
+            assert (await queue.statistics()).ready == left
+        await change_to(broker, config(second), config(second))
+        assert said(log) == []
+        await change_to(broker, config(second), config())
+        assert [policy.name for policy in broker.policies] == ["others"]
+        assert broker.directory.queues["q"].policy is None

@@ -1,16 +1,21 @@
 """The class control, as a client sees it."""
 
+from typing import cast
+
 import msgspec
 import pytest
 
 from endpoints.client import Client
 from endpoints.conftest import Connect, knock_out
+from triomq import User
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.protocols import decode_properties
 from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
     Browse,
+    Definitions,
+    ExportDefinitions,
     GetTotals,
     Listing,
     ListQueues,
@@ -18,8 +23,10 @@ from triomq.protocols.control import (
     Operation,
     decode_result,
     encode,
+    join_definitions,
     name_of,
 )
+from triomq.security import ALL
 
 
 async def ask(client: Client, operation: Operation[object]) -> object:
@@ -130,3 +137,23 @@ async def test_an_exclusive_queue_of_another_is_not_opened(client: Client, conne
     assert [(queue.name, queue.exclusive) for queue in page.items] == [("mine", True)]
     await client.say(1, ControlRequest("browse", b'{"queue":"mine"}'))
     assert (await client.channel_closed())[0] == 405
+
+
+async def test_definitions_come_in_pages(broker: Broker, connect: Connect) -> None:
+    client = await connect(frame_max=4096)
+    await client.open_channel(1)
+    for number in range(40):
+        await broker.declare_queue(f"{number:03}" + "x" * 200)
+    parts, pages = await ask_all(client, ExportDefinitions())
+    found = join_definitions(cast("list[Definitions]", parts))
+    assert [queue.name[:3] for queue in found.queues] == [f"{number:03}" for number in range(40)]
+    assert found.rabbit_version is not None
+    assert pages > 2
+
+
+async def test_definitions_are_for_administrators(broker: Broker, client: Client) -> None:
+    guest = User(password="guest", permissions={"*": ALL}, tags=("monitoring",))
+    broker.house.users.put(guest.record("guest"))
+    await client.say(1, ControlRequest("definitions", b"{}"))
+    text = "ACCESS_REFUSED - definitions refused for user 'guest', who has no tag administrator"
+    assert await client.channel_closed() == (403, text)

@@ -10,7 +10,7 @@ import trio
 from endpoints.client import Client
 from endpoints.conftest import Connect, crash, knock_out, only_connection, queue_ref
 from triomq.app import Broker
-from triomq.core import NoSuchQueue, NoSuchSink, Properties
+from triomq.core import NoSuchQueue, NoSuchSink, Policy, PolicyOptions, Properties
 from triomq.endpoints import AMQPEndpoint
 from triomq.endpoints.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.paging import Paged
@@ -115,8 +115,18 @@ async def test_sinks_are_listed(broker: Broker, domain: DomainInspector) -> None
     sink = await broker.declare_sink("shop", "topic", auto_delete=True, durable=False)
     await sink.bind(await broker.declare_queue("q"), "order.*")
     (shop,) = records(domain.list_sinks(ListSinks("s*")))
-    assert msgspec.structs.astuple(shop) == ("shop", "topic", "running", 1, False, True, False)
+    assert msgspec.structs.astuple(shop) == ("shop", "topic", "running", 1, False, True, False, None, None)
     assert "amq.direct" in names(domain.list_sinks(ListSinks()))
+
+
+async def test_policies_show_and_what_holds_under_them(broker: Broker, domain: DomainInspector) -> None:
+    await broker.declare_queue("q", max_length=10)
+    await broker.declare_sink("s")
+    await broker.set_policies([Policy("limits", "^(q|s)$", PolicyOptions(max_length=5, alternate="lost"))])
+    (queue,) = records(domain.list_queues(ListQueues()))
+    assert (queue.policy, queue.max_length) == ("limits", 5)
+    (sink,) = records(domain.list_sinks(ListSinks("s")))
+    assert (sink.policy, sink.alternate) == ("limits", "lost")
 
 
 async def test_bindings_are_listed_for_one_sink_or_for_all(broker: Broker, domain: DomainInspector) -> None:

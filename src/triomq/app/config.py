@@ -10,14 +10,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from triomq.app.definitions import Additions, additions_of, knows_guest, load_definitions, with_virtual_hosts
 from triomq.app.environment import overlay
 from triomq.app.listening import require_loopback
 from triomq.app.machine import DEFAULT_WATERMARK
+from triomq.app.policies import PolicyConfig, check_policies
 from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
+from triomq.protocols.control import Definitions
 from triomq.transports import make_context
 
 __all__ = ["Config", "Log", "load_config"]
@@ -49,6 +52,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         users: Who may log in, by name; without any it is guest/guest, on loopback addresses alone.
         users_file: A file of further users, from the folder of the configuration; ``triomq user`` writes it.
         domains: The namespaces of sinks and queues; virtual hosts lead to them.
+        policies: Options for queues and exchanges by their names, whoever declares them.
+        definitions: A file of definitions as RabbitMQ exports them, from the folder of the configuration: users,
+            virtual hosts, policies, exchanges, queues and bindings. What else is configured counts more.
         log: What is logged, and how.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
@@ -59,9 +65,41 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     users: Mapping[str, User] = msgspec.field(default_factory=dict)
     users_file: str = ""
     domains: Annotated[tuple[_Name, ...], msgspec.Meta(min_length=1)] = ("default",)
+    policies: tuple[PolicyConfig, ...] = ()
+    definitions: str = ""
     log: Log = Log()
     drain: Annotated[float, msgspec.Meta(ge=0)] = 3.0
     memory_high_watermark: Annotated[float, msgspec.Meta(ge=0)] = DEFAULT_WATERMARK
+
+    def completed(self) -> "Config":
+        """Give the configuration with what its definitions add; they are read anew.
+
+        Raises:
+            ConfigError: They cannot be read, or something in them is wrong.
+        """
+        if not self.definitions:
+            return self
+        _, added = self.read_definitions()
+        own = {(policy.domain, policy.name) for policy in self.policies}
+        policies = (policy for policy in added.policies if not own & {(policy.domain, policy.name), ("", policy.name)})
+        return msgspec.structs.replace(
+            self,
+            endpoints=tuple(with_virtual_hosts(endpoint, added.domains) for endpoint in self.endpoints),
+            users={**added.users, **self.users},
+            domains=tuple(dict.fromkeys((*self.domains, *added.domains.values()))),
+            policies=(*self.policies, *policies),
+        )
+
+    def read_definitions(self) -> tuple[Definitions, Additions]:
+        """Read the definitions, of which there must be some, and say what they add.
+
+        Raises:
+            ConfigError: They cannot be read, or something in them is wrong.
+        """
+        path = Path(self.definitions)
+        found = load_definitions(path)
+        virtual_hosts = {host: domain for endpoint in self.endpoints for host, domain in endpoint.virtual_hosts.items()}
+        return found, additions_of(found, path, self.domains, virtual_hosts)
 
     def all_users(self) -> dict[str, User] | None:
         """Give each user, those of the file read anew; None if there are none of one's own.
@@ -89,9 +127,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Raises:
             ConfigError: An endpoint is open to other machines and there are no users, a virtual host leads to no
-                domain, or a password or a certificate cannot be read.
+                domain, a policy is wrong, or a password or a certificate cannot be read.
         """
-        if not self.users and not self.users_file:
+        if (not self.users and not self.users_file) or knows_guest(self.users):
             require_loopback(host for endpoint in self.endpoints for host in endpoint.hosts)
         for number, endpoint in enumerate(self.endpoints):
             for virtual_host, domain in endpoint.virtual_hosts.items():
@@ -100,6 +138,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         f"endpoints[{number}].virtual_hosts: {virtual_host!r} leads to the domain {domain!r}, but "
                         f"domains has {', '.join(map(repr, self.domains))}"
                     )
+        check_policies(self.policies, self.domains)
         records_of(self.all_users() or {})
         for number, endpoint in enumerate(self.endpoints):
             if endpoint.tls is not None:
@@ -134,6 +173,7 @@ def load_config(
     if path is not None:
         config = _beside(config, Path(path).parent)
     try:
+        config = config.completed()
         config.check()
     except ConfigError as error:
         raise ConfigError(f"{origins.name('')}: {error}") from None
@@ -164,7 +204,10 @@ def _beside(config: Config, folder: Path) -> Config:
         endpoint if endpoint.tls is None else msgspec.structs.replace(endpoint, tls=endpoint.tls.beside(folder))
         for endpoint in config.endpoints
     )
-    return msgspec.structs.replace(config, users=users, users_file=users_file, endpoints=endpoints)
+    definitions = str(folder / config.definitions) if config.definitions else ""
+    return msgspec.structs.replace(
+        config, users=users, users_file=users_file, endpoints=endpoints, definitions=definitions
+    )
 
 
 def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A domain of a broker in this process: its sinks and queues, and publishing into them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from typing import TypeVar
 
@@ -14,11 +14,13 @@ from triomq.core import (
     DeclareSink,
     Directory,
     Overflow,
+    Policy,
     Properties,
     QueueOptions,
     QueueStore,
     Restarting,
     Session,
+    SetPolicies,
     SinkKind,
     SinkOptions,
 )
@@ -157,6 +159,22 @@ class DomainHandle:
         _check_ranges(options)
         await self.domain_ref.ask(DeclareQueue(name, options, self.session))
         return QueueHandle(self, name)
+
+    # Policies
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies of this domain."""
+        return self.directory.policies.all
+
+    async def set_policies(self, policies: Iterable[Policy]) -> int:
+        """Let these be the policies and no others, at once and also for what is there; tell how much that changes.
+
+        Args:
+            policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
+                with the highest priority holds, of several such the first.
+        """
+        return await self.domain_ref.ask(SetPolicies(tuple(policies)))
 
     def queue(self, name: str) -> QueueHandle:
         """Hold a queue that exists.

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from triomq.app.broker import Broker
 from triomq.app.config import Config
+from triomq.app.definitions import declare_definitions
 from triomq.app.listening import Listening
 from triomq.app.logs import set_up_logging
+from triomq.app.policies import policies_in
 from triomq.app.users import User, records_of
 from triomq.endpoints import EndpointConfig, RenewCertificates
 from triomq.errors import ConfigError
 from triomq.transports import make_context
 
-__all__ = ["change_to"]
+__all__ = ["change_to", "set_up_domains"]
 
 _log = logging.getLogger("triomq.serve")
 
@@ -47,6 +49,7 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
         broker.set_memory_high_watermark(new.memory_high_watermark)
         _say("memory_high_watermark changed", watermark=new.memory_high_watermark)
     await _change_domains(broker, new)
+    await set_up_domains(broker, old, new)
     wanted = list(new.endpoints)
     for listening in broker.listening[:]:
         if listening.config in wanted:
@@ -58,6 +61,28 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     _change_users(broker, users)
     for config in wanted:
         await _open(broker, config)
+
+
+async def set_up_domains(broker: Broker, old: Config, new: Config) -> None:
+    """Let the policies be those of a configuration, and declare what its definitions name.
+
+    Policies that did not come from the former configuration stay.
+
+    Raises:
+        ConfigError: The definitions cannot be read any more; nothing was changed.
+    """
+    definitions = new.read_definitions() if new.definitions else None
+    for name in broker.domains:
+        domain = broker.domain(name)
+        before = {policy.name for policy in policies_in(name, old.policies)}
+        others = [policy for policy in domain.policies if policy.name not in before]
+        wanted = policies_in(name, new.policies)
+        if (*others, *wanted) != domain.policies:
+            changed = await domain.set_policies((*others, *wanted))
+            _say("policies changed", domain=name, policies=len(others) + len(wanted), affected=changed)
+    if definitions is not None:
+        found, added = definitions
+        await declare_definitions(broker, found, added.domains)
 
 
 async def _change_domains(broker: Broker, new: Config) -> None:

@@ -10,7 +10,7 @@ import trio
 from triomq.app.broker import Broker, open_broker
 from triomq.app.config import Config
 from triomq.app.logs import set_up_logging
-from triomq.app.reload import change_to
+from triomq.app.reload import change_to, set_up_domains
 from triomq.errors import ConfigError
 
 __all__ = ["run", "serve"]
@@ -52,7 +52,7 @@ async def serve(
         What the process should end with, 0 after a drain, 128 plus the signal's number when cut.
 
     Raises:
-        ConfigError: An address cannot be had, or a password cannot be read.
+        ConfigError: An address cannot be had, or a password or definitions cannot be read.
     """
     served = _Served(config, reload)
     error: Exception | None = None
@@ -75,7 +75,7 @@ class _Served:
     def __init__(self, config: Config, reload: Callable[[], Config] | None) -> None:
         self.everything = trio.CancelScope()
         self.exit_code = 0
-        self._config = config
+        self._config = config.completed()
         self._reload = reload
         self._drain = trio.Event()
         self._hang_up = trio.Event()
@@ -84,13 +84,15 @@ class _Served:
         """Open the broker and keep it until the drain."""
         config = self._config
         async with open_broker(
-            *config.endpoints,
             users=config.all_users(),
             domains=config.domains,
             drain=config.drain,
             memory_high_watermark=config.memory_high_watermark,
         ) as broker:
             broker.house.users.secret = config.users_secret() or broker.house.users.secret
+            await set_up_domains(broker, Config(), config)
+            for endpoint in config.endpoints:
+                await broker.listen(endpoint)
             gc.collect()
             gc.freeze()  # what is here now stays: no need to look at it again
             gc.set_threshold(_COLLECT_AFTER, 20, 50)
@@ -126,7 +128,7 @@ class _Served:
                 _log.warning("nothing to reload: the configuration came from no file")
                 continue
             try:
-                new = self._reload()
+                new = self._reload().completed()
                 await change_to(broker, self._config, new)
             except ConfigError as error:
                 for trouble in str(error).splitlines():

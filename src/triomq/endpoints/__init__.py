@@ -1,6 +1,8 @@
 """The listeners: each translates one protocol's events into calls of the core, and back."""
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
+from triomq.endpoints.amqp_definitions import declare_all
+from triomq.endpoints.amqp_policies import read_policy
 from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.house import DomainAccess, House
@@ -19,6 +21,8 @@ __all__ = [
     "RenewCertificates",
     "StopListening",
     "amend_amqp",
+    "declare_all",
     "from_amqp",
+    "read_policy",
     "to_amqp",
 ]

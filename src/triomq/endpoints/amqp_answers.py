@@ -22,7 +22,7 @@ from triomq.core import (
 )
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
-__all__ = ["HARD_CODES", "Answer", "AnswerError", "answer_to", "type_name"]
+__all__ = ["ARGUMENTS", "HARD_CODES", "Answer", "AnswerError", "answer_to", "on_wire", "type_name"]
 
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.2)."""
@@ -44,7 +44,7 @@ class AnswerError(Exception):
         super().__init__(text)
 
 
-_OPTION_NAMES = {
+ARGUMENTS = {
     "kind": "type",
     "alternate": "alternate-exchange",
     "hash_header": "hash-header",
@@ -61,6 +61,7 @@ _OPTION_NAMES = {
     "single_active": "x-single-active-consumer",
     "consumer_timeout": "x-consumer-timeout",
 }
+"""The core's options, by the arguments and properties that they have in a declare."""
 
 _TIMES = ("message_ttl", "expires", "consumer_timeout")  # seconds in the core, milliseconds on the wire
 _NONE_WHEN_OFF = ("max_priority", "single_active")  # which one has by leaving the argument out
@@ -123,7 +124,7 @@ def _different(refused: Inequivalent) -> tuple[str, object, object]:
     """Find the argument that differs, inside the notes if need be."""
     if refused.option != "notes":
         option = refused.option
-        return _OPTION_NAMES.get(option, option), _on_wire(option, refused.received), _on_wire(option, refused.current)
+        return ARGUMENTS.get(option, option), on_wire(option, refused.received), on_wire(option, refused.current)
     received, current = _notes(refused.received), _notes(refused.current)
     for name in (*received, *current):
         if received.get(name) != current.get(name):
@@ -131,7 +132,7 @@ def _different(refused: Inequivalent) -> tuple[str, object, object]:
     return "arguments", refused.received, refused.current
 
 
-def _on_wire(option: str, value: object) -> object:
+def on_wire(option: str, value: object) -> object:
     """Give an option's value as a client writes it."""
     if option in _TIMES and isinstance(value, float):
         return round(value * 1000)

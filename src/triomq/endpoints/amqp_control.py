@@ -1,10 +1,12 @@
 """The class control on AMQP: a request's octets, what an inspector finds, and back to octets that fit into a frame."""
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import cast
 
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel
+from triomq.endpoints.amqp_definitions import describe
 from triomq.endpoints.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.paging import Paged, fill_page
 from triomq.errors import RemoteProtocolError
@@ -12,6 +14,8 @@ from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
     OPERATIONS,
     Browse,
+    Definitions,
+    ExportDefinitions,
     GetTotals,
     ListBindings,
     ListConnections,
@@ -23,6 +27,7 @@ from triomq.protocols.control import (
     decode_operation,
     encode,
 )
+from triomq.security import ADMINISTRATOR
 
 __all__ = ["control_request"]
 
@@ -87,5 +92,20 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
             room=room,
         )
         return look(inspector, operation)
-    # Whoever may log in may see the whole broker: there is no permission yet that says who may not.
+    if isinstance(operation, ExportDefinitions):
+        return _definitions(channel, operation)
     return _OF_BROKER[type(operation)](BrokerInspector(connection.house, connection.ref), operation)
+
+
+def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
+    """Say what the broker consists of, passwords' hashes included, to whoever may do anything with it anyway.
+
+    Raises:
+        AnswerError: The user is no administrator (403).
+    """
+    connection = channel.connection
+    user = connection.house.users.get(connection.user)
+    if user is None or ADMINISTRATOR not in user.tags:
+        raise AnswerError(403, f"definitions refused for user '{connection.user}', who has no tag administrator")
+    parts = enumerate(describe(connection.house, connection.virtual_hosts), 1)
+    return (Paged(number, part) for number, part in islice(parts, operation.after, None))

@@ -16,8 +16,8 @@ APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": App
 
 _INT64_MAX = (1 << 63) - 1
 
-_LONGEST_TIME = (1 << 32) - 1
-"""Milliseconds that a time may be at most, as for arguments of queues."""
+_LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
+"""Milliseconds that a time may be at most, as for arguments of queues: ten years."""
 
 
 class _Setting(msgspec.Struct, frozen=True):

@@ -98,6 +98,8 @@ class DomainInspector:
                     options.durable,
                     options.auto_delete,
                     options.internal,
+                    None if options.alternate is None else sayable(options.alternate),
+                    None if store.policy is None else store.policy.name,
                 ),
             )
 
@@ -272,6 +274,7 @@ def _queue_record(name: str, store: QueueStore) -> QueueRecord:
         max_length=options.max_length,
         max_bytes=options.max_bytes,
         overflow=options.overflow.value,
+        policy=None if store.policy is None else store.policy.name,
     )
 
 

@@ -16,7 +16,7 @@ from triomq.security.mechanisms import (
     read_amqplain,
     read_plain,
 )
-from triomq.security.permissions import ALL, ANY_DOMAIN, Access, Permission
+from triomq.security.permissions import ALL, ANY_DOMAIN, Access, Permission, permission_in
 from triomq.security.presence import Presence
 from triomq.security.scram import Scram
 from triomq.security.user import ADMINISTRATOR, MONITORING, User, UserLimits, make_administrator
@@ -61,6 +61,7 @@ __all__ = [
     "Users",
     "make_administrator",
     "make_verifier",
+    "permission_in",
     "read_amqplain",
     "read_plain",
     "read_verifier",

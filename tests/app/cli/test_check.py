@@ -45,6 +45,19 @@ def test_a_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> No
     assert run("check", str(tmp_path / "triomq.toml")).stdout.startswith("listens  nowhere\n")
 
 
+def test_policies_are_shown_and_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "triomq.toml"
+    text = "[[policies]]\nname = 'limits'\npattern = '^log'\ndefinition = { max-length = 5 }\napply_to = 'queues'\n"
+    file.write_text(text, encoding="utf-8")
+    assert "policy   limits, for queues like '^log'\n" in run("check", str(file)).stdout
+    file.write_text(text.replace("^log", "(log"), encoding="utf-8")
+    done = run("check", str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        f"triomq: {file}: policies[0].pattern: the pattern '(log' of policy 'limits' is no regular expression: missing )"
+    )
+
+
 def test_all_that_is_wrong_is_said_and_it_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("unlikely too", encoding="utf-8")
     file = tmp_path / "triomq.toml"

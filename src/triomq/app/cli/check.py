@@ -7,6 +7,7 @@ import typer
 
 from triomq.app.cli.failing import fail
 from triomq.app.config import Config, load_config
+from triomq.app.policies import PolicyConfig
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
 from triomq.transports import name_of
@@ -36,9 +37,15 @@ def _summary(config: Config) -> list[tuple[str, str]]:
         *lines,
         ("users", users),
         ("domains", ", ".join(config.domains)),
+        *(("policy", _rule(policy)) for policy in config.policies),
         ("log", f"{config.log.level}, {config.log.format}"),
         ("drain", f"{config.drain:g} s"),
     ]
+
+
+def _rule(policy: PolicyConfig) -> str:
+    where = f", in {policy.domain}" if policy.domain else ""
+    return f"{policy.name}, for {policy.apply_to} like {policy.pattern!r}{where}"
 
 
 def _place(endpoint: AMQP) -> str:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "purge": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",
     "user": "triomq.app.cli.user",
+    "definitions": "triomq.app.cli.definitions",
 }
 """Where the function of each command lives, or the commands inside it, in the order of the help.
 

@@ -1,9 +1,22 @@
 """Looking into a broker: what can be asked and what is answered, as types and as JSON; no wire of its own."""
 
 from triomq.protocols.control.coding import decode_operation, decode_result, encode, sayable
+from triomq.protocols.control.definitions import (
+    DefinedBinding,
+    DefinedExchange,
+    DefinedPermission,
+    DefinedPolicy,
+    DefinedQueue,
+    DefinedUser,
+    DefinedVirtualHost,
+    Definitions,
+    join_definitions,
+    read_definitions,
+)
 from triomq.protocols.control.operations import (
     OPERATIONS,
     Browse,
+    ExportDefinitions,
     GetTotals,
     ListBindings,
     ListConnections,
@@ -36,6 +49,15 @@ __all__ = [
     "Browse",
     "ConnectionRecord",
     "Cursor",
+    "DefinedBinding",
+    "DefinedExchange",
+    "DefinedPermission",
+    "DefinedPolicy",
+    "DefinedQueue",
+    "DefinedUser",
+    "DefinedVirtualHost",
+    "Definitions",
+    "ExportDefinitions",
     "GetTotals",
     "ListBindings",
     "ListConnections",
@@ -54,6 +76,8 @@ __all__ = [
     "decode_operation",
     "decode_result",
     "encode",
+    "join_definitions",
     "name_of",
+    "read_definitions",
     "sayable",
 ]

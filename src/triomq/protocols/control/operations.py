@@ -9,6 +9,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 
+from triomq.protocols.control.definitions import Definitions
 from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
@@ -23,6 +24,7 @@ from triomq.protocols.control.records import (
 __all__ = [
     "OPERATIONS",
     "Browse",
+    "ExportDefinitions",
     "GetTotals",
     "ListBindings",
     "ListConnections",
@@ -136,6 +138,16 @@ class GetTotals(Operation[Totals], frozen=True, gc=False):
     """How does the whole broker do?"""
 
 
+class ExportDefinitions(Listing[Definitions], frozen=True, gc=False):
+    """What does the whole broker consist of? In parts, to be joined; for administrators.
+
+    Args:
+        after: How many parts to pass over.
+    """
+
+    after: Count = 0
+
+
 class OperationRow(msgspec.Struct, frozen=True):
     """One operation: its name on the wire, its arguments, its result."""
 
@@ -154,6 +166,7 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("browse", Browse, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),
+        OperationRow("definitions", ExportDefinitions, Page[Definitions]),
     )
 }
 """Name to operation; client and server read the same table."""

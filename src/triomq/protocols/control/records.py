@@ -60,6 +60,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         max_length: Most ready messages; None is no limit.
         max_bytes: Most octets of ready bodies; None is no limit.
         overflow: What it does when it is full.
+        policy: The policy that it lives under; limits and overflow are those in force.
     """
 
     name: str
@@ -81,6 +82,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     max_length: int | None
     max_bytes: int | None
     overflow: str
+    policy: str | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +96,8 @@ class SinkRecord(msgspec.Struct, frozen=True, gc=False):
         durable: Whether it is there again after a restart.
         auto_delete: Whether it goes with its last binding.
         internal: Whether only other sinks may publish into it.
+        alternate: The sink that takes what no binding of it matches.
+        policy: The policy that it lives under.
     """
 
     name: str
@@ -103,6 +107,8 @@ class SinkRecord(msgspec.Struct, frozen=True, gc=False):
     durable: bool
     auto_delete: bool
     internal: bool
+    alternate: str | None = None
+    policy: str | None = None
 
 
 class BindingRecord(msgspec.Struct, frozen=True):
