@@ -12,6 +12,7 @@ from triomq.clients.amqp.confirms import Confirm, Publish
 from triomq.clients.amqp.deliveries import Consuming, Deliveries
 from triomq.clients.amqp.delivery import Fetched, ReturnedMessage
 from triomq.clients.amqp.line import Line, Owner, Reply
+from triomq.clients.amqp.link import GOODBYE
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.topology import Topology
@@ -405,7 +406,8 @@ class AMQPChannel(TopologyMethods, Owner):
         asked = line.hang_up()
         if asked is not None:
             try:
-                await asked.wait()
+                with trio.move_on_after(GOODBYE):
+                    await asked.wait()
             except Disconnected:
                 return  # the end of the connection ends it too
         if line.error is not None and not line.told:
