@@ -1,0 +1,98 @@
+"""Users as programs and configurations name them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from triomq import Permission, User, UserLimits, open_broker
+from triomq.app.users import farewells, records_of
+from triomq.errors import ConfigError
+from triomq.security import ALL, UserChanges, make_verifier
+from triomq.security.verifiers import LEAST_ITERATIONS
+
+VERIFIER = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
+
+
+def test_a_password_alone_is_one_who_may_everything() -> None:
+    (by_text,), (by_record,) = records_of({"ada": "secret"}), records_of({"ada": User("secret")})
+    assert by_text == by_record
+    assert by_record.permissions == {"*": ALL}
+    assert by_record.may_monitor
+
+
+def test_with_permissions_it_is_those_and_no_tag_that_was_not_given() -> None:
+    (record,) = records_of({"ada": User("secret", permissions={"shop": Permission(read="^a")}, tags=("monitoring",))})
+    assert record.permissions == {"shop": Permission("", "", "^a")}
+    assert record.tags == ("monitoring",)
+
+
+def test_a_user_from_toml_is_the_same() -> None:
+    text = """
+    [ada]
+    verifiers = ["%s"]
+    expires = 2030-01-02T03:04:05Z
+    [ada.limits]
+    connections = 5
+    [ada.permissions."*"]
+    write = "^out"
+    [bob]
+    certificate = true
+    """
+    users = msgspec.toml.decode(text % VERIFIER, type=dict[str, User])
+    ada, bob = records_of(users)
+    assert ada.expires == datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
+    assert ada.limits == UserLimits(connections=5)
+    assert ada.permissions == {"*": Permission(write="^out")}
+    assert (ada.verifiers, bob.verifiers, bob.password) == ((VERIFIER,), (), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "needs a password that is not empty"),
+        ({"password": "a", "password_file": "b"}, "either a password or a password_file"),
+        ({"password": "a", "verifiers": (VERIFIER,)}, "either verifiers or a password"),
+        ({"password_file": "a", "verifiers": (VERIFIER,)}, "either verifiers or a password"),
+        ({"verifiers": ("secret",)}, "found no verifier"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        User(**options)  # type: ignore[arg-type]
+
+
+def test_a_name_is_not_empty() -> None:
+    with pytest.raises(ConfigError, match="without a name"):
+        records_of({"": "secret"})
+
+
+def test_a_password_from_a_file_is_read_when_the_record_is_made(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from a file\n", encoding="utf-8")
+    (record,) = records_of({"ada": User(password_file=str(tmp_path / "secret"))})
+    assert record.password == "from a file"
+    with pytest.raises(ConfigError, match=r"users\.ada\.password_file: cannot read"):
+        records_of({"ada": User(password_file=str(tmp_path / "missing"))})
+
+
+def test_nothing_secret_is_shown() -> None:
+    for user in (User("hunter2"), User(verifiers=(VERIFIER,))):
+        assert repr(user) in ("User(password=…)", "User(…)")
+
+
+def test_farewells_say_the_most_important_reason() -> None:
+    changes = UserChanges(changed=("b",), removed=("a",), regulated=("c", "d"), ended=("a", "b", "c"))
+    assert farewells(changes) == {
+        "a": "user 'a' was deleted",
+        "b": "password of user 'b' was changed",
+        "c": "permissions of user 'c' were changed",
+    }
+
+
+async def test_a_broker_takes_users_one_by_one(autojump_clock: object) -> None:
+    async with open_broker(users={"ada": "1"}) as broker:
+        assert broker.put_user("bob", User("2")).added == ("bob",)
+        assert broker.put_user("bob", "3").changed == ("bob",)
+        assert broker.remove_user("ada").removed == ("ada",)
+        assert broker.house.users.names == ["bob"]
