@@ -16,7 +16,7 @@ from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
 from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
 from triomq.errors import ActorError
 from triomq.protocols import decode_properties
-from triomq.protocols.amqp import BasicAck, BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
+from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
@@ -286,10 +286,11 @@ class Publisher:
         confirmed = self.confirms.take()
         for number in confirmed.refused:
             channel.reply(BasicNack(number, multiple=False, requeue=False))
+        engine = channel.connection.engine
         for number in confirmed.single:
-            channel.reply(BasicAck(number, multiple=False))
+            engine.send_ack(channel.number, number, multiple=False)
         if confirmed.up_to:
-            channel.reply(BasicAck(confirmed.up_to, multiple=True))
+            engine.send_ack(channel.number, confirmed.up_to, multiple=True)
 
 
 def _suspects(run: PublishRun) -> Sequence[int]:

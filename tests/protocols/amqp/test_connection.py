@@ -478,3 +478,18 @@ def test_a_server_that_opens_a_channel_unasked_is_refused() -> None:
     (failed,) = client.events()
     assert isinstance(failed, Failed)
     assert failed.text == "CHANNEL_ERROR - unexpected 'channel.open-ok'"
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_an_ack_in_one_step_is_the_ack_that_a_method_is(multiple: bool) -> None:
+    client, server = pair()
+    server.send_method(1, BasicAck(1 << 40, multiple=multiple))
+    expected = sent(server)
+    server.send_ack(1, 1 << 40, multiple=multiple)
+    assert sent(server) == expected
+    with pytest.raises(LocalProtocolError, match="channel 2 is not open"):
+        client.send_ack(2, 1, multiple=multiple)
+    server.close(320, "enough")
+    sent(server)
+    server.send_ack(1, 1, multiple=multiple)
+    assert sent(server) == b""

@@ -262,6 +262,20 @@ class AMQPEngine:
             core.outbox.publish(channel, exchange, routing_key, mandatory, properties, body)
         return core.outbox.unsent
 
+    def send_ack(self, channel: int, tag: int, *, multiple: bool) -> None:
+        """Send basic.ack, as ``send_method`` would, but in one step: it is what publishers wait for.
+
+        Args:
+            channel: an open channel.
+            tag: delivery tag, or number of the publish that is confirmed.
+            multiple: whether all up to it are meant.
+
+        Raises:
+            LocalProtocolError: no such channel is open.
+        """
+        if not self._core.over and self._channels.writable(channel) is not None:
+            self._core.outbox.ack(channel, tag, multiple=multiple)
+
     def send_deliveries(
         self,
         channel: int,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp.content import CONTENT_HEADER, Framing
-from triomq.protocols.amqp.frames import BODY, FRAME_HEADER, HEADER, METHOD, OVERHEAD, frame
+from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, METHOD, OVERHEAD, frame
 from triomq.protocols.amqp.settings import FRAME_MIN_SIZE
 from triomq.protocols.fields import encode_short_string
 
@@ -21,6 +21,9 @@ REMEMBERED = 128
 LARGE = 16 * 1024
 
 _TAG = struct.Struct(">Q")
+# Frame header; class and method, delivery tag, multiple; frame end.
+_ACK = struct.Struct(">BHIIQ?B")
+_ACK_METHOD = 60 << 16 | 80
 _BASIC = 60
 _DELIVER = b"\x00\x3c\x00\x3c"
 _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
@@ -126,6 +129,10 @@ class Outbox:
             self._publish_frames.clear()
         self._publish_frames[key] = front
         return front
+
+    def ack(self, channel: int, tag: int, *, multiple: bool) -> None:
+        """Add basic.ack (section 1.8.3.13)."""
+        self.put(_ACK.pack(METHOD, channel, _ACK.size - OVERHEAD, _ACK_METHOD, tag, multiple, FRAME_END))
 
     # Deliveries
 
