@@ -13,4 +13,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker-url", help="run tests/peers against this broker (amqp://…) instead of `triomq serve`")
+    parser.addoption("--soak-minutes", type=float, default=0, help="run tests/soak, for so long")
     parser.addoption("--require-peers", action="store_true", help="a peer that is not installed fails its tests")
