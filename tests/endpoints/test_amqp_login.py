@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
+import trio.testing
+from scramp import ScramClient
 
 from endpoints.client import Client
-from endpoints.conftest import dial
+from endpoints.conftest import dial, endpoint_of
 from triomq.actors import ChildSpec
-from triomq.app import open_broker
+from triomq.app import Broker, User, open_broker
 from triomq.endpoints import AMQP, AMQPEndpoint, House
 from triomq.protocols.amqp import (
     ChallengeReceived,
@@ -20,7 +22,8 @@ from triomq.protocols.amqp import (
     Login,
     ServerStarted,
 )
-from triomq.security import Accepted, Challenge, Denied, Step, Users
+from triomq.security import Accepted, Challenge, Denied, Step, Users, make_verifier
+from triomq.security.verifiers import LEAST_ITERATIONS
 
 
 class CountingDown:
@@ -134,3 +137,57 @@ async def test_a_new_secret_is_noted_and_changes_nothing(client: Client, caplog:
     assert (renewed.fields["user"], renewed.fields["reason"]) == ("guest", "expired")
     assert "hunter2" not in str(renewed.__dict__)
     await client.open_channel(2)
+
+
+# SCRAM and what is offered
+
+VERIFIER = str(make_verifier(b"secret", iterations=LEAST_ITERATIONS))
+
+
+@pytest.mark.parametrize(("password", "right"), [("secret", True), ("wrong", False)])
+async def test_scram_proves_both_sides_to_each_other(broker: Broker, password: str, right: bool) -> None:
+    broker.set_users({"eve": User(verifiers=(VERIFIER,))})
+    scram = ScramClient(["SCRAM-SHA-256"], "eve", password)
+    client = await start(endpoint_of(broker), Login("SCRAM-SHA-256", scram.get_client_first().encode()))
+    scram.set_server_first((await client.expect(ChallengeReceived)).challenge.decode())
+    client.engine.answer_challenge(scram.get_client_final().encode())
+    await client.flush()
+    if not right:
+        assert (await client.closed())[0] == 403
+        return
+    scram.set_server_final((await client.expect(ChallengeReceived)).challenge.decode())
+    client.engine.answer_challenge(b"")
+    await client.flush()
+    await client.expect(Connected)
+    await client.open_channel()
+
+
+async def test_secret_mechanisms_are_offered_before_plain_ones(endpoint: AMQPEndpoint) -> None:
+    client = dial(endpoint)
+    await client.flush()
+    started = await client.expect(ServerStarted)
+    assert started.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "AMQPLAIN")
+
+
+@pytest.mark.parametrize(
+    ("peer", "allowed", "offered"),
+    [
+        ("10.0.0.1:99", True, True),
+        ("10.0.0.1:99", False, False),
+        ("127.0.0.1:99", False, True),
+        ("[::1]:99", False, True),
+        ("[2001:db8::1]:99", False, False),
+        ("local", False, True),
+    ],
+)
+async def test_plain_may_be_kept_from_where_others_can_listen(
+    virtual_time: None, peer: str, allowed: bool, offered: bool
+) -> None:
+    async with open_broker(AMQP(host="127.0.0.1", port=0, allow_plain_insecure=allowed)) as broker:
+        ours, theirs = trio.testing.memory_stream_pair()
+        endpoint_of(broker).connect_stream(theirs, peer)
+        client = Client(ours)
+        await client.flush()
+        mechanisms = (await client.expect(ServerStarted)).mechanisms
+        assert ("PLAIN" in mechanisms, "AMQPLAIN" in mechanisms) == (offered, offered)
+        assert "SCRAM-SHA-256" in mechanisms
