@@ -11,8 +11,8 @@ import trio
 from triomq.clients.amqp.confirms import Confirm, Publish
 from triomq.clients.amqp.deliveries import Consuming, Deliveries
 from triomq.clients.amqp.delivery import Fetched, ReturnedMessage
+from triomq.clients.amqp.limits import GOODBYE
 from triomq.clients.amqp.line import Line, Owner, Reply
-from triomq.clients.amqp.link import GOODBYE
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.topology import Topology

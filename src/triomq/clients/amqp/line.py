@@ -16,6 +16,7 @@ from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.confirms import Confirms, Taker
 from triomq.clients.amqp.delivery import ReturnedMessage
+from triomq.clients.amqp.limits import WRITE_AT
 from triomq.clients.refusals import error_of
 from triomq.errors import RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
@@ -190,7 +191,9 @@ class Line:
         unsent = self.engine.send_publish(self.number, exchange, routing_key, mandatory, properties, body)
         if taker is not None:
             self.confirms.sent((taker, exchange, routing_key, mandatory, properties, body))
-        self.link.write(unsent)
+        link = self.link
+        if unsent >= WRITE_AT or not link.armed:
+            link.write(unsent)
 
     # What comes
 

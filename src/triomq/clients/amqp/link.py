@@ -1,8 +1,8 @@
 """One connection to one broker, from the protocol header to the last octet: engine, transport and three small tasks.
 
 What comes is handled where it comes, in the task that reads, a chunk at a time. What goes out gathers until the tasks
-that are running have all had their turn, and leaves in one write; only the first of it does not wait for the others, so
-that a single round trip costs no more than it must.
+that are running have all had their turn, and leaves in one write; only the first since the broker spoke does not wait
+for others, so that a single round trip costs no more than it must.
 """
 
 import math
@@ -13,6 +13,7 @@ import trio
 
 from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.answer import Answer
+from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT
 from triomq.clients.refusals import error_of
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
@@ -36,18 +37,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line
 
 __all__ = ["Link"]
-
-WRITE_AT = 64 * 1024
-"""Octets that may gather before they are written though other tasks have yet to add theirs."""
-
-UNTAKEN_MOST = 256 * 1024
-"""Octets that may wait for the broker to take them before publishing waits too."""
-
-BUFFERED_MOST = 4 * 1024 * 1024
-"""Octets that consumers without a prefetch may leave unread before the socket is not read any more."""
-
-GOODBYE = 2.0
-"""Seconds that a broker gets to answer our goodbye."""
 
 AGAIN = frozenset({320, 541})
 """Reply codes of a close after which it makes sense to come back: the broker was asked to, or something broke in it."""
@@ -87,7 +76,9 @@ class Link:
         self._untaken = 0
         self._full = False
         self._paused = False
-        self._armed = True  # until the writer task waits
+        self.armed = True
+        """Whether what is sent now will be written soon; so it is also before the first task waits for it."""
+        self._spoke = False
         self._writer: trio.lowlevel.Task | None = None
         self._unsettled: list[Acks] = []
         self._timer = trio.Event()
@@ -120,11 +111,11 @@ class Link:
         self._writer = trio.lowlevel.current_task()
         while True:
             self._write_all()
-            self._armed = False
+            self.armed = False
             await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
 
     def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self._armed = True  # there is nobody to wake any more
+        self.armed = True  # there is nobody to wake any more
         return trio.lowlevel.Abort.SUCCEEDED
 
     async def _run_timers(self) -> None:
@@ -146,17 +137,17 @@ class Link:
 
     def write_later(self) -> None:
         """Have what waits written when the tasks that run now have had their turn."""
-        if not self._armed and self._writer is not None:
-            self._armed = True
+        if not self.armed and self._writer is not None:
+            self.armed = True
             trio.lowlevel.reschedule(self._writer)
 
     def write(self, unsent: int = 0) -> None:
-        """Have what waits written: now if it is the first or much, else with what other tasks add."""
-        if not self._armed:
+        """Have what waits written: now if it is much, or the first since the broker spoke; else with what follows."""
+        if unsent >= WRITE_AT or not self._spoke:
+            self._spoke = True
+            self._flush()
+        else:
             self.write_later()
-            self._flush()
-        elif unsent >= WRITE_AT:
-            self._flush()
 
     def settle_soon(self, acks: Acks) -> None:
         """Have a channel's settling told when the tasks that run now have had their turn."""
@@ -204,6 +195,7 @@ class Link:
         """Take octets; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
+        self._spoke = False
 
     def _handle_events(self) -> None:
         lines = self.lines

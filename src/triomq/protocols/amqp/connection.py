@@ -257,7 +257,8 @@ class AMQPEngine:
             LocalProtocolError: no such channel is open, a name is too long, or properties do not fit into a frame.
         """
         core = self._core
-        self._client("send_publish")
+        if core.role != "client":
+            self._client("send_publish")
         if not core.over and self._channels.writable(channel) is not None:
             core.outbox.publish(channel, exchange, routing_key, mandatory, properties, body)
         return core.outbox.unsent
