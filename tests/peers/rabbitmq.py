@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 START_DEADLINE = 120.0
 STOP_DEADLINE = 60.0
@@ -84,19 +85,36 @@ def _wait(process: subprocess.Popen[bytes], port: int, scratch: Path) -> None:
         time.sleep(0.1)
 
 
+class Node(NamedTuple):
+    """A node that runs.
+
+    Args:
+        url: where it listens.
+        environment: the variables by which its programs find it.
+    """
+
+    url: str
+    environment: dict[str, str]
+
+    def control(self, *arguments: str) -> str:
+        """Run rabbitmqctl and give what it says."""
+        command = [str(SCRIPT.with_name("rabbitmqctl")), "--quiet", *arguments]
+        node = ("--node", self.environment["RABBITMQ_NODENAME"])
+        done = subprocess.run([*command, *node], env=self.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
 @contextlib.contextmanager
-def open_rabbitmq(
+def open_node(
     definitions: Mapping[str, object] | None = None, settings: Mapping[str, str] | None = None
-) -> Iterator[str]:
+) -> Iterator[Node]:
     """Run a node for the length of the block.
 
     Args:
         definitions: users, permissions and so on in RabbitMQ's own form; with them there is no user guest but
             where they name it.
         settings: further lines of rabbitmq.conf.
-
-    Yields:
-        Its URL.
 
     Raises:
         RuntimeError: It is not installed, or does not start.
@@ -115,7 +133,16 @@ def open_rabbitmq(
         server = _start([str(script)], environment)
         try:
             _wait(server, port, scratch)
-            yield f"amqp://guest:guest@127.0.0.1:{port}/"
+            yield Node(f"amqp://guest:guest@127.0.0.1:{port}/", environment)
         finally:
             _stop(server)
             _stop(mapper)
+
+
+@contextlib.contextmanager
+def open_rabbitmq(
+    definitions: Mapping[str, object] | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Run a node as `open_node` does, and give its URL."""
+    with open_node(definitions, settings) as node:
+        yield node.url

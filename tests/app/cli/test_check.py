@@ -54,7 +54,7 @@ def test_policies_are_shown_and_looked_at(tmp_path: Path) -> None:
     done = run("check", str(file))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
-        f"triomq: {file}: policies[0].pattern: the pattern '(log' of policy 'limits' is no regular expression: missing )"
+        f"triomq: {file}: policies[0].pattern: the pattern '(log' of policy 'limits' is no regular expression: missing"
     )
 
 

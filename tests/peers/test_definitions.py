@@ -1,0 +1,156 @@
+"""Definitions that RabbitMQ exports, imported here; and ours, imported there."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+import pika
+import pytest
+from pika.exceptions import ChannelClosedByBroker, ProbableAccessDeniedError, ProbableAuthenticationError
+from typer.testing import CliRunner
+
+from peers.rabbitmq import Node, find_rabbitmq, open_node
+from peers.served import Served, open_served
+from peers.test_pika_queues import count, drain
+from triomq.app.cli.main import make_app
+
+Json = dict[str, list[dict[str, object]]]
+
+KINDS = ("exchanges", "queues", "bindings", "policies", "permissions", "vhosts")
+
+
+@pytest.fixture(scope="module")
+def rabbitmq(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """A RabbitMQ with a bit of everything."""
+    if find_rabbitmq() is None:
+        if request.config.getoption("--require-peers"):
+            pytest.fail("rabbitmq-server is not installed")
+        pytest.skip("rabbitmq-server is not installed")
+    with open_node() as node:
+        furnish(node)
+        yield node
+
+
+def furnish(node: Node) -> None:
+    for command in (
+        ("add_vhost", "shop"),
+        ("add_user", "ada", "a secret"),
+        ("set_user_tags", "ada", "administrator"),
+        ("set_permissions", "ada", ".*", ".*", ".*"),
+        ("set_permissions", "-p", "shop", "ada", ".*", ".*", ".*"),
+        ("add_user", "bob", "another"),
+        ("set_permissions", "-p", "shop", "bob", "^bob", ".*", "^$"),
+        ("set_policy", "limits", "^log", '{"max-length":2}', "--apply-to", "queues", "--priority", "3"),
+        ("delete_user", "guest"),
+    ):
+        node.control(*command)
+    with pika.BlockingConnection(pika.URLParameters(of(node.url, "ada", "a secret"))) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("orders", "topic", durable=True, arguments={"alternate-exchange": "lost"})
+        channel.exchange_declare("lost", "fanout", durable=True)
+        channel.exchange_declare("share", "x-consistent-hash", durable=True, arguments={"hash-header": "h"})
+        for queue, arguments in (
+            ("new", {"x-message-ttl": 60_000, "x-max-priority": 5, "x-dead-letter-exchange": "lost"}),
+            ("lost", {"x-queue-mode": "lazy", "x-max-length": 10}),
+            ("safe", {"x-queue-type": "quorum", "x-delivery-limit": 3}),
+            ("log.a", {}),
+        ):
+            channel.queue_declare(queue, durable=True, arguments=arguments)
+        channel.queue_bind("new", "orders", "order.#")
+        channel.queue_bind("lost", "lost", "", {"note": "n", "number": 5})
+        channel.queue_bind("new", "share", "2")
+        channel.exchange_bind("share", "orders", "shared")
+
+
+def of(url: str, user: str, password: str, virtual_host: str = "") -> str:
+    return url.replace("guest:guest", f"{user}:{password}").replace("a secret", "a%20secret") + virtual_host
+
+
+def exported(node: Node, path: Path) -> Json:
+    node.control("export_definitions", str(path))
+    return decoded(path)
+
+
+def decoded(path: Path) -> Json:
+    """Read the lists of a file of definitions."""
+    found: dict[str, object] = msgspec.json.decode(path.read_bytes())
+    return msgspec.convert({kind: value for kind, value in found.items() if isinstance(value, list)}, Json)
+
+
+def comparable(found: Json, kind: str) -> list[dict[str, object]]:
+    """Take away what only one of the two says."""
+    items = [{key: value for key, value in item.items() if key not in _SAID_BY_ONE[kind]} for item in found[kind]]
+    if kind == "permissions":
+        items = [item for item in items if item["user"] != "guest"]
+    return sorted(items, key=lambda item: msgspec.json.encode(item, order="deterministic"))
+
+
+_SAID_BY_ONE = {"exchanges": ("internal",), "queues": ("type",), "vhosts": ("limits", "metadata")}
+_SAID_BY_ONE |= {kind: () for kind in KINDS if kind not in _SAID_BY_ONE}
+
+
+def test_what_rabbitmq_exports_is_served_and_exported_the_same(rabbitmq: Node, tmp_path: Path) -> None:
+    theirs = exported(rabbitmq, tmp_path / "definitions.json")
+    with configured(tmp_path) as served:
+        ada = of(url_of(served), "ada", "a secret")
+        with pika.BlockingConnection(pika.URLParameters(ada)) as connection:
+            channel = connection.channel()
+            for queue in ("new", "lost", "safe", "log.a"):
+                channel.queue_declare(queue, passive=True)
+            channel.queue_declare("safe", durable=True, arguments={"x-queue-type": "quorum", "x-delivery-limit": 3})
+            channel.exchange_declare("orders", "topic", durable=True, arguments={"alternate-exchange": "lost"})
+            channel.basic_publish("orders", "order.a", b"order")
+            channel.basic_publish("orders", "nothing", b"lost")
+            assert (drain(channel, "new"), drain(channel, "lost")) == ([b"order"], [b"lost"])
+            for _ in range(5):
+                channel.basic_publish("", "log.a", b"")
+            assert count(channel, "log.a") == 2
+        ours = export(ada, tmp_path / "ours.json")
+    for kind in KINDS:
+        assert comparable(ours, kind) == comparable(theirs, kind), kind
+    names = {user["name"]: user["password_hash"] for user in ours["users"]}
+    assert names == {user["name"]: user["password_hash"] for user in theirs["users"]}
+
+
+def test_users_come_along_with_their_passwords_and_rights(rabbitmq: Node, tmp_path: Path) -> None:
+    exported(rabbitmq, tmp_path / "definitions.json")
+    with configured(tmp_path) as served:
+        url = url_of(served)
+        with pika.BlockingConnection(pika.URLParameters(of(url, "bob", "another", "shop"))) as connection:
+            connection.channel().queue_declare("bob.q")
+            with pytest.raises(ChannelClosedByBroker) as refused:
+                connection.channel().queue_declare("q")
+            assert refused.value.reply_code == 403
+        with pytest.raises(ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(of(url, "bob", "wrong", "shop")))
+        with pytest.raises(ProbableAccessDeniedError):
+            pika.BlockingConnection(pika.URLParameters(of(url, "bob", "another")))
+
+
+def test_what_triomq_exports_rabbitmq_imports(rabbitmq: Node, tmp_path: Path) -> None:
+    theirs = exported(rabbitmq, tmp_path / "definitions.json")
+    with configured(tmp_path) as served:
+        ours = export(of(url_of(served), "ada", "a secret"), tmp_path / "ours.json")
+    with open_node() as node:
+        node.control("import_definitions", str(tmp_path / "ours.json"))
+        again = exported(node, tmp_path / "again.json")
+    for kind in KINDS:
+        assert comparable(again, kind) == comparable(theirs, kind), kind
+    assert comparable(ours, "queues") == comparable(again, "queues")
+
+
+def configured(folder: Path) -> AbstractContextManager[Served]:
+    """Serve with the definitions that are in a folder."""
+    (folder / "triomq.toml").write_text('definitions = "definitions.json"\n', encoding="utf-8")
+    return open_served(str(folder / "triomq.toml"))
+
+
+def url_of(served: Served) -> str:
+    return served.url.replace("NAME:PASSWORD", "guest:guest") + "/"
+
+
+def export(url: str, path: Path) -> Json:
+    done = CliRunner().invoke(make_app(["definitions"]), ["definitions", "export", str(path), "--url", url])
+    assert done.exit_code == 0, done.stderr
+    return decoded(path)
