@@ -203,3 +203,70 @@ async def test_the_set_is_closed_with_the_poller() -> None:
         await poller.run()
     poller.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_other_tasks_run_though_sockets_are_ready_again_and_again(poller: Poller, pair: Pair) -> None:
+    """An echo that answers soon keeps the poller awake, but not to itself."""
+    ours, theirs = pair()
+    theirs.setblocking(True)
+    rounds = 0
+
+    def answer(events: int) -> None:
+        nonlocal rounds
+        rounds += 1
+        ours.send(ours.recv(1))
+
+    def echo() -> None:
+        for _ in range(ECHOES):
+            theirs.send(b"x")
+            theirs.recv(1)
+
+    poller.add(ours.fileno(), select.EPOLLIN, answer)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, echo)
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        assert rounds < ECHOES
+        while rounds < ECHOES:
+            await trio.lowlevel.checkpoint()
+    poller.remove(ours.fileno())
+
+
+ECHOES = 10_000
+
+
+async def test_who_gave_little_to_do_goes_before_who_gave_much(pair: Pair, nursery: trio.Nursery) -> None:
+    """Something comes on a quiet socket while each busy one is served; what is busy shows when it was served once."""
+    now = 0.0
+    served: list[str] = []
+    sockets = {name: pair() for name in ("a", "b", "quiet")}
+    done = trio.Event()
+
+    def clock() -> float:
+        nonlocal now
+        now += 1e-6
+        return now
+
+    def serve(name: str) -> Callable[[int], None]:
+        def ready(events: int) -> None:
+            nonlocal now
+            sockets[name][0].recv(1)
+            served.append(name)
+            if name != "quiet":
+                now += 0.001
+                sockets["quiet"][1].send(b"q")
+                if served.count("a") + served.count("b") == 8:
+                    done.set()
+
+        return ready
+
+    poller = Poller(clock)
+    for name, (ours, theirs) in sockets.items():
+        theirs.send(b"" if name == "quiet" else b"xxxx")
+        poller.add(ours.fileno(), select.EPOLLIN, serve(name))
+    nursery.start_soon(_run, poller)
+    with trio.fail_after(10):
+        await done.wait()
+    assert "".join(name[0] for name in served[3:]).startswith("qaqbqaqbqaqb")
+    for ours, _ in sockets.values():
+        poller.remove(ours.fileno())

@@ -40,10 +40,14 @@ class Poller:
     quiet connection waits for one turn of a busy one and not for a round of them all, and busy ones take turns.
 
     Whoever makes it runs ``run`` in a task, and closes it when that has ended.
+
+    Args:
+        clock: Gives the time in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         """Start with no sockets."""
+        self._clock = clock
         self._set = select.epoll()
         self._ready: dict[int, Callable[[int], None]] = {}
         self._heavy: set[int] = set()  # sockets that gave much to do
@@ -70,21 +74,23 @@ class Poller:
 
     async def run(self) -> None:
         """Serve sockets for ever."""
+        now = until = self._clock()
         while True:
-            if not self._look():
-                await self._wait()
-            now = perf_counter()
-            until = now + _SLICE
+            if not self._look_again(now):
+                await trio.lowlevel.wait_readable(self._set.fileno())
+                until = self._clock() + _SLICE
+            began, now = now, self._clock()
+            self._pause += (min(now - began, _LONG) - self._pause) / 8
             while self._quick or self._look():
                 descriptor = self._serve_next()
-                began, now = now, perf_counter()
+                began, now = now, self._clock()
                 if now - began > _HEAVY:
                     self._heavy.add(descriptor)
                 else:
                     self._heavy.discard(descriptor)
                 if now > until:
                     await trio.lowlevel.checkpoint()
-                    now = perf_counter()
+                    now = self._clock()
                     until = now + _SLICE
 
     def _look(self) -> bool:
@@ -103,20 +109,12 @@ class Poller:
         self._ready[descriptor](found.pop(descriptor))
         return descriptor
 
-    async def _wait(self) -> None:
-        """Wait until a socket is ready: awake, where that was soon the last few times; else asleep."""
-        began = perf_counter()
-        if self._pause < _AWAKE and self._look_until(began + _AWAKE):
-            await trio.lowlevel.checkpoint_if_cancelled()
-        else:
-            await trio.lowlevel.wait_readable(self._set.fileno())
-        self._pause += (min(perf_counter() - began, _LONG) - self._pause) / 8
-
-    def _look_until(self, moment: float) -> bool:
-        while not self._look():
-            if perf_counter() > moment:
-                return False
-        return True
+    def _look_again(self, since: float) -> bool:
+        """Stay awake for a while since some moment, where sockets were ready soon the last few times."""
+        while self._pause < _AWAKE and self._clock() < since + _AWAKE:
+            if self._look():
+                return True
+        return False
 
     def close(self) -> None:
         """Close the set, once all sockets are closed and ``run`` has ended."""
