@@ -1,7 +1,6 @@
 """Draw the tables of the configuration's keys from the Structs that read it, and what their docstrings say."""
 
 import re
-import types
 import typing
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,15 +13,21 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from triomq.app.config import Config, Log
+from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import Leaf, choices_of, shape_of
 from triomq.app.users import User
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, TLS
+from triomq.security import Permission, UserLimits
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "top": (Config, ""),
     "log": (Log, "LOG_"),
     "users": (User, "USERS_NAME_"),
+    "permission": (Permission, "USERS_NAME_PERMISSIONS_DOMAIN_"),
+    "limits": (UserLimits, "USERS_NAME_LIMITS_"),
     "amqp": (AMQP, "ENDPOINTS_0_"),
+    "tls": (TLS, "ENDPOINTS_0_TLS_"),
+    "policies": (PolicyConfig, "POLICIES_0_"),
 }
 """What the directive takes, the Struct that it stands for, and how its variables go on behind ``TRIOMQ_``."""
 
@@ -38,12 +43,13 @@ def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 def allowed(kind: object) -> str:
     """Say what a key takes."""
+    members = [member for member in typing.get_args(kind) if member is not type(None)]
+    if type(None) in typing.get_args(kind) and len(members) == 1:
+        return allowed(members[0])
     if choices := choices_of(kind):
         return " or ".join(f"``{choice}``" for choice in choices)
     if not isinstance(shape_of(kind), Leaf):
         return "list" if typing.get_origin(kind) is not None and "tuple" in str(kind) else "table"
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        (kind,) = (member for member in typing.get_args(kind) if member is not type(None))
     if typing.get_origin(kind) is not typing.Annotated:
         return WORDS[typing.cast("type", kind)]
     plain, meta = typing.get_args(kind)
@@ -55,6 +61,10 @@ def default(field: msgspec.structs.FieldInfo) -> str:
     """Say what holds when a key is not there."""
     made = field.default_factory is not msgspec.NODEFAULT
     value = field.default_factory() if made else field.default
+    if value is msgspec.NODEFAULT:
+        return "it must be said"
+    if value is msgspec.NODEFAULT:
+        return "has to be there"
     if isinstance(value, msgspec.Struct):
         return "as below"
     if isinstance(value, tuple) and any(isinstance(item, msgspec.Struct) for item in value):
