@@ -359,7 +359,7 @@ class AMQPChannel(TopologyMethods, Owner):
                 if line is not None:
                     line.told = True
                 raise type(self._error)(*self._error.args)
-            await self._connection.wait_up()
+            await self._connection.wait_connected()
 
     async def call(self, method: Method, reply: type[M]) -> M:
         """Send any method and wait for its reply."""

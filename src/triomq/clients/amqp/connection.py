@@ -60,6 +60,7 @@ class AMQPConnection:
         self._policy = policy
         self._link: Link | None = None
         self._up = trio.Event()
+        self._down = trio.Event()
         self._error: TriomqError | None = None
         self._channels: list[AMQPChannel] = []
         self._reconnects = 0
@@ -148,8 +149,12 @@ class AMQPConnection:
         await answer.wait()
         self._urls = [msgspec.structs.replace(url, password=secret) for url in self._urls]
 
-    async def wait_up(self) -> None:
-        """Wait while there is no connection.
+    async def wait_disconnected(self) -> None:
+        """Wait until the connection is lost; returns at once while there is none."""
+        await self._down.wait()
+
+    async def wait_connected(self) -> None:
+        """Wait while there is no connection, until everything is as it was before; for those that reconnect.
 
         Raises:
             Disconnected: There will be none any more.
@@ -229,12 +234,14 @@ class AMQPConnection:
                 self._give_up(link.error)
                 return
             self._up = trio.Event()
+            self._down.set()
             self._link = None
             returned = await self._come_back(self._policy)
             if returned is None:
                 return
             self._link = link = returned
             self._reconnects += 1
+            self._down = trio.Event()
             self._up.set()
 
     async def _come_back(self, policy: Reconnect) -> Link | None:
@@ -301,6 +308,7 @@ class AMQPConnection:
         for channel in list(self._channels):
             channel.failed(error)
         self._up.set()
+        self._down.set()
 
 
 def _settings(url: AMQPUrl) -> Settings:
