@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from triomq.app import AMQP as AMQP
     from triomq.app import TLS as TLS
+    from triomq.app import AppliesTo as AppliesTo
     from triomq.app import Broker as Broker
     from triomq.app import Comparison as Comparison
     from triomq.app import Condition as Condition
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from triomq.app import LocalFeed as LocalFeed
     from triomq.app import Log as Log
     from triomq.app import Permission as Permission
+    from triomq.app import Policy as Policy
+    from triomq.app import PolicyConfig as PolicyConfig
+    from triomq.app import PolicyOptions as PolicyOptions
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import SinkHandle as SinkHandle
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 # Where each public name lives; __all__ below says the same to tools that read and do not run.
 _HOMES = {
     "AMQP": "triomq.app",
+    "AppliesTo": "triomq.app",
     "AsyncioBroker": "triomq.app.portal",
     "BlockingBroker": "triomq.app.portal",
     "Broker": "triomq.app",
@@ -48,6 +53,9 @@ _HOMES = {
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
     "Permission": "triomq.app",
+    "Policy": "triomq.app",
+    "PolicyConfig": "triomq.app",
+    "PolicyOptions": "triomq.app",
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
@@ -66,6 +74,7 @@ _HOMES = {
 __all__ = [
     "AMQP",
     "TLS",
+    "AppliesTo",
     "AsyncioBroker",
     "BlockingBroker",
     "Broker",
@@ -77,6 +86,9 @@ __all__ = [
     "LocalFeed",
     "Log",
     "Permission",
+    "Policy",
+    "PolicyConfig",
+    "PolicyOptions",
     "Properties",
     "QueueHandle",
     "SinkHandle",

@@ -10,15 +10,17 @@ from triomq.app.feed import LocalFeed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
 from triomq.app.logs import JSONLines, TextLines, set_up_logging
+from triomq.app.policies import PolicyConfig
 from triomq.app.serve import run, serve
 from triomq.app.users import User
-from triomq.core import Comparison, Condition, Properties, make_predicate
+from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
 from triomq.endpoints import AMQP, TLS
 from triomq.security import Permission, UserLimits
 
 __all__ = [
     "AMQP",
     "TLS",
+    "AppliesTo",
     "Broker",
     "Browsed",
     "Comparison",
@@ -32,6 +34,9 @@ __all__ = [
     "LocalFeed",
     "Log",
     "Permission",
+    "Policy",
+    "PolicyConfig",
+    "PolicyOptions",
     "Properties",
     "QueueHandle",
     "SinkHandle",

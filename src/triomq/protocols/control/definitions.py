@@ -26,17 +26,13 @@ __all__ = [
 Arguments = dict[str, object]
 
 
-class _Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of what is defined."""
-
-
-class DefinedVirtualHost(_Definition, frozen=True):
+class DefinedVirtualHost(msgspec.Struct, frozen=True, kw_only=True):
     """A virtual host."""
 
     name: str
 
 
-class DefinedUser(_Definition, frozen=True):
+class DefinedUser(msgspec.Struct, frozen=True, kw_only=True):
     """A user.
 
     Args:
@@ -58,7 +54,7 @@ class DefinedUser(_Definition, frozen=True):
         return f"DefinedUser(name={self.name!r}, …)"
 
 
-class DefinedPermission(_Definition, frozen=True):
+class DefinedPermission(msgspec.Struct, frozen=True, kw_only=True):
     """What a user may do in a virtual host: regular expressions of names."""
 
     user: str
@@ -68,7 +64,7 @@ class DefinedPermission(_Definition, frozen=True):
     read: str = ""
 
 
-class DefinedPolicy(_Definition, frozen=True, rename={"apply_to": "apply-to"}):
+class DefinedPolicy(msgspec.Struct, frozen=True, kw_only=True, rename={"apply_to": "apply-to"}):
     """A policy."""
 
     name: str
@@ -79,7 +75,7 @@ class DefinedPolicy(_Definition, frozen=True, rename={"apply_to": "apply-to"}):
     priority: int = 0
 
 
-class DefinedExchange(_Definition, frozen=True):
+class DefinedExchange(msgspec.Struct, frozen=True, kw_only=True):
     """An exchange."""
 
     name: str
@@ -91,7 +87,7 @@ class DefinedExchange(_Definition, frozen=True):
     arguments: Arguments = {}
 
 
-class DefinedQueue(_Definition, frozen=True):
+class DefinedQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue."""
 
     name: str
@@ -101,7 +97,7 @@ class DefinedQueue(_Definition, frozen=True):
     arguments: Arguments = {}
 
 
-class DefinedBinding(_Definition, frozen=True):
+class DefinedBinding(msgspec.Struct, frozen=True, kw_only=True):
     """A binding; ``destination_type`` is queue or exchange."""
 
     source: str
@@ -112,7 +108,7 @@ class DefinedBinding(_Definition, frozen=True):
     arguments: Arguments = {}
 
 
-class Definitions(_Definition, frozen=True, omit_defaults=True):
+class Definitions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Definitions, all or some of them.
 
     Args:
