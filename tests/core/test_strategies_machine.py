@@ -21,11 +21,17 @@ class EqualsMachine(ChoosingMachine):
 class ParticularMachine(ChoosingMachine):
     """Feeds with priorities, weights, and messages that they do not want."""
 
-    choice = (QueueOptions(), QueueOptions(single_active=True), QueueOptions(single_active=True, max_priority=2))
+    choice = (
+        QueueOptions(),
+        QueueOptions(),
+        QueueOptions(max_priority=2),
+        QueueOptions(single_active=True),
+        QueueOptions(single_active=True, max_priority=2),
+    )
 
 
 TestEqualsMachine = EqualsMachine.TestCase
 TestParticularMachine = ParticularMachine.TestCase
-for case in (TestEqualsMachine, TestParticularMachine):
-    case.settings = settings(stateful_step_count=40)
-del case  # pytest would run it
+for case, examples in ((TestEqualsMachine, 100), (TestParticularMachine, 200)):
+    case.settings = settings(stateful_step_count=40, max_examples=max(examples, settings().max_examples))
+del case, examples  # pytest would run it

@@ -10,7 +10,8 @@ from triomq.core import Batch, Feed, Head
 from .model import Count, Kind, Taking
 from .queue_machine import QueueMachine
 
-LEVELS = st.sampled_from([0, 0, 1])
+PRIORITIES = st.sampled_from([0, 0, 1])
+WEIGHTS = st.sampled_from([0, 1])
 SESSIONS = st.sampled_from([0, 0, 0, 1, 2])
 
 
@@ -26,7 +27,7 @@ class ChoosingMachine(QueueMachine):
     """
 
     kinds: ClassVar[list[Kind]] = [Kind(Head(publisher=publisher)) for publisher in (0, 1, 2)]
-    feed_options = st.tuples(LEVELS, LEVELS, SESSIONS)
+    feed_options = st.tuples(PRIORITIES, WEIGHTS, SESSIONS)
 
     def __init__(self) -> None:
         super().__init__()

@@ -40,10 +40,10 @@ def kind(*, expiration: float | None = None, priority: int | None = None, publis
 
 # Sizes beside each other, so that byte limits matter; runs of several kinds.
 PLAIN = [Kind(HEAD), Kind(OTHER_HEAD), Kind(Head(body_start=1, body_trailer=1))]
-SIZES = st.lists(st.integers(2, 12), min_size=1, max_size=8)
+LARGEST = 12
+SIZES = st.lists(st.integers(2, LARGEST), min_size=1, max_size=8)
 LIMITS = st.sampled_from([0, 0, 1, 2, 3, 5])
 BYTE_LIMITS = st.sampled_from([0, 0, 0, 10, 30])
-LARGEST = 40  # of a content, properties included
 
 Runs = list[tuple[Kind, list[int]]]
 
@@ -59,24 +59,24 @@ class Count:
         limit, byte_limit, used = self.window.limit, self.window.byte_limit, sum(self.sizes.values())
         return not (limit and len(self.sizes) >= limit) and not (byte_limit and used and used + size > byte_limit)
 
-    def surely_admits(self) -> bool:
-        """Whether any message may go; a smaller one than the feed waits for might, but need not."""
-        return self.admits(LARGEST)
-
 
 class Taking:
-    """One open feed and its consumer."""
+    """One open feed and its consumer; ``largest`` is the size of the largest message there may be."""
 
-    def __init__(self, feed: Feed, consumer: Consumer, own: Count, others: list[Count], gate: Window) -> None:
+    def __init__(
+        self, feed: Feed, consumer: Consumer, own: Count, others: list[Count], gate: Window, largest: int
+    ) -> None:
         self.feed = feed
         self.consumer = consumer
         self.own = own
         self.counts = [own, *others]
         self.gate = gate
+        self.largest = largest
 
     @property
     def has_room(self) -> bool:
-        return not self.gate.held and all(count.surely_admits() for count in self.counts)
+        """Whether any message may go; a smaller one than the feed waits for might, but need not."""
+        return not self.gate.held and all(count.admits(self.largest) for count in self.counts)
 
 
 Death = tuple[str, str, int]

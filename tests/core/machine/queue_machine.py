@@ -19,7 +19,7 @@ from triomq.core import (
 )
 
 from .books import Books
-from .model import BYTE_LIMITS, LIMITS, SIZES, Count, Runs, Sent, Taking
+from .model import BYTE_LIMITS, LARGEST, LIMITS, SIZES, Count, Runs, Sent, Taking
 
 
 class QueueMachine(Books):
@@ -43,7 +43,7 @@ class QueueMachine(Books):
         runs = self.draw_runs(data)
         self.turn(lambda: self.tell_runs(runs))
 
-    @rule(data=st.data(), size=st.integers(2, 12))
+    @rule(data=st.data(), size=st.integers(2, LARGEST))
     def offer(self, data: st.DataObject, size: int) -> None:
         """Offer a message to whoever takes it at once."""
         kind = data.draw(st.sampled_from(self.kinds))
@@ -85,6 +85,7 @@ class QueueMachine(Books):
         channel = data.draw(self.channel_choice)
         own, shared, gate = Count(limit, byte_limit), self.channels[channel : channel + 1], Window()
         priority, weight, no_local = data.draw(self.feed_options)
+        largest = max(len(kind.content(0, LARGEST)) for kind in self.kinds)
         if held:
             gate.hold()
 
@@ -102,7 +103,7 @@ class QueueMachine(Books):
                 no_local=no_local,
             )
             self.store.ref.ask_nowait(OpenFeed(feed))
-            self.feeds[feed] = Taking(feed, consumer, own, shared, gate)
+            self.feeds[feed] = Taking(feed, consumer, own, shared, gate, largest)
 
         self.turn(opening)
 
@@ -122,16 +123,19 @@ class QueueMachine(Books):
         self.turn(lambda: self.store.ref.tell_nowait(CloseFeed(taking.feed)))
 
     @precondition(lambda self: self.feeds)
-    @rule(data=st.data())
-    def cancel_and_requeue(self, data: st.DataObject) -> None:
-        """Close a feed and put back what is out with it, as a connection that ends does."""
+    @rule(data=st.data(), settles_first=st.booleans())
+    def cancel_and_requeue(self, data: st.DataObject, settles_first: bool) -> None:
+        """Close a feed and put back what is out with it, as a connection that ends does, in either order."""
         taking = self.some_feed(data)
         self.forget_feed(taking)
         numbers = [number for number, sent in self.out.items() if sent.batch.feed is taking.feed]
 
         def ending() -> None:
+            if settles_first:
+                self.tell_settled(numbers, Outcome.REQUEUE)
             self.store.ref.tell_nowait(CloseFeed(taking.feed))
-            self.tell_settled(numbers, Outcome.REQUEUE)
+            if not settles_first:
+                self.tell_settled(numbers, Outcome.REQUEUE)
 
         self.turn(ending)
 
