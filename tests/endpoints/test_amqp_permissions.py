@@ -27,6 +27,7 @@ from triomq.protocols.amqp import (
     ConfirmSelect,
     ConfirmSelectOk,
     ControlRequest,
+    ControlResponse,
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDeclareOk,
@@ -47,6 +48,7 @@ from triomq.protocols.amqp import (
     TxSelectOk,
     plain,
 )
+from triomq.protocols.control import Browse, ListQueues, encode
 from triomq.security import ALL, Permission
 
 USERS = {
@@ -303,10 +305,17 @@ async def test_without_an_entry_for_it_nobody_enters_a_virtual_host(broker: Brok
 # Looking into the broker
 
 
+async def test_who_may_watch_may_not_read_messages(broker: Broker) -> None:
+    client = await enter(broker, "watcher")
+    await client.call(1, ControlRequest("queues", encode(ListQueues())), ControlResponse)
+    await client.say(1, ControlRequest("browse", encode(Browse("q"))))
+    assert await client.channel_closed() == refused("queue", "q", "watcher")
+
+
 @pytest.mark.parametrize("who", ["reader", "writer", "part", "null"])
 async def test_to_look_into_the_broker_needs_a_tag(broker: Broker, who: str) -> None:
     client = await enter(broker, who)
-    await client.say(1, ControlRequest("list-queues", b""))
+    await client.say(1, ControlRequest("queues", b"{}"))
     code, text = await client.channel_closed()
     assert code == 403
-    assert text.startswith(f"ACCESS_REFUSED - operation 'list-queues' refused for user '{who}'")
+    assert text.startswith(f"ACCESS_REFUSED - operation 'queues' refused for user '{who}'")

@@ -7,6 +7,7 @@ from typing import cast
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel
 from triomq.endpoints.amqp_definitions import describe
+from triomq.endpoints.amqp_permissions import require_read
 from triomq.endpoints.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.paging import Paged, fill_page
 from triomq.errors import RemoteProtocolError
@@ -82,6 +83,8 @@ def _operation(method: ControlRequest) -> Operation[object]:
 def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
     """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
     connection = channel.connection
+    if isinstance(operation, Browse):
+        require_read(channel, "queue", operation.queue)  # who may watch may not read what others write
     if (look := _OF_DOMAIN.get(type(operation))) is not None:
         inspector = DomainInspector(
             connection.directory,
