@@ -87,10 +87,10 @@ def queue_declare(channel: int, queue: str, *, durable: bool = False, passive: b
     return method(channel, 50, 10, b"\0\0" + short_string(queue) + bytes([bits]) + long_string(b""))
 
 
-def queue_bind(channel: int, queue: str, exchange: str, routing_key: str) -> bytes:
+def queue_bind(channel: int, queue: str, exchange: str, routing_key: str, *, no_wait: bool = False) -> bytes:
     """queue.bind without arguments."""
     names = short_string(queue) + short_string(exchange) + short_string(routing_key)
-    return method(channel, 50, 20, b"\0\0" + names + b"\0" + long_string(b""))
+    return method(channel, 50, 20, b"\0\0" + names + bytes([no_wait]) + long_string(b""))
 
 
 def queue_delete(channel: int, queue: str) -> bytes:

@@ -141,10 +141,10 @@ class Assembly:
 
 
 @contextlib.contextmanager
-def open_assembly(address: Address, work: Work) -> Iterator[Flow]:
-    """A flow that is ready to run, for the length of the block."""
+def open_assembly(address: Address, work: Work, planned: Topology | None = None) -> Iterator[Flow]:
+    """A flow that is ready to run, for the length of the block; `planned` stands for what `plan` would give."""
     control = Connection(address)
-    topology = plan(work)
+    topology = planned or plan(work)
     try:
         with declared(control, work, topology), contextlib.closing(Assembly(address, work, topology)) as assembly:
             yield assembly.flow
