@@ -1,9 +1,10 @@
 """Clients of brokers: ``open_amqp`` for programs on Trio, and one that blocks, for scripts and the shell."""
 
 from triomq.clients.amqp.channel import AMQPChannel, ChannelStatistics
-from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics, open_amqp
+from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics
 from triomq.clients.amqp.deliveries import Deliveries
 from triomq.clients.amqp.delivery import Delivery, Fetched, ReturnedMessage
+from triomq.clients.amqp.opening import open_amqp
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.reconnect import Reconnect

@@ -1,4 +1,4 @@
-"""A connection as its users see it, and ``open_amqp``: links come and go below it."""
+"""A connection as its users see it: links come and go below it."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -13,20 +13,15 @@ from triomq.clients.amqp.dialing import dial
 from triomq.clients.amqp.line import Line, Owner
 from triomq.clients.amqp.link import Link
 from triomq.clients.amqp.reconnect import Reconnect
+from triomq.clients.amqp.settings import settings_for
 from triomq.clients.amqp.topology import Topology
-from triomq.clients.url import AMQPUrl, parse_amqp_url
-from triomq.errors import ConfigError, Disconnected, ResourceLocked, TriomqError
+from triomq.clients.url import AMQPUrl
+from triomq.errors import Disconnected, ResourceLocked, TriomqError
 from triomq.protocols import FieldValue
-from triomq.protocols.amqp import ConnectionUpdateSecret, Login, Settings, plain
+from triomq.protocols.amqp import ConnectionUpdateSecret
 from triomq.transports import Poller
 
-__all__ = ["AMQPConnection", "ConnectionStatistics", "open_amqp"]
-
-HEARTBEAT = 60
-"""Seconds, where the URL says nothing: what RabbitMQ offers."""
-
-MESSAGE_MOST = 512 * 1024 * 1024
-"""Octets of a body; no RabbitMQ sends more."""
+__all__ = ["AMQPConnection", "ConnectionStatistics"]
 
 
 class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -210,7 +205,7 @@ class AMQPConnection:
             except BaseException:
                 poller.close()
                 raise
-            link = Link(transport, poller, _settings(url), url.place)
+            link = Link(transport, poller, settings_for(url), url.place)
             self._nursery.start_soon(link.run)
             try:
                 connected = await link.opened.wait()
@@ -309,76 +304,3 @@ class AMQPConnection:
             channel.failed(error)
         self._up.set()
         self._down.set()
-
-
-def _settings(url: AMQPUrl) -> Settings:
-    said: dict[str, FieldValue] = dict(Settings().client_properties)
-    if url.name:
-        said["connection_name"] = url.name
-    external = url.auth_mechanism == "external"
-    return Settings(
-        heartbeat=HEARTBEAT if url.heartbeat is None else url.heartbeat,
-        frame_max=url.frame_max,
-        channel_max=url.channel_max,
-        max_message_size=MESSAGE_MOST,
-        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
-        client_properties=said,
-        login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
-        virtual_host=url.virtual_host,
-    )
-
-
-def _urls(url: str | AMQPUrl | Sequence[str | AMQPUrl], name: str) -> list[AMQPUrl]:
-    given = [url] if isinstance(url, str | AMQPUrl) else list(url)
-    if not given:
-        raise ConfigError(
-            "there is no URL to connect to; give one, such as amqp://localhost, or several to try in order"
-        )
-    urls = [parse_amqp_url(one) if isinstance(one, str) else one for one in given]
-    return [msgspec.structs.replace(one, name=name) for one in urls] if name else urls
-
-
-@asynccontextmanager
-async def open_amqp(
-    url: str | AMQPUrl | Sequence[str | AMQPUrl],
-    *,
-    ssl_context: ssl.SSLContext | None = None,
-    name: str = "",
-    reconnect: bool | Reconnect = False,
-) -> AsyncIterator[AMQPConnection]:
-    """Open a connection to an AMQP 0-9-1 broker; it lives until the block is left.
-
-    An error in the block comes out of it bare. A connection that is lost, and does not come back, fails whatever waits
-    for it, and whatever uses it next.
-
-    Args:
-        url: ``amqp://user:password@host:port/virtual-host?heartbeat=30``, ``amqps://`` for TLS, ``amqp+unix://`` for a
-            Unix socket; see ``AMQPUrl`` for what else it may say. Of several, the first that answers is taken.
-        ssl_context: Whom to trust, and our own certificate; without it, whom the system trusts.
-        name: What the broker shows this connection as.
-        reconnect: Whether to connect again when the connection is lost, and how. Then everything that was declared,
-            bound and consumed on it comes back with it. The first connection must succeed at once.
-
-    Raises:
-        ConfigError: A URL is wrong.
-        Disconnected: No broker answers.
-        AccessRefused: It does not let this user in.
-    """
-    policy = reconnect if isinstance(reconnect, Reconnect) else Reconnect() if reconnect else None
-    connection = AMQPConnection(_urls(url, name), ssl_context, policy)
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            await connection.start(nursery)
-            yield connection
-            await connection.close()
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
-            failure = error
-            await connection.close()
-        finally:
-            connection.abandon()
-            nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure

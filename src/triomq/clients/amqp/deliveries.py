@@ -22,7 +22,7 @@ from triomq.protocols.amqp import (
 )
 
 if TYPE_CHECKING:
-    from triomq.clients.amqp.channel import AMQPChannel
+    from triomq.clients.amqp.consuming_methods import ConsumingMethods
     from triomq.clients.amqp.line import Line, Reply
 
 __all__ = ["Consuming", "Deliveries"]
@@ -60,7 +60,7 @@ class Deliveries:
     settled comes again, marked.
     """
 
-    def __init__(self, channel: "AMQPChannel", consuming: Consuming) -> None:
+    def __init__(self, channel: "ConsumingMethods", consuming: Consuming) -> None:
         """Ask for nothing yet."""
         self.consuming = consuming
         self._channel = channel

@@ -1,0 +1,164 @@
+"""Taking messages: the part of a channel's methods that consumes, fetches and limits."""
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+
+from triomq.clients.amqp.deliveries import Consuming, Deliveries
+from triomq.clients.amqp.delivery import Fetched
+from triomq.clients.amqp.line import Line, Reply
+from triomq.clients.amqp.queue import DeclaredQueue
+from triomq.clients.amqp.topology_methods import TopologyMethods
+from triomq.protocols import Table
+from triomq.protocols.amqp import (
+    BasicGet,
+    BasicGetEmpty,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    GetOk,
+)
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.connection import AMQPConnection
+
+__all__ = ["ConsumingMethods"]
+
+
+class ConsumingMethods(TopologyMethods):
+    """The base of ``AMQPChannel`` that takes messages; it keeps the consumers that are open."""
+
+    def __init__(self, connection: "AMQPConnection", *, prefetch: int) -> None:
+        """Consume from nothing yet."""
+        self.shared_prefetch: int | None = None
+        """How many deliveries of all consumers together may be unsettled, if that was said."""
+        self._connection = connection
+        self._prefetch = prefetch
+        self._consumers: list[Deliveries] = []
+        self._tags = count(1)
+
+    @abstractmethod
+    async def ready(self) -> Line:
+        """Wait until the channel can be used; raises why it cannot be any more."""
+
+    @asynccontextmanager
+    async def consume(
+        self,
+        queue: str | DeclaredQueue,
+        *,
+        prefetch: int | None = None,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        no_local: bool = False,
+        consumer_tag: str = "",
+        arguments: Table | None = None,
+    ) -> AsyncIterator[Deliveries]:
+        """Consume from a queue until the block is left; what is not settled then goes back.
+
+        Args:
+            queue: The queue.
+            prefetch: How many deliveries may be unsettled at a time; 0 sets no limit, None is the channel's own.
+            no_ack: Whether deliveries are settled by being sent. Then nothing holds the broker back but the socket,
+                and what was sent and not read is lost with the connection.
+            exclusive: Whether nobody else may consume from it.
+            no_local: Whether messages that this connection publishes are left out; RabbitMQ ignores it.
+            consumer_tag: The name of this consumer; one is made up if it is empty.
+            arguments: As ``x-priority``.
+
+        Raises:
+            Refused: The broker does not allow it; the channel is closed.
+        """
+        consuming = Consuming(
+            queue=self.name_of(queue),
+            tag=consumer_tag or f"ctag{next(self._tags)}",
+            prefetch=self._prefetch if prefetch is None else prefetch,
+            no_ack=no_ack,
+            exclusive=exclusive,
+            no_local=no_local,
+            arguments=arguments or {},
+        )
+        deliveries = Deliveries(self, consuming)
+        line = await self.ready()
+        try:
+            await deliveries.begin(line)
+            self._consumers.append(deliveries)
+            yield deliveries
+        finally:
+            await deliveries.aclose()
+
+    async def get(self, queue: str | DeclaredQueue, *, no_ack: bool = False) -> Fetched | None:
+        """Take the first message of a queue, None if it is empty.
+
+        A cancelled get puts the message back that it may have got, unless ``no_ack`` has settled it.
+
+        Args:
+            queue: The queue.
+            no_ack: Whether it is settled by being sent.
+
+        Raises:
+            Refused: The broker does not allow it; the channel is closed.
+        """
+        line = await self.ready()
+        acks = None if no_ack else line.acks
+
+        def note(reply: Reply, abandoned: bool) -> None:
+            if isinstance(reply, GetOk) and acks is not None:
+                acks.received((reply.method.delivery_tag,))
+                if abandoned:
+                    acks.refuse(reply.method.delivery_tag, requeue=True, multiple=False)
+
+        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, heard=note).wait()
+        return Fetched(acks, found.method, found.framing, found.content) if isinstance(found, GetOk) else None
+
+    async def recover(self, *, requeue: bool = True) -> None:
+        """Give back everything that this channel has not settled; it is delivered again, marked.
+
+        Args:
+            requeue: Whether anybody may have it then; RabbitMQ refuses False, which means the same consumer.
+        """
+        line = await self.ready()
+        line.acks.flush()
+
+        def forget(reply: Reply, abandoned: bool) -> None:
+            line.acks.forget_all()
+            for consumer in self._consumers:
+                consumer.put_back()
+
+        await line.ask(BasicRecover(requeue), BasicRecoverOk, heard=forget).wait()
+
+    async def qos(self, prefetch: int, *, shared: bool = False) -> None:
+        """Set how many deliveries may be unsettled.
+
+        Args:
+            prefetch: How many; 0 sets no limit.
+            shared: Whether that is for all consumers of this channel together, at once; otherwise it is for each
+                consumer that begins later, unless that says something else.
+        """
+        if not shared:
+            self._prefetch = prefetch  # each consumer says it when it begins
+            return
+        await self.call(BasicQos(0, prefetch, True), BasicQosOk)
+        self.shared_prefetch = prefetch
+
+    async def flow(self, active: bool) -> bool:
+        """Ask the broker to send no deliveries on this channel, or to send them again; RabbitMQ refuses the former."""
+        reply = await (await self.ready()).call(ChannelFlow(active), ChannelFlowOk)
+        return reply.active
+
+    def forget(self, deliveries: Deliveries) -> None:
+        """Let a consumer not begin again; for ``Deliveries``."""
+        if deliveries in self._consumers:
+            self._consumers.remove(deliveries)
+            topology = self._connection.topology
+            if topology is not None:
+                queue = topology.current(deliveries.consuming.queue)
+                topology.consumer_ended(queue, others=self._connection.consumes(queue))
+
+    def consumes(self, queue: str) -> bool:
+        """Tell whether a consumer of a queue is open here."""
+        return any(self.current(each.consuming.queue) == queue for each in self._consumers)

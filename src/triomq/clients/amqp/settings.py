@@ -1,0 +1,31 @@
+"""From a URL to what the engine of a client is told."""
+
+from triomq.clients.url import AMQPUrl
+from triomq.protocols import FieldValue
+from triomq.protocols.amqp import Login, Settings, plain
+
+__all__ = ["settings_for"]
+
+HEARTBEAT = 60
+"""Seconds, where the URL says nothing: what RabbitMQ offers."""
+
+MESSAGE_MOST = 512 * 1024 * 1024
+"""Octets of a body; no RabbitMQ sends more."""
+
+
+def settings_for(url: AMQPUrl) -> Settings:
+    """Say to the engine what a URL wishes for."""
+    said: dict[str, FieldValue] = dict(Settings().client_properties)
+    if url.name:
+        said["connection_name"] = url.name
+    external = url.auth_mechanism == "external"
+    return Settings(
+        heartbeat=HEARTBEAT if url.heartbeat is None else url.heartbeat,
+        frame_max=url.frame_max,
+        channel_max=url.channel_max,
+        max_message_size=MESSAGE_MOST,
+        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
+        client_properties=said,
+        login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
+        virtual_host=url.virtual_host,
+    )
