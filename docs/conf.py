@@ -42,6 +42,6 @@ nitpick_ignore = [
     ("py:class", "triomq.clients.wire.BlockingWire"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")
-        for name in ("line.Line", "line.Owner", "topology.Topology", "topology_methods.TopologyMethods")
+        for name in ("consuming_methods.ConsumingMethods", "line.Line", "line.Owner", "topology.Topology")
     ],
 ]
