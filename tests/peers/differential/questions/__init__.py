@@ -13,6 +13,7 @@ from . import (
     handshake,
     letters,
     messages,
+    policies,
     queues,
     replies,
     requeueing,
@@ -40,6 +41,7 @@ GROUPS = [
     letters.GROUP,
     copies.GROUP,
     replies.GROUP,
+    policies.GROUP,
     rights.GROUP,
 ]
 QUESTIONS: list[Question] = [question for group in GROUPS for question in group.questions]

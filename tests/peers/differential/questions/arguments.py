@@ -147,7 +147,7 @@ def typed(argument: str, kind: str) -> Asking:
 
 
 for _kind in WIDTHS:
-    for _argument in ("x-message-ttl", "x-dead-letter-exchange", "x-overflow"):
+    for _argument in ("x-message-ttl", "x-expires", "x-dead-letter-exchange", "x-overflow"):
         GROUP.add(f"{_argument} of type {_kind}", typed(_argument, _kind))
 
 
