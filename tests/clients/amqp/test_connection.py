@@ -12,7 +12,8 @@ import trio
 import trustme
 
 from clients.peer import HungUp, open_peer, open_speaker, silent
-from triomq.clients import AMQPConnection, BasicProperties, open_amqp, parse_amqp_url
+from peers.served import open_served
+from triomq.clients import AMQPConnection, BasicProperties, Reconnect, open_amqp, parse_amqp_url
 from triomq.errors import AccessRefused, ConfigError, Disconnected, LimitExceeded, RemoteProtocolError
 from triomq.protocols.amqp import (
     AMQPEngine,
@@ -352,3 +353,34 @@ async def test_a_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(
     with open_peer(silent) as url, trio.fail_after(5):
         async with open_amqp(url):
             pass
+
+
+async def test_a_broker_that_stops_says_so() -> None:
+    with open_served() as served:
+        async with open_amqp(served.url) as connection, connection.open_channel() as channel:
+            queue = await channel.declare_queue(exclusive=True)
+            async with channel.consume(queue) as deliveries:
+                await trio.to_thread.run_sync(served.terminate)
+                with pytest.raises(Disconnected, match="320 CONNECTION_FORCED"):
+                    await anext(deliveries)
+            with pytest.raises(Disconnected, match="320 CONNECTION_FORCED"):
+                await channel.publish("", queue.name, b"x")
+            await connection.wait_disconnected()
+            assert not connection.statistics().is_connected
+
+
+async def test_a_broker_that_is_killed_is_found_again_at_its_place() -> None:
+    with open_served() as served, open_served() as other:
+        policy = Reconnect(delay=0.01)
+        async with (
+            open_amqp([served.url, other.url], reconnect=policy) as connection,
+            connection.open_channel() as channel,
+        ):
+            queue = await channel.declare_queue("q")
+            async with channel.consume(queue) as deliveries:
+                await trio.to_thread.run_sync(served.terminate)
+                with trio.fail_after(20):
+                    await channel.publish("", "q", b"x", mandatory=True)
+                    with await anext(deliveries) as delivery:
+                        assert delivery.body == b"x"
+            assert connection.url.port == parse_amqp_url(other.url).port
