@@ -59,6 +59,11 @@ class Notes:
         self.happened = Counter[str]()
         self.resident: list[tuple[float, int]] = []
 
+    def growth(self) -> str:
+        """The resident set in MB, at ten moments."""
+        step = max(1, len(self.resident) // 10)
+        return " ".join(f"{size / 1e6:.1f}" for _, size in self.resident[step - 1 :: step])
+
     def resident_at(self, moment: float, around: float) -> float:
         """The mean resident set, in octets, of the samples up to a moment.
 

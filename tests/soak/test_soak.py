@@ -84,6 +84,7 @@ async def hurry(crowd: Crowd) -> None:
 def report(crowd: Crowd, early: float, late: float) -> str:
     lines = [
         f"resident: {early / 1e6:.1f} MB after a fifth of the time, {late / 1e6:.1f} MB at the end: {late / early:.3f}",
+        f"resident over time, in MB: {crowd.notes.growth()}",
         *(
             f"{books.name}: {len(books.confirmed)} confirmed, {len(books.missing)} missing, {books.again} came again"
             for books in (crowd.work, crowd.letters)
