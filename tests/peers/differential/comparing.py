@@ -22,7 +22,7 @@ class Reason(NamedTuple):
     """Why the answers to some questions differ: one row of `REASONS`.
 
     Args:
-        question: the title, or several with a bar between them; ``*`` stands for anything.
+        question: the title, or several with a bar between them; ``…`` stands for anything.
         rabbitmq: what RabbitMQ answers, for readers.
         triomq: what triomq answers, for readers.
         because: ``specification`` where that names our answer, or offers what RabbitMQ refuses; ``choice`` for the few
@@ -42,8 +42,8 @@ class Reason(NamedTuple):
 
 
 def covered(title: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns stands for this title; ``*`` in them stands for anything."""
-    return any(re.fullmatch(".*".join(map(re.escape, one.split("*"))), title) for one in patterns)
+    """Whether one of the patterns stands for this title; ``…`` in them stands for anything."""
+    return any(re.fullmatch(".*".join(map(re.escape, one.split("…"))), title) for one in patterns)
 
 
 def read_reasons(path: Path = REASONS) -> list[Reason]:
