@@ -195,7 +195,7 @@ def test_a_consumers_priority_is_a_number() -> None:
 
 def test_a_consumer_has_no_stream_to_begin_somewhere_in() -> None:
     with pytest.raises(
-        PreconditionFailed, match="^invalid arg 'x-stream-offset' .* of queue type rabbit_classic_queue$"
+        PreconditionFailed, match=r"^invalid arg 'x-stream-offset' .* of queue type rabbit_classic_queue$"
     ):
         consumer_priority("q", "/", {"x-stream-offset": "first"})
 

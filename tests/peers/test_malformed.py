@@ -105,7 +105,7 @@ FAILURES: dict[str, tuple[bytes, int, tuple[int, int]]] = {
     "a class of extensions that is not known": (bare(0xF0FF, 10), 540, (0xF0FF, 10)),
     "a method that is not known": (bare(60, 199), 540, (60, 199)),
     "a method that only servers send": (encode(1, Queue.DeclareOk("q", 0, 0)), 503, (50, 11)),
-    "a close-ok that answers nothing": (encode(1, Channel.CloseOk()), 504, (20, 41)),
+    "a close-ok that answers nothing": (encode(1, Channel.CloseOk()), 503, (20, 41)),
     "a second opening": (encode(0, Connection.Open()), 504, (10, 40)),
 }
 
