@@ -20,7 +20,7 @@ from triomq.core import (
 )
 
 from .cast import HEAD, ready, settle
-from .machine.house_in_a_thread import HouseInAThread
+from .machine.still_house import StillHouse
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
 
@@ -74,8 +74,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.thread = HouseInAThread()
-        self.house = self.thread.house
+        self.still = StillHouse()
+        self.house = self.still.house
         self.shelves: dict[str, Shelf] = {}
         self.transaction = Transaction(self.house.directory)
         self.publishes: list[tuple[Shelf, list[bytes], Receipt]] = []
@@ -83,12 +83,12 @@ class TransactionMachine(RuleBasedStateMachine):
         self.serial = 0
 
     def teardown(self) -> None:
-        self.thread.close()
+        self.still.close()
 
     @initialize(first=st.sampled_from(CHOICE), second=st.sampled_from(CHOICE))
     def begin(self, first: QueueOptions, second: QueueOptions) -> None:
         for name, options in (("a", first), ("b", second)):
-            self.shelves[name] = Shelf(self.thread.turn(lambda n=name, o=options: self.house.queue(n, o)))  # type: ignore[misc]
+            self.shelves[name] = Shelf(self.still.turn(lambda n=name, o=options: self.house.queue(n, o)))  # type: ignore[misc]
 
     def make_run(self, sizes: list[int], queues: int) -> tuple[list[bytes], Receipt, Publish]:
         contents = [b"%02d" % ((self.serial + number) % 100) + b"." * (size - 2) for number, size in enumerate(sizes)]
@@ -101,7 +101,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES, sizes=RUNS)
     def publish(self, name: str, sizes: list[int]) -> None:
         shelf, (contents, receipt, publish) = self.shelves[name], self.make_run(sizes, 1)
-        self.thread.turn(lambda: shelf.store.ref.tell_nowait(publish))
+        self.still.turn(lambda: shelf.store.ref.tell_nowait(publish))
         fitting = len(contents)
         while fitting and shelf.refuses(contents[:fitting]):
             fitting -= 1
@@ -112,7 +112,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def get(self, name: str) -> None:
         shelf = self.shelves[name]
-        batch = self.thread.turn(lambda: shelf.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: shelf.store.ref.ask_nowait(Get()))
         assert (batch is None) is not bool(shelf.ready)
         if batch is not None:
             [number] = batch.ids
@@ -129,7 +129,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def settle_at_once(self, data: st.DataObject, outcome: Outcome) -> None:
         shelf, number = data.draw(st.sampled_from(self.free()))
         batch, _ = shelf.out[number]
-        self.thread.turn(lambda: settle(batch, outcome))
+        self.still.turn(lambda: settle(batch, outcome))
         shelf.settle(number, outcome)
         shelf.end_turn()
 
@@ -172,11 +172,11 @@ class TransactionMachine(RuleBasedStateMachine):
         """Commit; if a queue has no room nothing happens, and the transaction can be committed again."""
         if any(shelf.refuses(self.run_for(shelf)) for shelf in self.present()):
             with pytest.raises(QueueFull):
-                self.thread.turn(self.transaction.commit)
+                self.still.turn(self.transaction.commit)
             assert not self.transaction.is_empty
             assert all(receipt.missing == 0 or not receipt.refusals for _, _, receipt in self.publishes)
             return
-        copies = self.thread.turn(self.transaction.commit)
+        copies = self.still.turn(self.transaction.commit)
         assert copies == sum(len(self.run_for(shelf)) for shelf in self.present())
         for shelf in self.present():
             shelf.place(self.run_for(shelf))
@@ -206,18 +206,18 @@ class TransactionMachine(RuleBasedStateMachine):
             with pytest.raises((Restarting, QueueFull) if full else Restarting):
                 self.transaction.commit()
 
-        self.thread.turn(both)
+        self.still.turn(both)
         self.has_crashed(shelf)
 
     # what becomes of the queues
 
     @rule(name=NAMES)
     def crash(self, name: str) -> None:
-        self.thread.turn(lambda: self.house.crash_nowait(self.shelves[name].store))
+        self.still.turn(lambda: self.house.crash_nowait(self.shelves[name].store))
         self.has_crashed(self.shelves[name])
 
     def has_crashed(self, shelf: Shelf) -> None:
-        self.thread.rest()
+        self.still.rest()
         for number in list(shelf.out):
             shelf.settle(number, Outcome.REQUEUE)
         shelf.end_turn()
@@ -228,7 +228,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.house.delete(name)
             return self.house.queue(name, options)
 
-        self.shelves[name] = Shelf(self.thread.turn(both))
+        self.shelves[name] = Shelf(self.still.turn(both))
 
     @invariant()
     def the_queues_hold_what_the_books_say(self) -> None:

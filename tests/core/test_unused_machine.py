@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from triomq.core import Browse, CloseFeed, Feed, Get, Outcome, Purge, QueueOptions, QueueStore
 
 from .cast import Consumer, publish, settle
-from .machine.house_in_a_thread import HouseInAThread
+from .machine.still_house import StillHouse
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
 
@@ -22,8 +22,8 @@ class UnusedMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.thread = HouseInAThread()
-        self.house = self.thread.house
+        self.still = StillHouse()
+        self.house = self.still.house
         self.options = QueueOptions()
         self.is_there = False
         self.used = 0.0
@@ -31,7 +31,7 @@ class UnusedMachine(RuleBasedStateMachine):
         self.feeds: dict[Feed, Consumer] = {}
 
     def teardown(self) -> None:
-        self.thread.close()
+        self.still.close()
 
     @initialize(expires=st.sampled_from([EXPIRES, EXPIRES, None]), auto_delete=st.booleans())
     def begin(self, expires: float | None, auto_delete: bool) -> None:
@@ -39,7 +39,7 @@ class UnusedMachine(RuleBasedStateMachine):
         self.declare()
 
     def use(self) -> None:
-        self.used = self.thread.now
+        self.used = self.still.now
 
     def go(self) -> None:
         self.is_there = False
@@ -49,19 +49,19 @@ class UnusedMachine(RuleBasedStateMachine):
 
     @rule()
     def declare(self) -> None:
-        self.store = self.thread.turn(lambda: self.house.queue("q", self.options))
+        self.store = self.still.turn(lambda: self.house.queue("q", self.options))
         self.is_there = True
         self.use()
 
     @precondition(lambda self: self.is_there)
     @rule()
     def get(self) -> None:
-        batch = self.thread.turn(lambda: self.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: self.store.ref.ask_nowait(Get()))
         self.use()
         if batch is None:
             assert self.feeds or not self.ready
         else:
-            self.thread.turn(lambda: settle(batch, Outcome.REQUEUE))
+            self.still.turn(lambda: settle(batch, Outcome.REQUEUE))
 
     @precondition(lambda self: self.is_there and len(self.feeds) < 3)
     @rule()
@@ -70,7 +70,7 @@ class UnusedMachine(RuleBasedStateMachine):
             consumer = self.house.consumer()
             self.feeds[self.house.feed(self.store, consumer, messages=1)] = consumer
 
-        self.thread.turn(opening)
+        self.still.turn(opening)
 
     @precondition(lambda self: self.feeds)
     @rule(data=st.data())
@@ -84,7 +84,7 @@ class UnusedMachine(RuleBasedStateMachine):
             for batch in consumer.batches:
                 settle(batch, Outcome.REQUEUE)
 
-        self.thread.turn(closing)
+        self.still.turn(closing)
         if not self.feeds:
             self.use()
             if self.options.auto_delete:
@@ -94,13 +94,13 @@ class UnusedMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Crash the queue: the next incarnation begins as if somebody had used it just now."""
-        self.thread.turn(lambda: self.house.crash_nowait(self.store))
-        self.thread.rest()
+        self.still.turn(lambda: self.house.crash_nowait(self.store))
+        self.still.rest()
         self.has_crashed()
 
     @rule()
     def crash_domain(self) -> None:
-        self.thread.crash_domain()
+        self.still.crash_domain()
         self.has_crashed()
 
     def has_crashed(self) -> None:
@@ -115,18 +115,18 @@ class UnusedMachine(RuleBasedStateMachine):
     def do_what_is_no_use(self, what: str) -> None:
         ref = self.store.ref
         if what == "publish":
-            self.thread.turn(lambda: publish(self.store, b"1"))
+            self.still.turn(lambda: publish(self.store, b"1"))
             self.ready += 1
         elif what == "browse":
-            assert len(self.thread.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.store.index.ready
+            assert len(self.still.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.store.index.ready
         else:
-            self.ready -= self.thread.turn(lambda: ref.ask_nowait(Purge()))
+            self.ready -= self.still.turn(lambda: ref.ask_nowait(Purge()))
 
     @rule(seconds=st.sampled_from([1, 2, 3]))
     def pass_time(self, seconds: int) -> None:
-        self.thread.pass_time(seconds)
+        self.still.pass_time(seconds)
         expires = self.options.expires
-        if self.is_there and expires is not None and not self.feeds and self.used + expires <= self.thread.now:
+        if self.is_there and expires is not None and not self.feeds and self.used + expires <= self.still.now:
             self.go()
 
     @invariant()

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueStore, Receipt
 
 from ..cast import Consumer
-from .house_in_a_thread import HouseInAThread
 from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
+from .still_house import StillHouse
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ class Books(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.thread = HouseInAThread()
-        self.house = self.thread.house
+        self.still = StillHouse()
+        self.house = self.still.house
         self.deliveries: list[Batch] = []  # of all consumers, in the order in which they went
         self.channels = [Count(), Count()]  # windows that feeds share
         self.feeds: dict[Feed, Taking] = {}
@@ -55,15 +55,15 @@ class Books(RuleBasedStateMachine):
     def begin(self, options: QueueOptions) -> None:
         """Make the queue."""
         self.options = options
-        self.store = self.thread.turn(lambda: self.house.queue("q", options))
+        self.store = self.still.turn(lambda: self.house.queue("q", options))
 
     def teardown(self) -> None:
-        self.thread.close()
+        self.still.close()
 
     # what the queue did in a turn
 
     def turn(self, function: Callable[[], T]) -> T:
-        answer = self.thread.turn(function)
+        answer = self.still.turn(function)
         self.after()
         return answer
 
@@ -73,7 +73,7 @@ class Books(RuleBasedStateMachine):
         told, self.told = self.told, []
         refused = [content for one in told for content in self.place_told(one)]
         self.follow_all()
-        self.let_go(spare=self.thread.now if self.mortals_came() else None)
+        self.let_go(spare=self.still.now if self.mortals_came() else None)
         self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
         self.let_go()
         self.check_that_nobody_waits_in_vain()
@@ -105,7 +105,7 @@ class Books(RuleBasedStateMachine):
     def place(self, kind: Kind, content: bytes) -> int:
         """Enter one message."""
         times = [seconds for seconds in (self.options.message_ttl, kind.expiration) if seconds is not None]
-        deadline = self.thread.now + min(times) if times else inf
+        deadline = self.still.now + min(times) if times else inf
         number, self.next_id = self.next_id, self.next_id + 1
         self.ready[number] = Waiting(kind, content, deadline)
         return number
@@ -126,7 +126,7 @@ class Books(RuleBasedStateMachine):
                 break
             if number in dealt:
                 dealt.discard(number)
-                late = number < first and self.ready[number].deadline < self.thread.now
+                late = number < first and self.ready[number].deadline < self.still.now
                 assert not late, "what has expired was delivered"
             else:
                 if all(self.may_overtake(other, number) for other in dealt):
@@ -173,7 +173,7 @@ class Books(RuleBasedStateMachine):
 
     def why_gone(self, number: int) -> str | None:
         """Say why a message that stands first is dropped; None if it is not."""
-        return "expired" if self.ready[number].deadline <= self.thread.now else None
+        return "expired" if self.ready[number].deadline <= self.still.now else None
 
     def lose(self, waiting: Waiting, reason: str) -> None:
         """Count a message that left without a consumer's having accepted it."""
@@ -249,7 +249,7 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def the_statistics_are_right(self) -> None:
-        statistics = self.thread.turn(lambda: self.store.ref.ask_nowait(Enlist()))
+        statistics = self.still.turn(lambda: self.store.ref.ask_nowait(Enlist()))
         assert not self.deliveries, "counting made the queue deliver"
         assert statistics.ready == len(self.ready)
         assert statistics.ready_bytes == self.body_bytes()

@@ -64,7 +64,7 @@ class LettersMachine(PassingMachine):
             self.house.sink("letters", SinkKind.FANOUT)
             self.house.bind("letters", "dead")
 
-        self.thread.turn(making)
+        self.still.turn(making)
         self.goes_back = goes_back
 
     # what the queue gives up
@@ -123,21 +123,21 @@ class LettersMachine(PassingMachine):
     def look_at_letters(self) -> None:
         """See that the other queue has what was lost in this turn, and nothing else."""
         lost, self.lost = self.lost, []
-        came = self.thread.turn(lambda: self.letters.ref.ask_nowait(Browse(self.last_kept, 10_000)))
+        came = self.still.turn(lambda: self.letters.ref.ask_nowait(Browse(self.last_kept, 10_000)))
         assert sorted(self.read(entry.message) for entry in came) == sorted(letter[:2] for letter in lost)
         levels = {letter[0]: letter[2] for letter in lost}
         for entry in came:
             body, deaths = self.read(entry.message)
             assert entry.message.head.exchange == "letters"
             assert entry.message.head.routing_key in ("", "q", "other")
-            self.kept[entry.id] = ((body, deaths, levels[body]), self.thread.now + LIFE)
+            self.kept[entry.id] = ((body, deaths, levels[body]), self.still.now + LIFE)
             self.last_kept = entry.id
 
     # what becomes of letters
 
     def catch_up(self) -> None:
         for number, (letter, deadline) in list(self.kept.items()):
-            if deadline <= self.thread.now:
+            if deadline <= self.still.now:
                 del self.kept[number]
                 self.go_back(letter, "expired")
 
@@ -151,7 +151,7 @@ class LettersMachine(PassingMachine):
     @rule(rejects=st.booleans())
     def take_a_letter(self, rejects: bool) -> None:
         """Take the oldest letter; when it is rejected it goes back to where it came from."""
-        batch = self.thread.turn(lambda: self.letters.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: self.letters.ref.ask_nowait(Get()))
         assert batch is not None
         letter, _ = self.kept.pop(batch.ids[0])
         if rejects:
@@ -160,8 +160,8 @@ class LettersMachine(PassingMachine):
 
     @rule()
     def crash_the_other_queue(self) -> None:
-        self.thread.turn(lambda: self.house.crash_nowait(self.letters))
-        self.thread.rest()
+        self.still.turn(lambda: self.house.crash_nowait(self.letters))
+        self.still.rest()
 
     @invariant()
     def the_other_queue_holds_what_the_books_say(self) -> None:

@@ -49,7 +49,7 @@ class QueueMachine(Books):
         kind = data.draw(st.sampled_from(self.kinds))
         content = kind.content(self.serial, size)
         self.serial += 1
-        taken = self.thread.turn(lambda: self.store.ref.ask_nowait(Offer(kind.head, content)))
+        taken = self.still.turn(lambda: self.store.ref.ask_nowait(Offer(kind.head, content)))
         if not taken:
             assert self.ready or not any(self.would_take(taking, kind.head.publisher) for taking in self.feeds.values())
             self.next_id += not self.ready  # an id is used up, nothing else
@@ -226,7 +226,7 @@ class QueueMachine(Books):
 
     @rule()
     def get(self) -> None:
-        batch = self.thread.turn(lambda: self.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: self.store.ref.ask_nowait(Get()))
         if batch is None:
             assert not self.ready
         else:
@@ -247,13 +247,13 @@ class QueueMachine(Books):
         ][:limit]
         if page and discards:
             last = page[-1].id
-            count = self.thread.turn(lambda: self.store.ref.ask_nowait(Discard(last)))
+            count = self.still.turn(lambda: self.store.ref.ask_nowait(Discard(last)))
             assert count == len([self.take_out(number) for number in sorted(self.ready) if number <= last])
             self.after()
 
     @rule()
     def purge(self) -> None:
-        count = self.thread.turn(lambda: self.store.ref.ask_nowait(Purge()))
+        count = self.still.turn(lambda: self.store.ref.ask_nowait(Purge()))
         assert count == len([self.take_out(number) for number in sorted(self.ready)]) + self.forget_delayed()
         self.after()
 
@@ -286,8 +286,8 @@ class QueueMachine(Books):
             self.put_all_back()
             self.tell_runs(runs)
 
-        self.thread.turn(crashing)
-        self.thread.rest()
+        self.still.turn(crashing)
+        self.still.rest()
         self.after()
 
     @precondition(lambda self: self.dead)

@@ -19,7 +19,7 @@ class PassingMachine(QueueMachine):
 
     @rule(seconds=st.sampled_from([1, 1, 2, 5]))
     def pass_time(self, seconds: int) -> None:
-        self.thread.pass_time(seconds)
+        self.still.pass_time(seconds)
         self.catch_up()
         self.after()
 
@@ -30,7 +30,7 @@ class PassingMachine(QueueMachine):
     def crash_domain(self) -> None:
         """Crash the domain; its queues are there again, and so are their deadlines."""
         self.put_all_back()
-        self.thread.crash_domain()
+        self.still.crash_domain()
         self.after()
 
 
@@ -48,13 +48,13 @@ class TimeMachine(PassingMachine):
         for one in told:
             assert not one.receipt.missing, "what is put off is placed"
             assert not one.receipt.refusals
-            self.put_off.append((self.thread.now + delay, one))
+            self.put_off.append((self.still.now + delay, one))
             self.placed += len(one.publish.contents)
             self.delayed += len(one.publish.contents)
 
     def catch_up(self) -> None:
         """Enter what has become ready: by time, then by arrival."""
-        now = self.thread.now
+        now = self.still.now
         for _, told in sorted((entry for entry in self.put_off if entry[0] <= now), key=lambda entry: entry[0]):
             for content in told.publish.contents:
                 self.place(told.kind, content)

@@ -1,0 +1,87 @@
+"""A house for machines, which are synchronous: nothing happens in it but what they ask for.
+
+Trio runs as the guest of a loop that stands still, so a rule is one turn of the house, called like any function, and
+tasks go on only while everybody is let come to rest. Time stands still as well, so nothing may be waited for that needs
+some.
+"""
+
+import queue
+from collections.abc import Callable
+from typing import TypeVar
+
+import outcome
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from triomq.core import DeleteQueue
+
+from ..cast import House, open_house
+
+T = TypeVar("T")
+
+
+class StillHouse:
+    """A house, its time, and the loop that it is the guest of."""
+
+    house: House
+
+    def __init__(self) -> None:
+        self._clock = MockClock()
+        self._soon: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._end: outcome.Outcome[None] | None = None
+        self._rests = self._closes = False
+        trio.lowlevel.start_guest_run(
+            self._live,
+            run_sync_soon_threadsafe=self._soon.put,
+            done_callback=self._ended,
+            clock=self._clock,
+        )
+        self._go_on()
+
+    async def _live(self) -> None:
+        self._called = trio.Event()
+        async with open_house() as self.house:
+            while not self._closes:
+                await wait_all_tasks_blocked()
+                self._rests = True
+                await self._called.wait()
+                self._called = trio.Event()
+
+    def _ended(self, end: outcome.Outcome[None]) -> None:
+        self._end = end
+
+    def _go_on(self) -> None:
+        """Run the guest until it rests or has ended."""
+        self._rests = False
+        while not self._rests and self._end is None:
+            self._soon.get()()
+        if self._end is not None:
+            self._end.unwrap()
+
+    def turn(self, function: Callable[[], T]) -> T:
+        return self.house.turn(function)
+
+    def rest(self) -> None:
+        """Let everybody do what can be done now."""
+        self._called.set()
+        self._go_on()
+
+    @property
+    def now(self) -> float:
+        return self._clock.current_time()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in one jump, and everybody do what is due by then."""
+        self._clock.jump(seconds)
+        self.rest()
+
+    def crash_domain(self) -> None:
+        """Crash the domain and wait until it is back."""
+        request = DeleteQueue([], self.house.session)  # type: ignore[arg-type]  # a name that cannot be one
+        self.turn(lambda: self.house.domain.tell_nowait(request))
+        self.rest()
+
+    def close(self) -> None:
+        self._closes = True
+        self._called.set()
+        self._go_on()
