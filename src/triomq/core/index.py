@@ -180,18 +180,8 @@ class Index:
         if count < available:
             contents = contents[:count]
         size = self._cut(run, count)
-        # A run that goes whole leaves its list to the batch: nobody else has it.
-        return Batch(
-            head,
-            cast("list[bytes | None]", contents),
-            range(first, first + count),
-            False,
-            size,
-            count,
-            None,
-            None,
-            run.deadline,
-        )
+        given = cast("list[bytes | None]", contents)  # of a run that goes whole the very list: nobody else has it
+        return Batch(head, given, range(first, first + count), False, size, count, None, None, run.deadline)
 
     def _cut(self, run: Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""

@@ -73,10 +73,8 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one; what came back when the domain crashed may be too much."""
+        """Set the first deadline, should there be one."""
         self._time.begin()
-        if self._sheds and is_full(self._store):  # not at once: dead letters go to queues that may not run yet
-            self._store.directory.clock.set(self._store, self._store.directory.clock.now())
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -282,7 +280,7 @@ class Queue(InPlaceActor):
         self._deliver()
         return self._store.statistics()
 
-    # Time
+    # Time and dispatching
 
     def due(self, message: Due) -> None:
         """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
@@ -290,8 +288,6 @@ class Queue(InPlaceActor):
         if is_unused(self._store, self._store.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._store.name))
-
-    # Dispatching
 
     def wake(self, message: Wake) -> None:
         """Let a feed take part again that waited for a window."""

@@ -12,6 +12,7 @@ from triomq.core.batch import Batch
 from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.dispatch import Ready
 from triomq.core.expiry import Unexpired, drop_expired, next_deadline
+from triomq.core.limits import is_full
 from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
@@ -44,12 +45,17 @@ class Timekeeper:
         self.has_mortals = store.index.ready > 0
 
     def begin(self) -> None:
-        """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it."""
+        """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
+
+        A queue may begin with too much, if its domain has crashed and what was out came back. That gives way a moment
+        later, for dead letters go to queues that may not run yet.
+        """
+        store = self._store
         self.keeps = True
-        self._store.use()
-        deadline = next_deadline(self._store)
+        store.use()
+        deadline = store.directory.clock.now() if is_full(store) else next_deadline(store)
         if deadline < inf:
-            self._store.directory.clock.set(self._store, deadline)
+            store.directory.clock.set(store, deadline)
 
     def expect_expiry(self, came: float = inf) -> None:
         """Note that messages which can expire came at a time, or came back."""
