@@ -9,6 +9,7 @@ class Books:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.publishers = 0  # that are at work still
         self.confirmed: set[int] = set()
         self.delivered: set[int] = set()
         self.again = 0
@@ -29,6 +30,11 @@ class Books:
     def missing(self) -> set[int]:
         """What was confirmed and has not come out."""
         return self.confirmed - self.delivered
+
+    @property
+    def are_closed(self) -> bool:
+        """Whether nobody publishes any more, and everything has come out."""
+        return not self.publishers and not self.missing
 
 
 class Delays:

@@ -72,10 +72,12 @@ class Crowd:
 
     async def publish(self, queue: str, books: Books, pause: float) -> None:
         """Publish batches, each message with a confirm."""
+        books.publishers += 1
         async with open_channel(self.url) as channel:
             while not self.stop.is_set():
                 await asyncio.gather(*(self._publish_one(channel, queue, books) for _ in range(10)))
                 await self.rest(pause)
+        books.publishers -= 1
 
     async def _publish_one(self, channel: AbstractChannel, queue: str, books: Books) -> None:
         number = self.next_number()
@@ -100,7 +102,7 @@ class Crowd:
 
             await source.consume(take)
             await self.stop.wait()
-            while books.missing:  # noqa: ASYNC110  # another consumer's delivery may be the last
+            while not books.are_closed:  # noqa: ASYNC110  # another consumer's delivery may be the last
                 await asyncio.sleep(0.05)
 
     def abandon(self, queue: str, ended: threading.Event) -> None:
