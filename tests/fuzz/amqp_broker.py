@@ -190,8 +190,13 @@ async def play(seed: int, numbers: Iterable[int]) -> Counter[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Run until time or count is up, or something does not hold."""
     options = parse(__doc__, arguments)
-    logging.getLogger("triomq").setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
-    return fuzz(options, ROUND, lambda numbers: trio.run(play, options.seed, numbers))
+    ours = logging.getLogger("triomq")
+    level = ours.level
+    ours.setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
+    try:
+        return fuzz(options, ROUND, lambda numbers: trio.run(play, options.seed, numbers))
+    finally:
+        ours.setLevel(level)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def test_permissions_are_refused_on_the_channel_and_the_connection_goes_on(broke
 
 
 def test_no_secret_is_in_any_log(broker: BlockingBroker, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "triomq")
     logging.getLogger("pika").setLevel(logging.CRITICAL)  # what clients log is theirs
     for name, password in (("ada", SECRETS[0]), ("bob", SECRETS[1]), ("bob", SECRETS[2]), ("eve", SECRETS[2])):
         for tls in (True, False):
