@@ -15,6 +15,9 @@ __all__ = ["Assembly", "ChannelRefusal", "Framing", "FramingTable", "Limits"]
 # class, weight, body size, property flags (section 4.2.6.1)
 CONTENT_HEADER = struct.Struct(">HHQH")
 
+# A part of a body that is at least this part of the chunk that it came in holds on to the chunk.
+_WORTH = 4
+
 # How many shapes of content a connection remembers; one publisher has a few.
 FRAMINGS = 256
 
@@ -111,7 +114,7 @@ class Limits:
 class Assembly:
     """One content under way on one channel: made by its method, ended by its last body octet."""
 
-    __slots__ = ("_body", "_header", "_held", "_limits", "_single", "body_size", "layout", "method")
+    __slots__ = ("_header", "_held", "_limits", "_pieces", "_single", "_taken", "body_size", "layout", "method")
 
     def __init__(self, layout: Layout, method: Method, limits: Limits) -> None:
         """Wait for the header that must follow ``method``."""
@@ -120,7 +123,8 @@ class Assembly:
         self.body_size = -1
         self._limits = limits
         self._header = b""
-        self._body = bytearray()
+        self._pieces: list[bytearray | memoryview] = []
+        self._taken = 0  # octets of the body that have come
         self._single: bytes | memoryview = b""
         self._held = 0
 
@@ -161,15 +165,30 @@ class Assembly:
     def add_body(self, frame: memoryview) -> bool:
         """Take a body frame; say whether the content is whole now."""
         size = len(frame) - 8
-        if len(self._body) + size > self.body_size:
+        if self._taken + size > self.body_size:
             raise self.interrupted()
         if size == self.body_size:
             self._single = frame
             return True
         self._hold(size)
-        # A bytearray, not a list of pieces: frames of one octet must not cost fifty each.
-        self._body += frame[7:-1]
-        return len(self._body) == self.body_size
+        self._taken += size
+        self._keep(frame[7:-1])
+        return self._taken == self.body_size
+
+    def _keep(self, part: memoryview) -> None:
+        """Keep a part of the body: where it is, if it is much of what it came in, so that it is copied but once.
+
+        All others are copied together: frames of one octet must not cost fifty each, nor hold on to a whole chunk.
+        """
+        chunk = part.obj
+        if isinstance(chunk, bytes) and len(part) * _WORTH >= len(chunk):
+            self._pieces.append(part)
+            return
+        last = self._pieces[-1] if self._pieces else None
+        if isinstance(last, bytearray):
+            last += part
+        else:
+            self._pieces.append(bytearray(part))
 
     def finish(self, channel: int, framings: FramingTable) -> tuple[Framing, bytes]:
         """Give the whole content and its shape."""
@@ -180,7 +199,7 @@ class Assembly:
             framing = framings.framed(channel, flags, len(header) - 8, self.body_size > 0)
             return framing, b"".join((header, self._single))
         properties = header[19:-1]
-        return framings.joined(properties), b"".join((properties, self._body))
+        return framings.joined(properties), b"".join((properties, *self._pieces))
 
     def drop(self) -> None:
         """Give back what the connection's limit counted for this content."""
