@@ -156,3 +156,22 @@ async def test_heads_say_who_published_and_which_properties_are_worth_decoding(
     ours, theirs = heads[0].publisher, heads[2].publisher
     assert [head.publisher for head in heads] == [ours, ours, theirs, theirs]
     assert 0 < ours != theirs > 0
+
+
+async def test_routes_of_keys_in_turn_are_those_of_now(client: Client, broker: Broker) -> None:
+    """Routes are kept for keys that come again; a change of bindings forgets them."""
+    topic, queue = await broker.declare_sink("t", "topic"), await broker.declare_queue("q")
+    await topic.bind(queue, "a.*")
+    for _ in range(2):
+        for key in ("a.1", "b.1", "a.2"):
+            client.publish(1, "t", key, b"x")
+    await client.flush()
+    await trio.testing.wait_all_tasks_blocked()
+    assert await ready(broker, "q") == 4
+    await topic.bind(queue, "b.*")
+    await topic.unbind(queue, "a.*")
+    for key in ("a.1", "b.1", "a.2", "b.1"):
+        client.publish(1, "t", key, b"x")
+    await client.flush()
+    await trio.testing.wait_all_tasks_blocked()
+    assert await ready(broker, "q") == 6

@@ -63,6 +63,7 @@ class Publisher:
         "_method",
         "_plain",
         "_route",
+        "_routes",
         "_version",
         "confirms",
     )
@@ -79,6 +80,7 @@ class Publisher:
         self._plain = True  # messages that are alike go to the same queues, and are not refused
         self._head = Head()
         self._heads: dict[tuple[str, str, Framing], Head] = {}
+        self._routes: dict[tuple[str, str, Framing], Route] = {}  # of plain ones, found in this version
 
     def publish(self, run: PublishRun) -> None:
         """Route a run of publishes and hand it to each queue.
@@ -199,21 +201,33 @@ class Publisher:
             self._place_or_refuse(method, content, route.queues)
 
     def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
-        """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
-        head = self._heads.get((method.exchange, method.routing_key, framing))
+        """Find head and route, and keep them for other runs that are alike, until a binding changes."""
+        directory = self._channel.connection.directory
+        if directory.version != self._version:
+            self._routes.clear()
+            self._version = directory.version
+        alike = (method.exchange, method.routing_key, framing)
+        head = self._heads.get(alike)
         if head is None:
-            head = self._make_head(method, framing)
+            head = self._heads[alike] = self._make_head(method, framing)
         self._head = head
-        require_write(self._channel, "exchange", method.exchange)
-        self._route = self._find(method, content)
-        self._plain = not self._route.by_headers and not self._channel.connection.directory.memory.on
-        self._version = self._channel.connection.directory.version
+        route = self._routes.get(alike)
+        self._plain = route is not None
+        if route is None:
+            self._method = None
+            require_write(self._channel, "exchange", method.exchange)
+            route = self._find(method, content)
+            self._plain = not route.by_headers and not directory.memory.on
+            if self._plain:
+                self._routes[alike] = route
+        self._route = route
         self._method, self._framing = method, framing
 
     def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
         if len(self._heads) >= _HEADS:
             self._heads.clear()
-        head = Head(
+            self._routes.clear()
+        return Head(
             AMQP_CODEC,
             method.exchange,
             method.routing_key,
@@ -227,8 +241,6 @@ class Publisher:
             bool(framing.flags & _EXPIRATION),
             bool(framing.flags & _PRIORITY),
         )
-        self._heads[method.exchange, method.routing_key, framing] = head
-        return head
 
     def _find(self, method: BasicPublish, content: bytes) -> Route:
         message, directory = Message(self._head, content), self._channel.connection.directory

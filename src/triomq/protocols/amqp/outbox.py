@@ -16,7 +16,7 @@ from triomq.protocols.fields import encode_short_string
 __all__ = ["Outbox"]
 
 # Deliver frames of so many consumers and routing keys are remembered; each takes less than a KiB.
-REMEMBERED = 128
+REMEMBERED = 512
 # From this size on a content is handed out as it is: copying it would cost more than one more element to write.
 LARGE = 16 * 1024
 
