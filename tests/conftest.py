@@ -1,6 +1,7 @@
 """What all tests share: the options for peers and the Hypothesis profiles."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -15,3 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker-url", help="run tests/peers against this broker (amqp://…) instead of `triomq serve`")
     parser.addoption("--soak-minutes", type=float, default=0, help="run tests/soak, for so long")
     parser.addoption("--require-peers", action="store_true", help="a peer that is not installed fails its tests")
+
+
+def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Shells start jobs in the background so; tests that press Ctrl-C would wait for ever.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
