@@ -94,6 +94,7 @@ def per_consumer_qos(raw: Open) -> None:
     peer.call(1, Basic.Qos(prefetch_count=1), Basic.QosOk)
     for number, queue in enumerate(queues):
         consume(peer, queue, str(number))
+    for queue in queues:
         peer.socket.sendall(publish(1, "", queue, b"1") + publish(1, "", queue, b"2"))
     assert sorted(deliveries(peer, 2)) == [("0", b"1"), ("1", b"1")]
     peer.call(1, Queue.Declare(queue=queues[0], passive=True), Queue.DeclareOk)  # and nothing more
