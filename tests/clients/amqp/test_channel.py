@@ -125,10 +125,13 @@ async def test_a_publish_to_a_missing_exchange_is_refused(connection: AMQPConnec
 async def test_a_refusal_that_nobody_heard_is_raised_where_the_block_ends(
     connection: AMQPConnection, queue: str
 ) -> None:
-    with pytest.raises(NotFound):
+    async def publish_to_nowhere() -> None:
         async with connection.open_channel() as other, connection.open_channel(confirms=False) as channel:
             await channel.publish("nowhere", "", b"x")
             await other.get(queue)  # by its answer the refusal has come
+
+    with pytest.raises(NotFound):
+        await publish_to_nowhere()
 
 
 async def test_an_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection) -> None:
