@@ -53,7 +53,8 @@ def test_its_name_says_where_it_listens() -> None:
 
 
 def test_the_settings_of_the_engine_come_from_the_configuration() -> None:
-    settings = AMQP(heartbeat=7, frame_max=5000, channel_max=3, max_message_size=99).settings()
+    settings = AMQP(heartbeat=7, frame_max=5000, channel_max=3, max_message_size=99).settings(("PLAIN",))
+    assert settings.mechanisms == ("PLAIN",)
     assert (settings.heartbeat, settings.frame_max, settings.channel_max, settings.max_message_size) == (7, 5000, 3, 99)
     assert settings.server_properties["product"] == "triomq"
     assert settings.server_properties["version"].split(".")[0].isdecimal()

@@ -33,10 +33,8 @@ _CAPABILITIES: dict[str, FieldValue] = {
 }
 """What clients may use beyond the specification; nothing is announced that does not work."""
 
-
 _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 """What fits 16 bits, as ports and the wire's own heartbeats do; checked where it comes from a file."""
-
 
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
@@ -94,9 +92,10 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         """Make the actor that listens."""
         return AMQPEndpoint(self, house)
 
-    def settings(self) -> Settings:
-        """Say what the engine needs to know."""
+    def settings(self, mechanisms: tuple[str, ...]) -> Settings:
+        """Say what the engine needs to know; ``mechanisms`` are those that are offered, best first."""
         return Settings(
+            mechanisms=mechanisms,
             channel_max=self.channel_max,
             frame_max=self.frame_max,
             heartbeat=self.heartbeat,
@@ -122,7 +121,8 @@ class AMQPEndpoint(Endpoint):
     def __init__(self, config: AMQP, house: House, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS) -> None:
         """Prepare; ``on_start`` listens."""
         super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
-        self._settings = config.settings()
+        self._config = config
+        self._settings: dict[tuple[str, ...], Settings] = {}
         self._mechanisms = mechanisms
         self._secret_mechanisms = {name: make for name, make in mechanisms.items() if name not in PLAIN_MECHANISMS}
         self._plain_to_all = config.allow_plain_insecure
@@ -133,7 +133,10 @@ class AMQPEndpoint(Endpoint):
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
         mechanisms = self._offered(transport)
-        settings = msgspec.structs.replace(self._settings, mechanisms=tuple(mechanisms))
+        offered = tuple(mechanisms)
+        settings = self._settings.get(offered)
+        if settings is None:  # connections that are offered the same share them
+            settings = self._settings[offered] = self._config.settings(offered)
         engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         return AMQPConnection(
             transport,

@@ -109,7 +109,7 @@ class Outlet:
             return
         if self._outgoing:
             self._encode()
-        if self._engine.unsent or self._outgoing or self.window.used or self.window.waiting:
+        if self._engine.unsent or self.window.waiting:
             self._write()
 
     def _encode(self) -> None:

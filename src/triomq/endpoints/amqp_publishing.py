@@ -211,10 +211,9 @@ class Publisher:
         if head is None:
             head = self._heads[alike] = self._make_head(method, framing)
         self._head = head
-        route = self._routes.get(alike)
-        self._plain = route is not None
+        self._plain, route = True, self._routes.get(alike)
         if route is None:
-            self._method = None
+            self._method = None  # nothing is kept of a publish that is refused
             require_write(self._channel, "exchange", method.exchange)
             route = self._find(method, content)
             self._plain = not route.by_headers and not directory.memory.on

@@ -20,14 +20,12 @@ _SLICE = 0.001
 _ROUND = 64
 """Sockets found ready at one look."""
 
-
 _AWAKE = 0.00012
 """Seconds to stay awake for the next socket. Falling asleep and waking up again takes about as long, and one more core
 that sleeps makes it twice that: a client and a broker that answer each other would mostly wait for their cores."""
 
 _LONG = 4 * _AWAKE
 """What a longer wait counts as, so that the mean follows within some waits."""
-
 
 _HEAVY = 0.0002
 """Seconds of work from which a socket counts as a busy one: some ten requests that come singly, a third of a chunk."""
