@@ -1,0 +1,31 @@
+"""6/DMP without input or output: the engine of one direct connection, for servers and clients."""
+
+from triomq.protocols.dmp.codes import CODE_NAMES, response
+from triomq.protocols.dmp.engine import PROTOCOL_HEADER, DMPEngine
+from triomq.protocols.dmp.events import EndOfStream, Event, Failed, LeasePresented, MessageRun, Ready, Refused, Silent
+from triomq.protocols.dmp.messages import NULL, Envelope
+from triomq.protocols.dmp.settings import LARGEST_MESSAGE, Settings
+from triomq.protocols.dmp.states import Target
+
+__all__ = [
+    # Numbers
+    "CODE_NAMES",
+    "LARGEST_MESSAGE",
+    "NULL",
+    "PROTOCOL_HEADER",
+    # The engine
+    "DMPEngine",
+    # Events
+    "EndOfStream",
+    "Envelope",
+    "Event",
+    "Failed",
+    "LeasePresented",
+    "MessageRun",
+    "Ready",
+    "Refused",
+    "Settings",
+    "Silent",
+    "Target",
+    "response",
+]

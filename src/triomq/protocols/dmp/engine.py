@@ -1,0 +1,339 @@
+"""The engine of one direct connection: octets in, events and octets out, for server and client alike.
+
+6/DMP: a protocol header, a lease and an answer to each, all as short strings; then messages, one way.
+"""
+
+from collections.abc import Sequence
+
+from triomq.errors import LocalProtocolError
+from triomq.protocols.dmp.codes import CODE_NAMES, PeerError, response
+from triomq.protocols.dmp.events import EndOfStream, Event, Failed, LeasePresented, MessageRun, Ready, Refused, Silent
+from triomq.protocols.dmp.messages import IMMEDIATE, MANDATORY, NULL, MessageReader
+from triomq.protocols.dmp.outbox import Outbox
+from triomq.protocols.dmp.settings import Settings
+from triomq.protocols.dmp.states import CLIENT, SERVER, Role, State, Target
+from triomq.protocols.dmp.timers import Timers
+from triomq.protocols.fields import encode_short_string
+
+__all__ = ["PROTOCOL_HEADER", "DMPEngine"]
+
+PROTOCOL_HEADER = b"AMQP\x0a\x01\x00\x01"
+"""Protocol 10, instance 1, version 0.1."""
+
+# What a client may send ahead while the endpoint judges its lease.
+HELD_MAX = 256 * 1024
+
+
+class DMPEngine:
+    """One side of one direct connection, as ``Engine`` describes it.
+
+    Whoever owns the socket creates the engine, and drops it when ``finished`` is true and what ``data_to_send()`` gave
+    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped, for nobody would
+    read them; those that the state does not allow raise ``LocalProtocolError``.
+
+    Two habits of the driver, as with AMQP: look at ``next_timer()`` after each turn, and take ``events()`` until there
+    are none, for accepting a sink reads on in what the client sent ahead.
+
+    Args:
+        role: which side.
+        now: the present moment in seconds, on the clock that ``handle_timer`` will be given.
+        settings: limits and times.
+        lease: a client's lease.
+        target: what a client's lease is for.
+    """
+
+    __slots__ = (
+        "_events",
+        "_heard",
+        "_heartbeat",
+        "_lease",
+        "_outbox",
+        "_reader",
+        "_rest",
+        "_states",
+        "_target",
+        "_timers",
+        "state",
+    )
+
+    def __init__(
+        self, role: Role, *, now: float, settings: Settings | None = None, lease: str = "", target: Target = "sink"
+    ) -> None:
+        """Begin one side of a conversation; a client's protocol header is to be sent at once."""
+        settings = settings or Settings()
+        self.state: State = "waiting"
+        self._states = SERVER if role == "server" else CLIENT
+        self._events: list[Event] = []
+        self._outbox = Outbox()
+        self._reader = MessageReader(settings.max_message_size)
+        self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout)
+        self._rest = b""  # what has come and is not looked at yet, but for messages
+        self._heard = False
+        self._lease = encode_short_string(lease)
+        self._target = target
+        self._heartbeat = settings.heartbeat
+        if role == "client":
+            self._outbox.put(PROTOCOL_HEADER)
+
+    # What an engine is
+
+    def receive_data(self, data: bytes) -> None:
+        """Take octets from the peer; ``b""`` says that it will send no more."""
+        if self.state == "closed":
+            return
+        if not data:
+            self._events.append(EndOfStream(self._reader.unfinished))
+            self._end("received end")
+            return
+        self._heard = True
+        if self.state == "reading":
+            self._read_messages(data)
+        elif self.state != "writing" or self._states is CLIENT:
+            self._rest += data
+            self._read_words()
+
+    def events(self) -> list[Event]:
+        """Give what happened since the last call, in the order of the wire."""
+        events, self._events = self._events, []
+        return events
+
+    def data_to_send(self) -> list[bytes | memoryview]:
+        """Give what is to be written since the last call, in order."""
+        return self._outbox.take()
+
+    def next_timer(self) -> float | None:
+        """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
+        return self._timers.next(self._under_way)
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due at ``now``: null messages, silence, and the deadlines of the handshake and of a message."""
+        traffic = self._outbox.spoke if self.state == "writing" else self._heard
+        self._heard = self._outbox.spoke = False
+        for due in self._timers.handle(now, self._under_way, traffic):
+            if due == "null":
+                self._outbox.put(NULL)
+            elif due == "silent":
+                self._events.append(Silent())
+                self._end("lost")
+            elif due == "message":
+                self._fail(PeerError(503, "a message was begun and not finished in time"))
+            else:
+                self._fail(PeerError(402, "the lease was not there in time"))
+
+    @property
+    def _under_way(self) -> int:
+        """The number of the message that was begun and is not whole; 0 if there is none."""
+        return self._reader.begun if self._reader.unfinished else 0
+
+    @property
+    def unsent(self) -> int:
+        """How many octets wait for ``data_to_send``."""
+        return self._outbox.unsent
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
+        return self.state == "closed"
+
+    # The dialog
+
+    def _read_words(self) -> None:
+        """Read what comes before messages, as far as it is there."""
+        while self._rest:
+            before = self._rest
+            try:
+                if self._states is SERVER:
+                    self._read_request()
+                else:
+                    self._read_answer()
+            except PeerError as error:
+                self._fail(error)
+            if self._rest is before or self.state == "closed":
+                return
+
+    def _read_request(self) -> None:
+        """Read one word of a client's."""
+        if self.state == "waiting":
+            if not PROTOCOL_HEADER.startswith(self._rest[:8]):
+                # As AMQP has it (section 4.2.2): a header that is not ours is answered with ours.
+                self._outbox.put(PROTOCOL_HEADER)
+                self._events.append(Failed(501, f"a protocol header {self._rest[:8]!r} is not {PROTOCOL_HEADER!r}"))
+                self._end("found fault")
+            elif len(self._rest) >= len(PROTOCOL_HEADER):
+                self._rest = self._rest[len(PROTOCOL_HEADER) :]
+                self._move("received protocol header")
+                self._outbox.put(response(200, "DMP/0.1"))
+        elif self.state == "leasing":
+            lease = self._take_word()
+            if lease == b"":
+                raise PeerError(502, "the lease is empty")
+            if lease is not None:
+                self._move("received lease")
+                self._events.append(LeasePresented(lease.decode("utf-8", "surrogateescape")))
+        elif len(self._rest) > HELD_MAX:
+            raise PeerError(503, f"more than {HELD_MAX} octets were sent ahead of the answer to the lease")
+
+    def _read_answer(self) -> None:
+        """Read one response of a server's."""
+        if self.state == "waiting" and self._rest.startswith(b"AMQP"):
+            raise PeerError(540, "the server does not speak DMP")
+        octets = self._take_word()
+        if octets is None:
+            return
+        text = octets.decode("utf-8", "replace")
+        if self.state == "writing" or not text.startswith("200"):
+            code = int(text[:3]) if text[:3].isdecimal() else 0
+            if code not in CODE_NAMES or code == 200:
+                raise PeerError(502, f"a response that begins with {text[:40]!r}")
+            self._events.append(Refused(code, text))
+            self._end("received refusal")
+        elif self.state == "waiting":
+            self._move("received greeting")
+            self._outbox.put(self._lease)
+        else:
+            self._start(f"received {self._target} ready")
+            self._events.append(Ready(text))
+            if self.state == "reading":
+                data, self._rest = self._rest, b""
+                self._read_messages(data)
+
+    def _take_word(self) -> bytes | None:
+        """Take a short string, if it is whole."""
+        rest = self._rest
+        if len(rest) <= rest[0]:
+            return None
+        self._rest = rest[1 + rest[0] :]
+        return rest[1 : 1 + rest[0]]
+
+    def _read_messages(self, data: bytes) -> None:
+        """Read messages."""
+        reader = self._reader
+        fault = None
+        try:
+            reader.feed(data)
+        except PeerError as error:
+            fault = error
+        if reader.runs:
+            runs, reader.runs = reader.runs, []
+            self._events += [MessageRun(envelope, contents, sum(map(len, contents))) for envelope, contents in runs]
+        if fault is not None:
+            self._fail(fault)
+
+    # A server's commands
+
+    def accept_sink(self, name: str) -> None:
+        """Answer ``LeasePresented``: messages for the sink may come."""
+        self._accept(f'Ready to write to "{name}"', "sink")
+        if self.state == "reading" and self._rest:
+            data, self._rest = self._rest, b""
+            self._read_messages(data)
+
+    def accept_feed(self, name: str) -> None:
+        """Answer ``LeasePresented``: messages of the feed will come; what the client sends is dropped."""
+        self._accept(f'Ready to read from "{name}"', "feed")
+        self._rest = b""
+
+    def _accept(self, text: str, target: Target) -> None:
+        if self.state != "closed":
+            self._start(f"sent {target} ready")
+            self._outbox.put(response(200, text))
+
+    def refuse(self, code: int, text: str) -> None:
+        """Say why, where that can be said, and end; messages that were begun are dropped."""
+        if self._states is not SERVER:
+            raise LocalProtocolError("refuse() is a server's command, this engine is a client")
+        if self.state != "closed":
+            self._say_fault(code, text)
+            self._end("sent refusal")
+
+    # Messages
+
+    def send_message(
+        self,
+        exchange: str,
+        routing_key: str,
+        properties: bytes,
+        body: bytes,
+        *,
+        mandatory: bool = False,
+        immediate: bool = False,
+    ) -> None:
+        """Send one message.
+
+        Args:
+            exchange: where it is published; a sink routes by its lease and only carries this along.
+            routing_key: how it is routed.
+            properties: property flags and fields, as ``encode_properties`` gives them.
+            body: at most ``LARGEST_MESSAGE`` octets; a large one is not copied and must not change.
+            mandatory: whether it is to come back, over AMQP, if it reaches no queue.
+            immediate: whether it is to come back if it reaches no consumer at once.
+
+        Raises:
+            LocalProtocolError: the connection is not ready, a name is too long or the body too large.
+        """
+        if self._may_send():
+            options = mandatory * MANDATORY | immediate * IMMEDIATE
+            self._outbox.message(exchange, routing_key, properties, options, body)
+
+    def send_whole(self, messages: Sequence[bytes], size: int) -> None:
+        """Send whole messages of a total size, as a ``MessageRun`` without options has them."""
+        if self._may_send():
+            self._outbox.whole(messages, size)
+
+    def send_framed(
+        self,
+        exchange: str,
+        routing_key: str,
+        properties_start: int,
+        properties_stop: int,
+        body_start: int,
+        body_trailer: int,
+        contents: Sequence[bytes],
+    ) -> None:
+        """Send messages whose properties and bodies stand in contents of another form.
+
+        Raises:
+            LocalProtocolError: the connection is not ready, a name is too long or a body too large.
+        """
+        if self._may_send():
+            self._outbox.framed(
+                exchange, routing_key, properties_start, properties_stop, body_start, body_trailer, contents
+            )
+
+    def _may_send(self) -> bool:
+        if self.state not in ("writing", "closed"):
+            raise LocalProtocolError(f"messages cannot be sent in state {self.state}")
+        return self.state == "writing"
+
+    # Moving on
+
+    def _move(self, event: str) -> None:
+        """Go to the next state; what the table does not have is our own mistake."""
+        following = self._states[self.state].get(event)
+        if following is None:
+            raise LocalProtocolError(f"{event!r} has no place in state {self.state}")
+        self.state = following
+
+    def _start(self, event: str) -> None:
+        """Be ready for messages."""
+        self._move(event)
+        if event.endswith("feed ready"):
+            self._timers.run("null" if self._states is SERVER else "silent", self._heartbeat)
+        else:
+            self._timers.run("null", 0.0)
+
+    def _fail(self, error: PeerError) -> None:
+        """End because of what the peer did."""
+        self._events.append(Failed(error.code, error.text))
+        self._say_fault(error.code, error.text)
+        self._end("found fault")
+
+    def _say_fault(self, code: int, text: str) -> None:
+        """Say a response, where a client would read one."""
+        if self._states is SERVER and self.state != "writing":
+            self._outbox.put(response(code, text))
+
+    def _end(self, event: str) -> None:
+        self._move(event)
+        self._timers.stop()
+        self._rest = b""

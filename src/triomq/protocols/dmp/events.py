@@ -1,0 +1,63 @@
+"""What an engine of a direct connection reports: frozen Structs, in the order of the wire."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from triomq.protocols.dmp.messages import Envelope
+
+__all__ = ["EndOfStream", "Event", "Failed", "LeasePresented", "MessageRun", "Ready", "Refused", "Silent"]
+
+
+class LeasePresented(msgspec.Struct, frozen=True, gc=False):
+    """The client shows its lease; answer with ``accept_sink``, ``accept_feed`` or ``refuse``."""
+
+    lease: str
+
+    def __repr__(self) -> str:
+        """Keep the secret out of logs."""
+        return "LeasePresented(…)"
+
+
+class Ready(msgspec.Struct, frozen=True, gc=False):
+    """The server has accepted the lease; ``text`` is its word about it."""
+
+    text: str
+
+
+class MessageRun(msgspec.Struct, frozen=True):
+    """Consecutive messages of one envelope; the same envelope is the same object, as long as the engine remembers it.
+
+    A content is a whole message from its size on, so that it can be sent on as it is. ``size`` is the octets of all.
+    """
+
+    envelope: Envelope
+    contents: list[bytes]
+    size: int
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """The server says why it closes: to the header, to the lease, or to what was sent into a sink."""
+
+    code: int
+    text: str
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """The peer broke a rule; the response, where one can be given, is queued, and the engine has ended."""
+
+    code: int
+    text: str
+
+
+class Silent(msgspec.Struct, frozen=True, gc=False):
+    """Nothing came on a feed for three intervals, not even a null message; the engine has ended."""
+
+
+class EndOfStream(msgspec.Struct, frozen=True, gc=False):
+    """The peer's octets have ended; ``unfinished`` is how many of a message had come that is not whole."""
+
+    unfinished: int = 0
+
+
+Event: TypeAlias = LeasePresented | Ready | MessageRun | Refused | Failed | Silent | EndOfStream

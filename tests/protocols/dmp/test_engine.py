@@ -1,0 +1,192 @@
+"""The dialog of a direct connection, from both sides."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.dmp.wire import client, message, messages_in, said, serving, short
+from triomq.errors import LocalProtocolError
+from triomq.protocols.dmp import (
+    PROTOCOL_HEADER,
+    DMPEngine,
+    EndOfStream,
+    Failed,
+    LeasePresented,
+    Ready,
+    Refused,
+    Target,
+)
+from triomq.protocols.dmp.engine import HELD_MAX
+
+
+def server() -> DMPEngine:
+    return DMPEngine("server", now=0.0)
+
+
+# A server
+
+
+def test_a_server_greets_and_asks_for_a_judgement_of_the_lease() -> None:
+    engine = server()
+    engine.receive_data(bytes.fromhex("414d51500a010001"))
+    assert said(engine) == b"\x0e200 OK DMP/0.1"
+    engine.receive_data(b"\x05le")
+    assert engine.events() == []
+    engine.receive_data(b"ase")
+    assert engine.events() == [LeasePresented("lease")]
+    engine.accept_sink("somesink")
+    assert said(engine) == short(b'200 OK Ready to write to "somesink"')
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_any_split_of_the_dialog_is_understood(sizes: list[int]) -> None:
+    data, engine, position, number = PROTOCOL_HEADER + short(b"x" * 255), server(), 0, 0
+    while position < len(data):
+        step = sizes[number % len(sizes)]
+        engine.receive_data(data[position : position + step])
+        position, number = position + step, number + 1
+    assert engine.events() == [LeasePresented("x" * 255)]
+
+
+def test_a_server_refuses_a_lease_and_has_no_more_to_say() -> None:
+    engine = server()
+    engine.receive_data(PROTOCOL_HEADER + short(b"lease") + message())
+    said(engine)
+    engine.events()
+    engine.refuse(402, "Lease is not valid")
+    assert engine.finished
+    assert said(engine) == short(b"402 BAD-LEASE Lease is not valid")
+    engine.accept_sink("late")
+    engine.refuse(541, "late")
+    assert said(engine) == b""
+
+
+def test_an_empty_lease_is_wrong() -> None:
+    engine = server()
+    engine.receive_data(PROTOCOL_HEADER + b"\0")
+    assert engine.events() == [Failed(502, "the lease is empty")]
+    assert said(engine) == b"\x0e200 OK DMP/0.1" + short(b"502 SYNTAX-ERROR the lease is empty")
+
+
+@pytest.mark.parametrize("version", [b"\x0a\x01\x00\x02", b"\x0a\x02\x00\x01", b"\x00\x00\x09\x01"])
+def test_another_header_is_answered_with_ours(version: bytes) -> None:
+    engine = server()
+    engine.receive_data(b"AMQP" + version)
+    (failed,) = engine.events()
+    assert isinstance(failed, Failed)
+    assert said(engine) == PROTOCOL_HEADER
+    assert engine.finished
+
+
+def test_what_is_sent_ahead_is_bounded() -> None:
+    engine = server()
+    engine.receive_data(PROTOCOL_HEADER + short(b"lease"))
+    engine.receive_data(bytes(HELD_MAX))
+    assert engine.events() == [LeasePresented("lease")]
+    engine.receive_data(b"x")
+    (failed,) = engine.events()
+    assert isinstance(failed, Failed)
+    assert failed.code == 503
+
+
+def test_what_a_feeds_client_says_is_dropped() -> None:
+    engine = serving("feed")
+    engine.receive_data(b"anything")
+    assert engine.events() == []
+    assert not engine.finished
+    engine.refuse(530, "the broker is shutting down")
+    assert said(engine) == b""  # only messages can stand here
+
+
+def test_the_end_of_a_sinks_stream_says_what_was_begun() -> None:
+    engine = serving()
+    engine.receive_data(message()[:5])
+    engine.receive_data(b"")
+    assert engine.events() == [EndOfStream(5)]
+    assert engine.finished
+
+
+# A client
+
+
+def test_a_client_shows_its_lease_when_it_is_greeted() -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
+    assert said(engine) == PROTOCOL_HEADER
+    engine.receive_data(b"\x0d200 OK DP/0")
+    assert said(engine) == b""
+    engine.receive_data(b".1")  # as the original says it
+    assert said(engine) == short(b"lease")
+    engine.receive_data(short(b"200 OK Sink 'amq.direct' ready"))
+    assert engine.events() == [Ready("200 OK Sink 'amq.direct' ready")]
+
+
+def test_a_feeds_messages_may_come_with_the_answer() -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease", target="feed")
+    engine.receive_data(short(b"200 OK DMP/0.1") + short(b"200 OK") + message() * 2)
+    ready, *runs = engine.events()
+    assert isinstance(ready, Ready)
+    assert len(messages_in(runs)) == 2
+
+
+@pytest.mark.parametrize("greetings", [0, 1, 2])
+def test_a_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
+    engine.receive_data(short(b"200 OK") * greetings + short(b"403 NO-ACCESS no") + b"more")
+    assert [event for event in engine.events() if not isinstance(event, Ready)] == [Refused(403, "403 NO-ACCESS no")]
+    assert engine.finished
+
+
+@pytest.mark.parametrize("answer", [short(b"hello"), short(b"999 WHAT"), b"\0", short(b"20\xff")])
+def test_an_answer_that_is_none_ends_a_client(answer: bytes) -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease")
+    said(engine)
+    engine.receive_data(answer)
+    (failed,) = engine.events()
+    assert isinstance(failed, Failed)
+    assert failed.code == 502
+    assert said(engine) == b""  # a client says nothing more
+
+
+def test_a_server_that_speaks_no_dmp_is_known_by_its_header() -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease")
+    engine.receive_data(b"AMQP\x00\x00\x09\x01")
+    assert engine.events() == [Failed(540, "the server does not speak DMP")]
+
+
+def test_a_servers_second_200_on_a_sink_is_wrong() -> None:
+    engine = client("sink")
+    engine.receive_data(short(b"200 OK"))
+    (failed,) = engine.events()
+    assert isinstance(failed, Failed)
+
+
+@pytest.mark.parametrize("target", ["sink", "feed"])
+def test_both_roles_understand_each_other(target: Target) -> None:
+    ours, theirs = DMPEngine("client", now=0.0, lease="lease", target=target), server()
+    theirs.receive_data(said(ours))
+    ours.receive_data(said(theirs))
+    theirs.receive_data(said(ours))
+    assert theirs.events() == [LeasePresented("lease")]
+    (theirs.accept_sink if target == "sink" else theirs.accept_feed)("it")
+    ours.receive_data(said(theirs))
+    assert isinstance(ours.events()[0], Ready)
+    writer, reader = (ours, theirs) if target == "sink" else (theirs, ours)
+    writer.send_message("ex", "key", b"\0\0", b"body")
+    reader.receive_data(said(writer))
+    assert messages_in(reader.events()) == [("ex", "key", b"\0\0", 0, b"body")]
+
+
+# Mistakes of our own
+
+
+def test_commands_have_their_time() -> None:
+    with pytest.raises(LocalProtocolError, match=r"no place in state waiting"):
+        server().accept_feed("early")
+    with pytest.raises(LocalProtocolError, match="a server's command"):
+        client("sink").refuse(402, "no")
+    with pytest.raises(LocalProtocolError, match="state reading"):
+        serving("sink").send_message("", "", b"\0\0", b"")
+
+
+def test_a_lease_is_kept_out_of_logs() -> None:
+    assert "secret" not in repr(LeasePresented("secret"))

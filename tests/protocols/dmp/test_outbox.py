@@ -1,0 +1,71 @@
+"""What is sent: whole messages, single ones, and contents of another form."""
+
+import pytest
+
+from protocols.dmp.wire import FULL, client, message, messages_in, said, serving
+from triomq.errors import LocalProtocolError
+from triomq.protocols import NO_PROPERTIES
+from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
+from triomq.protocols.dmp.outbox import LARGE, REMEMBERED
+
+
+def feed() -> DMPEngine:
+    engine = serving("feed")
+    said(engine)
+    return engine
+
+
+def test_a_message_that_came_goes_on_as_it_is() -> None:
+    engine = feed()
+    engine.send_whole([FULL, FULL], 2 * len(FULL))
+    assert engine.unsent == 2 * len(FULL)
+    assert said(engine) == FULL * 2
+    assert engine.unsent == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, 3 * LARGE])
+def test_a_client_sends_one_message(size: int) -> None:
+    sink, server = client("sink"), serving()
+    for number in range(3):
+        sink.send_message("ex", f"key{number}", b"\x10\0\x02", b"x" * size, mandatory=True, immediate=number == 1)
+    server.receive_data(said(sink))
+    assert messages_in(server.events()) == [
+        ("ex", f"key{number}", b"\x10\0\x02", 3 if number == 1 else 2, b"x" * size) for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 5, LARGE])
+def test_contents_of_another_form_are_framed(size: int) -> None:
+    engine, reader = feed(), client("feed")
+    contents = [b"..%b--%b!" % (bytes((0, 0)), b"x" * (size + number // 2)) for number in range(4)]
+    engine.send_framed("ex", "key", 2, 4, 6, 1, contents)
+    unsent = engine.unsent
+    data = said(engine)
+    assert unsent == len(data)
+    reader.receive_data(data)
+    assert messages_in(reader.events()) == [
+        ("ex", "key", NO_PROPERTIES, 0, b"x" * (size + number // 2)) for number in range(4)
+    ]
+
+
+def test_many_kinds_of_message_are_not_all_remembered() -> None:
+    sink, server = client("sink"), serving()
+    for number in range(3 * REMEMBERED):
+        sink.send_message("", str(number), NO_PROPERTIES, b"x")
+    server.receive_data(said(sink))
+    assert len(messages_in(server.events())) == 3 * REMEMBERED
+
+
+def test_a_body_that_cannot_be_said_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="can say"):
+        client("sink").send_message("", "", NO_PROPERTIES, bytes(LARGEST_MESSAGE + 1))
+
+
+def test_nothing_is_sent_before_one_is_ready_and_nothing_after_the_end() -> None:
+    engine = DMPEngine("server", now=0.0)
+    with pytest.raises(LocalProtocolError, match="state waiting"):
+        engine.send_whole([message()], 9)
+    sink = client("sink")
+    sink.receive_data(b"")
+    sink.send_message("", "", NO_PROPERTIES, b"")
+    assert said(sink) == b""
