@@ -6,9 +6,11 @@ import trio.testing
 
 from triomq.core import (
     Enlist,
+    Feed,
     Get,
     Head,
     InExclusiveUse,
+    MoveFeed,
     Outcome,
     Overflow,
     Publish,
@@ -348,3 +350,48 @@ async def test_a_queue_that_crashes_too_often_is_stopped_and_refuses() -> None:
         publish(store, b"1", receipt=receipt)
         assert (receipt.missing, receipt.refusals) == (0, {1})
         assert ready(store) == [b"kept"]
+
+
+async def test_a_feed_moves_while_its_queue_is_never_without_one() -> None:
+    async with open_house() as house:
+        store = house.queue("q", QueueOptions(auto_delete=True))
+        old, new = house.consumer(), house.consumer()
+        feed = house.feed(store, old, messages=2, exclusive=True)
+        publish(store, b"1", b"2", b"3")
+        successor = Feed(store.ref, new.ref, settles=False, exclusive=True)
+        store.ref.tell_nowait(MoveFeed(feed, successor))
+        assert "q" in house.directory.queues
+        assert (old.take(), new.take()) == ([b"1", b"2"], [b"3"])
+        assert old.closed == []
+        assert list(store.feeds or ()) == [successor]
+
+
+async def test_what_a_feed_that_moved_has_not_settled_goes_back_and_on_to_its_successor() -> None:
+    async with open_house() as house:
+        store, old, new = house.queue(), house.consumer(), house.consumer()
+        feed = house.feed(store, old, messages=1)
+        publish(store, b"1", b"2")
+        store.ref.tell_nowait(MoveFeed(feed, Feed(store.ref, new.ref, settles=False)))
+        settle(old.batches[0], Outcome.REQUEUE)
+        assert new.take() == [b"2", b"1"]
+
+
+async def test_a_feed_that_has_closed_does_not_move() -> None:
+    async with open_house() as house:
+        store, consumer = house.queue(), house.consumer()
+        feed = house.feed(store, consumer)
+        close(feed)
+        store.ref.tell_nowait(MoveFeed(feed, Feed(store.ref, consumer.ref)))
+        assert not store.feeds
+
+
+async def test_a_feed_that_waits_for_room_moves_out_of_the_line() -> None:
+    async with open_house() as house:
+        store, old, new, outlet = house.queue(), house.consumer(), house.consumer(), Window(bytes=1)
+        feed = house.feed(store, old, outlet=outlet, settles=False)
+        publish(store, b"1")
+        publish(store, b"2")
+        assert outlet.waiting == 1
+        store.ref.tell_nowait(MoveFeed(feed, Feed(store.ref, new.ref, settles=False)))
+        assert outlet.waiting == 0
+        assert new.take() == [b"2"]

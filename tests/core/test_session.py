@@ -91,3 +91,36 @@ async def test_a_feed_on_a_queue_that_is_being_restarted_would_block() -> None:
         with pytest.raises(trio.WouldBlock):
             house.turn(crash_and_open)
         await store.ref.wait_running()
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+async def test_what_is_its_own_lives_until_the_last_connection_whichever_that_is(order: str) -> None:
+    async with open_house() as house:
+        session = Session(house.domain, house.directory)
+        for _ in order:
+            session.attach()
+        house.queue("mine", EXCLUSIVE, session)
+        feed = feed_of(house, "other")
+        session.open_feed(feed)
+        for _ in order[:-1]:
+            session.detach()
+            assert not session.ended
+            assert "mine" in house.directory.queues
+            assert house.queue("other").statistics().feeds == 1
+        session.detach()
+        assert "mine" not in house.directory.queues
+        assert house.queue("other").statistics().feeds == 0
+
+
+async def test_a_feed_that_moves_takes_its_messages_with_it_and_belongs_to_the_session() -> None:
+    async with open_house() as house:
+        store, old, new = house.queue(), house.consumer(), house.consumer()
+        first, second = Feed(store.ref, old.ref), Feed(store.ref, new.ref)
+        house.session.open_feed(first)
+        publish(store, b"1")
+        house.session.move_feed(first, second)
+        publish(store, b"2")
+        assert (old.take(), new.take()) == ([b"1"], [b"2"])
+        house.session.move_feed(first, second)  # it has none like this any more
+        house.session.close_feed(second)
+        assert store.statistics().feeds == 0

@@ -5,11 +5,12 @@ from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
 from triomq.core.confirms import Confirmed, Confirms, Receipt
-from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, OpenFeed, Outcome, Settle, settle
+from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, MoveFeed, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.entry import Entry
 from triomq.core.feed import Feed
+from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
@@ -23,6 +24,7 @@ from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     Inequivalent,
     InExclusiveUse,
+    LeaseInvalid,
     NoSuchQueue,
     NoSuchSink,
     QueueFull,
@@ -34,6 +36,7 @@ from triomq.core.refusals import (
     SinkBroken,
     SinkInternal,
     SinkInUse,
+    TooManyLeases,
     UnknownDelivery,
 )
 from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, SetPolicies, Unbind
@@ -45,6 +48,7 @@ from triomq.core.window import Window
 __all__ = [
     "CORE_CODEC",
     "HASHABLE",
+    "LEASE_SECONDS",
     "Action",
     "Amend",
     "AppliesTo",
@@ -79,9 +83,14 @@ __all__ = [
     "InExclusiveUse",
     "Inequivalent",
     "Kind",
+    "Lease",
+    "LeaseInvalid",
+    "LeaseTarget",
+    "Leases",
     "Ledger",
     "MemoryAlarm",
     "Message",
+    "MoveFeed",
     "NoSuchQueue",
     "NoSuchSink",
     "Numbered",
@@ -119,6 +128,7 @@ __all__ = [
     "SinkOptions",
     "SinkStore",
     "Target",
+    "TooManyLeases",
     "Transaction",
     "Unbind",
     "UnknownDelivery",

@@ -9,7 +9,7 @@ from triomq.core.batch import Batch
 from triomq.core.feed import Feed
 from triomq.errors import ActorStopped
 
-__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "OpenFeed", "Outcome", "Settle", "settle"]
+__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "MoveFeed", "OpenFeed", "Outcome", "Settle", "settle"]
 
 
 class Outcome(Enum):
@@ -59,6 +59,17 @@ class CloseFeed(Request[None], frozen=True):
     """To a queue: deliver no more to a feed; what it has not settled stays with its consumer."""
 
     feed: Feed
+
+
+class MoveFeed(ActorMessage, frozen=True):
+    """To a queue: from now on deliver to another feed what would go to this one, which ends without a word.
+
+    For a consumer that goes on elsewhere; the queue is not without a feed in between. What the old one has not settled
+    stays with its consumer. If it is not open any more, nothing happens.
+    """
+
+    feed: Feed
+    successor: Feed
 
 
 class Settle(ActorMessage, frozen=True):

@@ -17,7 +17,7 @@ from triomq.core.batch import Batch
 from triomq.core.browse import Browse, Discard, Purge, browse
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
-from triomq.core.delivery import CloseFeed, Deliver, Get, OpenFeed, Outcome, Settle
+from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Settle
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
@@ -228,6 +228,16 @@ class Queue(InPlaceActor):
         )
         self._dispatch.add(message.feed)
         feeds[message.feed] = None
+
+    def move_feed(self, message: MoveFeed) -> None:
+        """Let a feed take the place of another one of the same kind."""
+        feeds, feed, successor = self._store.feeds, message.feed, message.successor
+        if not feeds or feed not in feeds or self._dispatch is None:
+            return
+        self._store.feeds = {successor if other is feed else other: None for other in feeds}
+        feed.forget()
+        self._dispatch.remove(feed)
+        self._dispatch.add(successor)
 
     def _drop_unwanted(self) -> None:
         """Drop the message that goes next, since no feed wants it."""

@@ -72,6 +72,7 @@ class QueueStore:
     """
 
     __slots__ = (
+        "_most_bytes",
         "bound",
         "dead_lettered",
         "declared",
@@ -115,12 +116,21 @@ class QueueStore:
         self.dropped = 0
         self.expired = 0
         self.dead_lettered = 0
+        self._most_bytes: int | None = None
         self.govern()
+
+    def limit_bytes(self, octets: int) -> None:
+        """Keep no more octets of ready bodies than this, unless the options set a limit of their own."""
+        self._most_bytes = octets
+        if self.govern():
+            self.ref.tell_nowait(OptionsChanged())
 
     def govern(self) -> bool:
         """Live under the policy that the directory has for this queue; tell whether options differ from before."""
         self.policy, before = self.directory.policies.of_queue(self.name), self.options
         self.options = queue_options(self.declared, self.policy)
+        if self._most_bytes is not None and not self.options.is_bounded:
+            self.options = msgspec.structs.replace(self.options, max_bytes=self._most_bytes)
         return self.options != before
 
     def use(self) -> None:

@@ -6,6 +6,7 @@ from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFa
 __all__ = [
     "InExclusiveUse",
     "Inequivalent",
+    "LeaseInvalid",
     "NoSuchQueue",
     "NoSuchSink",
     "QueueFull",
@@ -17,6 +18,7 @@ __all__ = [
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",
+    "TooManyLeases",
     "UnknownDelivery",
 ]
 
@@ -113,6 +115,22 @@ class QueueFull(LimitExceeded):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
+
+
+class LeaseInvalid(AccessRefused):
+    """Nobody may use this lease: it was never given, or used, or is too old, or whoever asked for it is gone."""
+
+    def __init__(self) -> None:
+        """Word the refusal; why is nobody's business who guesses."""
+        super().__init__("lease is not valid; ask for a new one")
+
+
+class TooManyLeases(LimitExceeded):
+    """The session has asked for many leases and used none of them."""
+
+    def __init__(self, limit: int) -> None:
+        """Word the refusal."""
+        super().__init__(f"{limit} leases are unused; use them, or wait until they expire")
 
 
 class UnknownDelivery(PreconditionFailed):

@@ -8,7 +8,7 @@ and not to a channel: consumer and channel are two things.
 from typing import TYPE_CHECKING
 
 from triomq.actors import Ref
-from triomq.core.delivery import CloseFeed, OpenFeed
+from triomq.core.delivery import CloseFeed, MoveFeed, OpenFeed
 from triomq.core.feed import Feed
 from triomq.core.requests import DeleteQueue
 
@@ -66,6 +66,13 @@ class Session:
         if feed in self._feeds:
             del self._feeds[feed]
             feed.queue.tell_nowait(CloseFeed(feed))
+
+    def move_feed(self, feed: Feed, successor: Feed) -> None:
+        """Let a feed's messages go to another one of the same queue, if it is this session's."""
+        if feed in self._feeds:
+            del self._feeds[feed]
+            self._feeds[successor] = None
+            feed.queue.tell_nowait(MoveFeed(feed, successor))
 
     def forget_feed(self, feed: Feed) -> None:
         """Own a feed no longer: its queue has closed it."""

@@ -7,9 +7,11 @@ from triomq.protocols.amqp.content import Framing, FramingTable, joined
 from triomq.protocols.amqp.control import (
     BROKER_METHODS,
     CONTROL_CAPABILITY,
+    INDIRECT_METHODS,
     ControlRequest,
     ControlResponse,
 )
+from triomq.protocols.amqp.direct import DIRECT_PROPERTY, DirectGet, DirectGetOk, DirectPut, DirectPutOk
 from triomq.protocols.amqp.events import (
     AckRun,
     ChallengeAnswered,
@@ -110,6 +112,8 @@ __all__ = [
     "AMQP_METHODS",
     "BROKER_METHODS",
     "CONTROL_CAPABILITY",
+    "DIRECT_PROPERTY",
+    "INDIRECT_METHODS",
     # Methods and their table
     "METHODS",
     # Numbers
@@ -171,6 +175,10 @@ __all__ = [
     "ControlRequest",
     "ControlResponse",
     "DeliverRun",
+    "DirectGet",
+    "DirectGetOk",
+    "DirectPut",
+    "DirectPutOk",
     "EndOfStream",
     "Event",
     "ExchangeBind",

@@ -10,9 +10,17 @@ A server that knows the class says so by the capability ``triomq.control``; one 
 """
 
 from triomq.protocols.amqp.codec import MethodTable
+from triomq.protocols.amqp.direct import DIRECT_METHODS
 from triomq.protocols.amqp.methods import METHODS, LongString, Method, Row, ShortString
 
-__all__ = ["BROKER_METHODS", "CONTROL_CAPABILITY", "CONTROL_METHODS", "ControlRequest", "ControlResponse"]
+__all__ = [
+    "BROKER_METHODS",
+    "CONTROL_CAPABILITY",
+    "CONTROL_METHODS",
+    "INDIRECT_METHODS",
+    "ControlRequest",
+    "ControlResponse",
+]
 
 CONTROL_CAPABILITY = "triomq.control"
 """What a server that answers control.request says in the capabilities of its server-properties."""
@@ -36,5 +44,8 @@ CONTROL_METHODS: tuple[Row, ...] = (
     Row(ControlResponse, 61502, 11, "server", "control.response"),
 )
 
-BROKER_METHODS = MethodTable((*METHODS, *CONTROL_METHODS))
+BROKER_METHODS = MethodTable((*METHODS, *DIRECT_METHODS, *CONTROL_METHODS))
 """Every method that a triomq broker and its own clients speak."""
+
+INDIRECT_METHODS = MethodTable((*METHODS, *CONTROL_METHODS))
+"""The same for a broker that has no direct connections."""

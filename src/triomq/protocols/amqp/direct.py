@@ -1,0 +1,46 @@
+"""The class direct of 6/DMP, number 61500: what asks for a lease, with which a second connection is opened.
+
+A server that knows the class says so by a field ``direct`` in its server-properties, an integer: 1 asks clients to use
+direct connections where they can, 0 says that they may. One that does not closes the connection when it is asked, so a
+client looks at the field first. The methods travel on any open channel, as those of the original implementation do,
+although its definition calls the connection their handler.
+"""
+
+from triomq.protocols.amqp.methods import Method, Row, ShortString
+
+__all__ = ["DIRECT_METHODS", "DIRECT_PROPERTY", "DirectGet", "DirectGetOk", "DirectPut", "DirectPutOk"]
+
+DIRECT_PROPERTY = "direct"
+"""The field of a server's server-properties."""
+
+
+class DirectPut(Method, frozen=True, gc=False):
+    """Ask for a connection to a sink, which is an exchange."""
+
+    sink: ShortString
+
+
+class DirectPutOk(Method, frozen=True, gc=False):
+    """Grant it, by a lease that the client shows on the new connection."""
+
+    lease: ShortString
+
+
+class DirectGet(Method, frozen=True, gc=False):
+    """Ask for the one connection to a feed, which is a queue that the client has for itself."""
+
+    feed: ShortString
+
+
+class DirectGetOk(Method, frozen=True, gc=False):
+    """Grant it, by a lease that the client shows on the new connection."""
+
+    lease: ShortString
+
+
+DIRECT_METHODS: tuple[Row, ...] = (
+    Row(DirectPut, 61500, 10, "client", "direct.put", ("direct.put-ok",)),
+    Row(DirectPutOk, 61500, 11, "server", "direct.put-ok"),
+    Row(DirectGet, 61500, 20, "client", "direct.get", ("direct.get-ok",)),
+    Row(DirectGetOk, 61500, 21, "server", "direct.get-ok"),
+)
