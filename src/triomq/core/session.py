@@ -74,6 +74,10 @@ class Session:
             self._feeds[successor] = None
             feed.queue.tell_nowait(MoveFeed(feed, successor))
 
+    def feeds_to(self, consumer: Ref) -> list[Feed]:
+        """List the feeds that deliver to an actor."""
+        return [feed for feed in self._feeds if feed.consumer is consumer]
+
     def forget_feed(self, feed: Feed) -> None:
         """Own a feed no longer: its queue has closed it."""
         self._feeds.pop(feed, None)

@@ -8,12 +8,23 @@ from typing import Annotated
 import msgspec
 import trio
 
+from triomq.core import LEASE_SECONDS, Leases
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base import Endpoint
+from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
-from triomq.protocols.amqp import BROKER_METHODS, CONTROL_CAPABILITY, AMQPEngine, Settings
+from triomq.protocols.amqp import (
+    BROKER_METHODS,
+    CONTROL_CAPABILITY,
+    DIRECT_PROPERTY,
+    INDIRECT_METHODS,
+    AMQPEngine,
+    Settings,
+)
+from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
+from triomq.protocols.dmp import Settings as DirectSettings
 from triomq.security import External, MakeMechanism
 from triomq.transports import TLS, TLSSocket, Transport, is_private
 
@@ -55,6 +66,11 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
             queue has a limit of its own; 0 for ever.
         tls: How to speak TLS; none is not at all.
         allow_plain_insecure: Let clients on other machines say their passwords where others can listen, without TLS.
+        direct: What clients are told of direct connections: 1 asks for them where they can be used, 0 allows them.
+        direct_connections: Whether there are any.
+        direct_heartbeat: Seconds between null messages on a direct feed that is quiet; 0 for none.
+        direct_message_size: Octets of the largest message on a direct connection, its size word aside.
+        direct_lease: Seconds that a lease may be unused.
     """
 
     host: str = "localhost"
@@ -68,6 +84,11 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     consumer_timeout: Annotated[float, msgspec.Meta(ge=0)] = 1800.0
     tls: TLS | None = None
     allow_plain_insecure: bool = True
+    direct: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
+    direct_connections: bool = True
+    direct_heartbeat: Annotated[float, msgspec.Meta(ge=0)] = 5.0
+    direct_message_size: Annotated[int, msgspec.Meta(ge=8, le=LARGEST_MESSAGE)] = 2 * 1024 * 1024
+    direct_lease: Annotated[float, msgspec.Meta(ge=0)] = LEASE_SECONDS
 
     def __post_init__(self) -> None:
         """Choose the port that clients expect."""
@@ -105,6 +126,8 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
                 "version": version("triomq"),
                 "platform": "Python",
                 "capabilities": dict(_CAPABILITIES),
+                # Here, for older clients read no other types of fields than those of these four.
+                **({DIRECT_PROPERTY: self.direct} if self.direct_connections else {}),
             },
         )
 
@@ -129,6 +152,13 @@ class AMQPEndpoint(Endpoint):
         self._virtual_hosts = config.virtual_hosts
         self._consumer_timeout = config.consumer_timeout
         self._house = house
+        self._methods = BROKER_METHODS if config.direct_connections else INDIRECT_METHODS
+        self._has_direct = config.direct_connections
+        self._direct_settings = DirectSettings(
+            max_message_size=config.direct_message_size, heartbeat=config.direct_heartbeat
+        )
+        self._leases = Leases(trio.current_time, config.direct_lease)
+        self._forked = 0
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
@@ -137,7 +167,7 @@ class AMQPEndpoint(Endpoint):
         settings = self._settings.get(offered)
         if settings is None:  # connections that are offered the same share them
             settings = self._settings[offered] = self._config.settings(offered)
-        engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
+        engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=self._methods)
         return AMQPConnection(
             transport,
             engine,
@@ -145,7 +175,17 @@ class AMQPEndpoint(Endpoint):
             virtual_hosts=self._virtual_hosts,
             mechanisms=mechanisms,
             consumer_timeout=self._consumer_timeout,
+            leases=self._leases,
+            fork=self._fork,
         )
+
+    def _fork(self, transport: Transport, data: bytes) -> None:
+        """Serve a direct connection over a transport whose first octets have come."""
+        engine = DMPEngine("server", now=trio.current_time(), settings=self._direct_settings)
+        connection = DMPConnection(transport, engine, self._house, self._leases if self._has_direct else None)
+        self._forked += 1
+        self.serve(connection, f"direct-{self._forked}")
+        connection.received(data)
 
     def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:
         """Say how a client may log in: by a certificate if it has shown one, by a password where that is allowed."""

@@ -21,18 +21,28 @@ __all__ = ["Channel", "Consumer", "Handler"]
 
 
 class Consumer:
-    """One consumer tag of a channel; the key of its feed."""
+    """One consumer tag of a channel; the key of its feeds.
 
-    __slots__ = ("channel", "feed", "no_ack", "open", "tag")
+    ``home`` is the feed that delivers to the channel; ``feed`` is the one that is open, another one while a direct
+    connection takes what it gets.
+    """
+
+    __slots__ = ("channel", "feed", "home", "no_ack", "open", "tag")
 
     feed: Feed
+    home: Feed
 
     def __init__(self, channel: "Channel", tag: str, *, no_ack: bool) -> None:
-        """Make a consumer; its feed is set when it is made."""
+        """Make a consumer; its feeds are set when they are made."""
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
         self.open = True
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a direct connection takes what it gets."""
+        return self.feed is not self.home
 
 
 class Channel:
@@ -195,12 +205,19 @@ class Channel:
 
     # Ending
 
-    def end(self) -> None:
-        """Stop: close the feeds, put back what is out. The connection has dropped what was not encoded yet."""
+    def end(self, *, connection_ends: bool) -> None:
+        """Stop: close the feeds, put back what is out. The connection has dropped what was not encoded yet.
+
+        A feed to a direct connection ends with the channel, but not with its connection: then the direct one has it.
+        """
         self.open = False
         for consumer in self.consumers.values():
+            if connection_ends and consumer.is_direct:
+                continue
             consumer.open = False
             self.connection.session.close_feed(consumer.feed)
+        if connection_ends and self.gate.held:
+            self.gate.release()  # nobody is left to do it
         self.consumers.clear()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -220,5 +237,5 @@ def _consumer_of(numbered: Numbered) -> Consumer | None:
 def framing_of(head: Head) -> Framing:
     """Give the engine its own framing back."""
     return Framing(
-        head.frame, head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
+        max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
     )

@@ -14,10 +14,11 @@ from typing import TypeVar, TypeVarTuple
 import trio
 
 from triomq.actors import Ref, Request, Supervisor, Turn
-from triomq.core import Deliver, Directory, Feed, FeedClosed, Message, QueueStore, Restarting, Session
+from triomq.core import Deliver, Directory, Feed, FeedClosed, Leases, Message, QueueStore, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
+from triomq.endpoints.amqp_direct import ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.amqp_login import LogIn
@@ -25,8 +26,10 @@ from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
+from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.house import DomainAccess, House
-from triomq.errors import ActorStopped, HandlerFailed
+from triomq.endpoints.switch import Switch
+from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
@@ -58,6 +61,8 @@ class AMQPConnection(Connection):
         virtual_hosts: Which domain each virtual host is.
         mechanisms: How one may log in.
         consumer_timeout: Seconds that a delivery may stay unsettled; 0 for ever.
+        leases: Those of the listener, for direct connections.
+        fork: Called instead of all this if a direct connection begins, with the transport and the first octets.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class AMQPConnection(Connection):
         virtual_hosts: Mapping[str, str],
         mechanisms: Mapping[str, MakeMechanism],
         consumer_timeout: float = 0.0,
+        leases: Leases,
+        fork: Callable[[Transport, bytes], None],
     ) -> None:
         """Start in the handshake."""
         self.engine = engine
@@ -92,6 +99,10 @@ class AMQPConnection(Connection):
         self.gates = Gates(transport, engine)
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
+        self.leases = leases
+        self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
+        self._fork = fork
+        self._forked = False  # the transport belongs to a direct connection
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
         self.gone = False  # the client will send nothing more
@@ -107,7 +118,16 @@ class AMQPConnection(Connection):
     def on_start(self) -> None:
         """Read from now on."""
         self._turn = self.system.turn
-        self._transport.start(self)
+        self._transport.start(Switch(self._transport, self, self._go_direct))
+
+    def _go_direct(self, data: bytes) -> None:
+        """Leave the transport to a direct connection."""
+        self.ref.act(self._hand_over, data)
+
+    def _hand_over(self, data: bytes) -> None:
+        self._left = self._forked = True
+        self._fork(self._transport, data)
+        self._stop()
 
     def received(self, data: bytes) -> None:
         """Work off one chunk from the client, in a turn."""
@@ -277,6 +297,16 @@ class AMQPConnection(Connection):
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
 
+    def return_message(self, message: ReturnMessage) -> None:
+        """Give a message back that was published over a direct connection, which one of our channels has leased."""
+        channel = message.channel
+        if self._left or not channel.open:
+            return
+        try:
+            self.engine.send_content(channel.number, message.method, message.properties, message.body)
+        except LocalProtocolError as error:
+            self.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
@@ -361,19 +391,19 @@ class AMQPConnection(Connection):
 
     # Ending
 
-    def end_channel(self, number: int) -> None:
+    def end_channel(self, number: int, *, connection_ends: bool = False) -> None:
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
             self.house.presence.close_channel(self.user)
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
-            channel.end()
+            channel.end(connection_ends=connection_ends)
 
     def end_channels(self) -> None:
-        """End all channels."""
+        """End all channels, since the connection ends."""
         for number in list(self.channels):
-            self.end_channel(number)
+            self.end_channel(number, connection_ends=True)
 
     def leave(self) -> None:
         """Put back what is out, let the session go, and say that nothing more will come.
@@ -426,4 +456,5 @@ class AMQPConnection(Connection):
     def abandon(self) -> None:
         """Put back what is out, and close the transport; also for the endpoint, after a crash."""
         self._let_go()
-        self._transport.close()
+        if not self._forked:
+            self._transport.close()

@@ -12,6 +12,7 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
 from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
+from triomq.endpoints.amqp_direct import send_on
 from triomq.endpoints.amqp_names import generated_name, named, queue_named
 from triomq.endpoints.amqp_reply_to import REPLY_TO, open_reply_queue
 from triomq.protocols.amqp import (
@@ -56,7 +57,7 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
     if method.exclusive and store.options.single_active:
         raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
     consumer = Consumer(channel, method.consumer_tag or generated_name("amq.ctag-"), no_ack=method.no_ack)
-    consumer.feed = Feed(
+    consumer.home = consumer.feed = Feed(
         store.ref,
         connection.ref,
         key=consumer,
@@ -69,6 +70,8 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         priority=priority,
         no_local=connection.session.number if method.no_local else 0,
     )
+    if (direct := connection.direct_feeds.get(store)) is not None:
+        consumer.feed = send_on(consumer, direct)
     connection.open_feed(consumer.feed)
     if not method.no_ack:
         connection.timeouts.watch(store)

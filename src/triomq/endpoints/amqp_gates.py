@@ -1,9 +1,17 @@
 """Gates: the reasons why nothing is read from a connection for now."""
 
-from triomq.protocols.amqp import AMQPEngine
+from collections.abc import Collection
+from typing import Protocol
+
 from triomq.transports import Transport
 
 __all__ = ["Gates"]
+
+
+class Engine(Protocol):
+    """An engine that counts how long the client is silent."""
+
+    reading_paused: bool
 
 
 class Gates:
@@ -19,11 +27,16 @@ class Gates:
 
     __slots__ = ("_closed", "_engine", "_transport")
 
-    def __init__(self, transport: Transport, engine: AMQPEngine) -> None:
+    def __init__(self, transport: Transport, engine: Engine) -> None:
         """Start with all open."""
         self._transport = transport
         self._engine = engine
         self._closed: set[str] = set()
+
+    @property
+    def closed(self) -> Collection[str]:
+        """The closed ones."""
+        return self._closed
 
     def close(self, gate: str) -> None:
         """Read nothing until this gate, and all others, are open."""

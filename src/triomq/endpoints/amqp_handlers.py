@@ -13,6 +13,7 @@ from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Handler
 from triomq.endpoints.amqp_consuming import CONSUMING
 from triomq.endpoints.amqp_control import control_request
+from triomq.endpoints.amqp_direct import DIRECT
 from triomq.endpoints.amqp_permissions import guarded
 from triomq.endpoints.amqp_topology import TOPOLOGY
 from triomq.endpoints.amqp_transaction import ChannelTransaction
@@ -98,6 +99,7 @@ HANDLERS: dict[type[Method], Handler] = guarded(
         {
             **TOPOLOGY,
             **CONSUMING,
+            **DIRECT,
             AccessRequest: _access_request,
             BasicCancelOk: _note,
             ChannelFlow: _flow,

@@ -16,7 +16,7 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
 
-__all__ = ["OUTLET_BYTES", "UNREAD_BYTES", "WRITE_BYTES", "Outlet"]
+__all__ = ["LARGE_WRITE_BYTES", "OUTLET_BYTES", "UNREAD_BYTES", "WRITE_BYTES", "Outlet"]
 
 OUTLET_BYTES = 512 * 1024
 """Octets of deliveries on the way to one connection: without it a prefetch of 0 on a backlog of a million would be

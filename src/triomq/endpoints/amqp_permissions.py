@@ -28,6 +28,8 @@ from triomq.protocols.amqp import (
     ChannelFlowOk,
     ConfirmSelect,
     ControlRequest,
+    DirectGet,
+    DirectPut,
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
@@ -160,6 +162,17 @@ def _consume(channel: "Channel", method: BasicConsume) -> None:
         require_read(channel, "queue", name)
 
 
+# Direct connections
+
+
+def _direct_put(channel: "Channel", method: DirectPut) -> None:
+    require_write(channel, "exchange", method.sink)
+
+
+def _direct_get(channel: "Channel", method: DirectGet) -> None:
+    require_read(channel, "queue", method.feed)
+
+
 # Looking into the broker
 
 
@@ -199,6 +212,8 @@ NEEDS: Final[dict[type[Method], Need]] = cast(
         ChannelFlowOk: _ITS_OWN,
         ConfirmSelect: _ITS_OWN,
         ControlRequest: _control,
+        DirectGet: _direct_get,
+        DirectPut: _direct_put,
         ExchangeBind: _exchange_bind,
         ExchangeDeclare: _exchange_declare,
         ExchangeDelete: _exchange_delete,

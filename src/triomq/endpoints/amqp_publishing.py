@@ -1,7 +1,7 @@
 """The publishing half of one AMQP channel: from runs of publishes to the queues that they are routed to."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import trio
@@ -21,14 +21,16 @@ from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing,
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["Publisher"]
+__all__ = ["CHECKED", "LOOKED_INTO", "Publisher", "check_claims", "suspects"]
 
 _NOWHERE = Route(())
 
 # Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)
 _HEADERS, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID = 0x2000, 0x0800, 0x0200, 0x0100, 0x0010
-_CHECKED = _EXPIRATION | _USER_ID
-_LOOKED_INTO = _CHECKED | _HEADERS | _REPLY_TO
+CHECKED = _EXPIRATION | _USER_ID
+"""Flags of properties that the broker itself answers for."""
+LOOKED_INTO = CHECKED | _HEADERS | _REPLY_TO
+"""The same with those in which something may stand that concerns it."""
 
 _SOUGHT = ((_HEADERS, CC), (_REPLY_TO, REPLY_TO.encode()))
 """Which octets, in which property, make it worth to decode what is not decoded anyway."""
@@ -90,7 +92,7 @@ class Publisher:
             SinkInternal: Only exchanges may publish into it.
             AnswerError: The properties or flags are not acceptable.
         """
-        if run.framing.flags & _LOOKED_INTO:
+        if run.framing.flags & LOOKED_INTO:
             self._look_into(run)
         else:
             self._publish(run.method, run.framing, run.contents, run.size)
@@ -98,7 +100,7 @@ class Publisher:
     def _look_into(self, run: PublishRun) -> None:
         """Publish a run some of whose messages say what concerns the broker; those that do not go together."""
         contents, done = run.contents, 0
-        for number in _suspects(run):
+        for number in suspects(run.framing, contents):
             try:
                 special = self._inspect(run.framing, contents[number])
             except AnswerError:
@@ -118,8 +120,8 @@ class Publisher:
             AnswerError: A property is not acceptable.
         """
         encoded = framing.properties(content)
-        if framing.flags & _CHECKED:
-            self._check(encoded)
+        if framing.flags & CHECKED:
+            check_claims(encoded, self._channel.connection.session.user)
         changed = encoded
         keys: tuple[str, ...] = ()
         if framing.flags & _REPLY_TO:
@@ -132,19 +134,6 @@ class Publisher:
         if self._framings is None:
             self._framings = FramingTable()
         return _Special(self._framings.joined(changed), changed + framing.body(content), keys)
-
-    def _check(self, encoded: bytes) -> None:
-        """Check properties that the broker itself answers for.
-
-        Raises:
-            AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
-        """
-        user = self._channel.connection.session.user
-        properties = decode_properties(encoded)
-        if properties.user_id is not None and properties.user_id != user:
-            text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
-            raise AnswerError(406, text)
-        check_expiration(properties.expiration)
 
     def _publish_part(self, run: PublishRun, start: int, stop: int) -> None:
         """Publish some neighbours of a run, or all of it."""
@@ -304,15 +293,42 @@ class Publisher:
             engine.send_ack(channel.number, confirmed.up_to, multiple=True)
 
 
-def _suspects(run: PublishRun) -> Sequence[int]:
-    """Number the messages of a run whose properties have to be decoded."""
-    flags, start, stop = run.framing.flags, run.framing.properties_start, run.framing.properties_stop
-    if flags & _CHECKED:
-        return range(len(run.contents))
+def check_claims(encoded: bytes, user: str) -> None:
+    """Check properties that the broker itself answers for.
+
+    Raises:
+        AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
+    """
+    properties = decode_properties(encoded)
+    if properties.user_id is not None and properties.user_id != user:
+        text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
+        raise AnswerError(406, text)
+    check_expiration(properties.expiration)
+
+
+class Shape(Protocol):
+    """Where properties stand in contents that are alike, and which."""
+
+    @property
+    def flags(self) -> int:
+        """The property flags."""
+
+    @property
+    def properties_start(self) -> int:
+        """Where the properties begin."""
+
+    @property
+    def properties_stop(self) -> int:
+        """Where they end."""
+
+
+def suspects(shape: Shape, contents: Sequence[bytes]) -> Sequence[int]:
+    """Number the contents of a shape whose properties have to be decoded."""
+    flags, start, stop = shape.flags, shape.properties_start, shape.properties_stop
+    if flags & CHECKED:
+        return range(len(contents))
     found: set[int] = set()
     for flag, octets in _SOUGHT:
         if flags & flag:
-            found.update(
-                [number for number, content in enumerate(run.contents) if content.find(octets, start, stop) >= 0]
-            )
+            found.update([number for number, content in enumerate(contents) if content.find(octets, start, stop) >= 0])
     return sorted(found)

@@ -280,9 +280,12 @@ class Endpoint(DynamicSupervisor):
 
     def connect(self, transport: Transport) -> Ref:
         """Serve a connection over a transport."""
-        connection = self.make_connection(transport)
         self._accepted += 1
-        spec = ChildSpec(lambda: connection, name=f"connection-{self._accepted}", restart="temporary")
+        return self.serve(self.make_connection(transport), f"connection-{self._accepted}")
+
+    def serve(self, connection: Connection, name: str) -> Ref:
+        """Start the actor of a connection."""
+        spec = ChildSpec(lambda: connection, name=name, restart="temporary")
         ref = self.start_child_nowait(spec)
         self._connections[ref] = connection
         return ref

@@ -53,6 +53,7 @@ class DMPEngine:
         "_states",
         "_target",
         "_timers",
+        "reading_paused",
         "state",
     )
 
@@ -62,6 +63,7 @@ class DMPEngine:
         """Begin one side of a conversation; a client's protocol header is to be sent at once."""
         settings = settings or Settings()
         self.state: State = "waiting"
+        self.reading_paused = False  # set by a driver that does not read; the peer's slowness is not its fault then
         self._states = SERVER if role == "server" else CLIENT
         self._events: list[Event] = []
         self._outbox = Outbox()
@@ -122,8 +124,8 @@ class DMPEngine:
 
     @property
     def _under_way(self) -> int:
-        """The number of the message that was begun and is not whole; 0 if there is none."""
-        return self._reader.begun if self._reader.unfinished else 0
+        """The number of the message that was begun and is not whole; 0 if there is none, or we do not read."""
+        return self._reader.begun if self._reader.unfinished and not self.reading_paused else 0
 
     @property
     def unsent(self) -> int:

@@ -1,0 +1,421 @@
+"""One direct connection: an actor in place, driven by its transport.
+
+Its lease says whose it is: it becomes a further connection of that session, which lives until the last of them ends.
+Then messages go one way, into a sink or out of a feed, in turns as on AMQP connections.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from time import time
+from typing import cast
+
+import trio
+
+from triomq.actors import Supervisor, Turn
+from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, NoSuchQueue, Session, Window
+from triomq.endpoints.amqp_channel import Consumer
+from triomq.endpoints.amqp_direct import Grant, bring_home, check_sink, divert
+from triomq.endpoints.amqp_gates import Gates
+from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
+from triomq.endpoints.dmp_answers import Denied, denial_of
+from triomq.endpoints.dmp_outlet import DirectOutlet
+from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
+from triomq.endpoints.house import House
+from triomq.errors import Refused
+from triomq.protocols.dmp import DMPEngine, EndOfStream, Event, Failed, LeasePresented, MessageRun
+from triomq.security import Access
+from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
+
+__all__ = ["DMPConnection"]
+
+_log = logging.getLogger("triomq.dmp")
+
+_LARGE_BODY = 512
+"""Octets per message from which messages count as large."""
+
+_PATIENCE = 120.0
+"""Seconds that a client may leave a feed unread: it may hold what is not for it alone, in memory."""
+
+_GOODBYE = 1.0
+"""Seconds that a client gets to read our last words before the socket is shut."""
+
+_MEMORY, _RETURNS, _BUDGET = "memory alarm", "unread returns", "budget"
+"""Why nothing is read for now."""
+
+
+class DMPConnection(Connection):
+    """The actor of one direct connection; a temporary child of the endpoint that accepted it.
+
+    Args:
+        transport: The octets; owned from now on.
+        engine: The protocol, in the server's role.
+        house: Domains and users.
+        leases: Those of the listener; None if it has no direct connections.
+    """
+
+    def __init__(self, transport: Transport, engine: DMPEngine, house: House, leases: Leases | None) -> None:
+        """Start in the handshake."""
+        self.engine = engine
+        self.house = house
+        self.virtual_host = ""
+        self.session: Session
+        self.directory: Directory
+        self.outlet = DirectOutlet(engine, transport, house, self.note)
+        self._transport = transport
+        self._leases = leases
+        self._turn: Turn
+        self._since = trio.current_time()
+        self._gates = Gates(transport, engine)
+        self._events: deque[Event] = deque()
+        self._octets = 0  # that have come since something was last published
+        self._lease: Lease | None = None
+        self._sink: DirectSink | None = None
+        self._access: Access
+        self._left = False  # everything is put back; only the transport's end is awaited
+        self._linger_until = 0.0
+        self._gone = False  # the client will send nothing more
+        self._ending = ""  # why the connection is ending, once it is
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return self._transport.peer
+
+    @property
+    def window(self) -> Window:
+        """How many octets may be on their way to the client."""
+        return self.outlet.window
+
+    @property
+    def _grant(self) -> Grant:
+        assert self._lease is not None
+        assert isinstance(self._lease.key, Grant)
+        return self._lease.key
+
+    # Reading: what the transport calls
+
+    def on_start(self) -> None:
+        """Read from now on; say no at once where there are no direct connections."""
+        self._turn = self.system.turn
+        self._transport.start(self)
+        if self._leases is None:
+            self._deny(Denied(540, "there are no direct connections at this address"))
+
+    def received(self, data: bytes) -> None:
+        """Work off one chunk from the client, in a turn."""
+        self.ref.act(self._take, data)
+
+    def drained(self) -> None:
+        """Go on writing, in a turn."""
+        self.ref.act(self._write_more)
+
+    def _take(self, data: bytes) -> None:
+        if self._left:
+            if not data:
+                self._stop()
+            return
+        self.engine.receive_data(data)
+        self._octets += len(data)
+        self._work()
+        if len(data) > RECEIVE_SIZE // 2:
+            # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
+            large = self._turn.spent * _LARGE_BODY < len(data)
+            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+
+    def _work(self) -> None:
+        """Work off events until the turn's budget is used up."""
+        turn, events = self._turn, self._events
+        events.extend(self.engine.events())
+        while events and not turn.exhausted and not self._left:
+            event = events.popleft()
+            try:
+                _EVENTS[type(event)](self, event)
+            except SinkPaused:
+                events.appendleft(event)
+                self._pause()
+                break
+            except Denied as denied:
+                self._deny(denied)
+            if not events:
+                events.extend(self.engine.events())  # our answer may have let the engine read on
+        else:
+            if events and not self._left:
+                self._gates.close(_BUDGET)
+                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, _BUDGET)
+        self._note_work(turn.spent)
+        if self.engine.unsent or self.engine.finished:
+            self.ref.touch()
+
+    def _note_work(self, pushes: int) -> None:
+        """Tell the memory alarm what was published, and read no more if it can only be returned and nobody reads."""
+        if pushes and self._sink is not None:
+            self.directory.memory.note(pushes, self._octets)
+            self._octets = 0
+        if self._sink is not None and self._sink.is_choked:
+            self._gates.close(_RETURNS)
+
+    def _go_on(self, gate: str) -> None:
+        """Open a gate, and work off the events that were left when it was closed."""
+        self._gates.open(gate)
+        if not self._left:
+            self._work()
+
+    def _pause(self) -> None:
+        """Read nothing until the memory alarm is over: who only publishes cannot make room."""
+        self._gates.close(_MEMORY)
+        self.note(logging.WARNING, "direct connection paused", reason="low on memory")
+        self.directory.memory.when_over(self._over)
+
+    def _over(self) -> None:
+        """Go on in a turn of one's own: who ends the alarm is in the middle of another."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, _MEMORY)
+
+    def spend(self, pushes: int) -> None:
+        """Count queue pushes against the turn's budget."""
+        self._turn.spent += pushes
+
+    # Events
+
+    def _lease_presented(self, event: LeasePresented) -> None:
+        """Become what the lease says."""
+        assert self._leases is not None
+        try:
+            lease = self._leases.take(event.lease)
+            self._admit(lease)
+            self._open(lease)
+        except Refused as refused:
+            raise denial_of(refused) from None
+
+    def _admit(self, lease: Lease) -> None:
+        """See that the user may still be here, and be once more."""
+        user = self.house.users.get(lease.session.user)
+        if user is None:
+            raise Denied(403, f"there is no user '{lease.session.user}'")
+        if not self.house.presence.has_room(user, "connections"):
+            raise Denied(530, f"user connection limit ({user.limits.connections}) is reached")
+
+    def _open(self, lease: Lease) -> None:
+        """Enter the session, and begin."""
+        session, grant = lease.session, lease.key
+        assert isinstance(grant, Grant)
+        directory = grant.channel.connection.directory
+        access = self.house.users.access(session.user, directory.name)
+        if lease.target is LeaseTarget.SINK:
+            check_sink(directory, lease.name)
+            if not access.may_write(lease.name):
+                raise Denied(403, f"user '{session.user}' may not publish into '{lease.name}'")
+        else:
+            if directory.queues.get(lease.name) is not grant.store:
+                raise NoSuchQueue(lease.name)
+            if grant.store in grant.channel.connection.direct_feeds:
+                raise Denied(530, f"feed '{lease.name}' has a connection already")
+            if not access.may_read(lease.name):
+                raise Denied(403, f"user '{session.user}' may not read '{lease.name}'")
+        self._enter(lease, grant, directory)
+
+    def _enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
+        self._lease, self.session, self.directory = lease, lease.session, directory
+        self.virtual_host, self.user = grant.virtual_host, lease.session.user
+        self.house.presence.come(self.user)
+        self.session.attach()
+        self.note_user()
+        if lease.target is LeaseTarget.SINK:
+            self._sink = DirectSink(self, lease.name, grant)
+            self.engine.accept_sink(lease.name)
+        else:
+            self.engine.accept_feed(lease.name)
+            divert(grant, self)
+        self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
+
+    def _message_run(self, event: MessageRun) -> None:
+        assert self._sink is not None
+        self._sink.publish(event)
+
+    def _failed(self, event: Failed) -> None:
+        self.note(logging.WARNING, "direct connection failed", code=event.code, reason=event.text)
+        self._ending = event.text
+
+    def _end_of_stream(self, event: EndOfStream) -> None:
+        self._gone = True
+        if event.unfinished:
+            self.note(logging.WARNING, "a message was not finished", octets=event.unfinished)
+        self._ending = self._ending or "closed by the client"
+
+    def _deny(self, denied: Denied) -> None:
+        """Say why, where that can be said, and end."""
+        self.note(logging.WARNING, "direct connection refused", code=denied.code, reason=denied.text)
+        self._ending = denied.text
+        self._events.clear()
+        self.engine.refuse(denied.code, denied.text)
+        self.ref.touch()
+
+    # What others tell
+
+    def deliver(self, message: Deliver) -> None:
+        """Take a batch for a consumer of the feed's queue; it is encoded at the end of the turn."""
+        if self._left:
+            self.outlet.put_back(message.batch)
+        else:
+            self.outlet.put(message.batch)
+
+    def feed_closed(self, message: FeedClosed) -> None:
+        """Let the consumer hear that its queue has gone or crashed; end if nothing can ever come again."""
+        consumer = message.feed.key
+        assert isinstance(consumer, Consumer)
+        if consumer.channel.open:
+            consumer.channel.connection.ref.tell_nowait(message)
+        else:
+            consumer.open = False
+            self.session.forget_feed(message.feed)
+            self._end(message.reason)
+
+    def close_connection(self, message: CloseConnection) -> None:
+        """Say goodbye where that is possible: behind a feed's messages nothing can be said."""
+        if not self._left:
+            self._end(message.reason)
+
+    def note_user(self) -> None:
+        """Look at the user's record, now and when it has changed: what it may, and until when."""
+        user, lease = self.house.users.get(self.user), self._lease
+        if user is None or lease is None:
+            return
+        self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
+        access = self.house.users.access(self.user, self.directory.name)
+        may = access.may_write if lease.target is LeaseTarget.SINK else access.may_read
+        if not may(lease.name):
+            self.ref.act(self._deny, Denied(403, f"user '{self.user}' may no more"))
+
+    def statistics(self) -> ConnectionStatistics | None:
+        """Give a snapshot; None before a lease was accepted, and after the end."""
+        if not self.virtual_host:
+            return None
+        return ConnectionStatistics(
+            peer=self.peer,
+            user=self.user,
+            domain=self.directory.name,
+            virtual_host=self.virtual_host,
+            channels=0,
+            consumers=len(self.session.feeds_to(self.ref)),
+            since=self._since,
+        )
+
+    # Time
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether something is to be done by now."""
+        if self._left:
+            return self._linger_until <= now
+        timer = self.engine.next_timer()
+        if timer is not None and timer <= now:
+            return True
+        return self.outlet.stuck_for(now) >= _PATIENCE or self._queue_is_gone or _RETURNS in self._gates.closed
+
+    @property
+    def _queue_is_gone(self) -> bool:
+        lease = self._lease
+        return (
+            lease is not None
+            and self._grant.store is not None
+            and self.directory.queues.get(lease.name) is not self._grant.store
+        )
+
+    def tick(self, message: Tick) -> None:
+        """Let the engine look at its timers; go when the client had its while, reads nothing, or the queue is gone."""
+        if self._left:
+            self._stop()
+        elif self.outlet.stuck_for(message.now) >= _PATIENCE:
+            # A word about it could not be read either. What is out goes back to its queue.
+            self._end("the client does not read what it is sent")
+        elif self._queue_is_gone:
+            self._end("the queue is deleted")
+        else:
+            if self._sink is not None and not self._sink.is_choked and _RETURNS in self._gates.closed:
+                self._go_on(_RETURNS)
+            self.engine.handle_timer(message.now)
+            self._work()
+
+    # Writing
+
+    def after_batch(self) -> None:
+        """Encode what is due, and write once; leave when nothing more will be heard."""
+        self.outlet.flush()
+        if self.engine.finished and not self._left and not self._events:
+            self._leave()
+
+    def _write_more(self) -> None:
+        """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
+        self.outlet.drained()
+        self.ref.touch()
+
+    # Ending
+
+    def _end(self, reason: str) -> None:
+        """End for a reason that lies with us."""
+        self._ending = self._ending or reason
+        self._events.clear()
+        self.engine.refuse(530, reason)
+        self.ref.touch()
+
+    def _leave(self) -> None:
+        """Put back what is out, let the session go, and say that nothing more will come.
+
+        The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
+        client might never see our last words.
+        """
+        level = logging.INFO if self.virtual_host else logging.DEBUG
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(level, "direct connection closed", reason=self._ending, seconds=seconds)
+        self._let_go()
+        self._transport.resume_reading()
+        self._transport.end_sending()
+        self._linger_until = trio.current_time() + _GOODBYE
+        if self._gone:
+            self._stop()
+
+    def note(self, level: int, event: str, **fields: object) -> None:
+        """Log an event with all that tells whose connection this is."""
+        who = {"peer": self.peer, "user": self.user, "vhost": self.virtual_host, "connection": self.ref.name}
+        known = {key: value for key, value in who.items() if value}
+        _log.log(level, event, extra={"fields": known | fields})
+
+    def _let_go(self) -> None:
+        """Put back what is out, give consumers back to AMQP, and let the session go."""
+        self._left = True
+        if not self.virtual_host:
+            return
+        self.virtual_host = ""
+        self.outlet.put_all_back()
+        if self._sink is None:
+            bring_home(self._grant, self)
+        self.directory.memory.forget(self._over)
+        self.house.presence.go(self.user)
+        self.session.detach()
+
+    def _stop(self) -> None:
+        """End this actor; ``on_stop`` follows."""
+        assert self.ref.parent is not None
+        assert isinstance(self.ref.parent.actor, Supervisor)
+        self.ref.parent.actor.stop_child_nowait(self.ref)
+
+    def on_stop(self) -> None:
+        """Close the transport, when the client has gone or the broker ends."""
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; also for the endpoint, after a crash."""
+        self._let_go()
+        self._transport.close()
+
+
+_EVENTS: dict[type[Event], Callable[[DMPConnection, Event], None]] = cast(
+    "dict[type[Event], Callable[[DMPConnection, Event], None]]",
+    {
+        EndOfStream: DMPConnection._end_of_stream,
+        Failed: DMPConnection._failed,
+        LeasePresented: DMPConnection._lease_presented,
+        MessageRun: DMPConnection._message_run,
+    },
+)
+"""Event to method; the rows pair each method with the one type that it is written for."""

@@ -1,0 +1,186 @@
+"""The writing half of a direct feed: messages on their way to the socket, and how many of them may be.
+
+They wait here until the end of the turn and are encoded as far as one write goes; the rest waits until the transport
+has taken that, so that a long backlog never holds the loop. What was given to the transport is accepted: there are no
+acknowledgements (6/DMP, receiving messages).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from triomq.core import Batch, Outcome, Window, settle
+from triomq.endpoints.amqp_channel import Consumer
+from triomq.endpoints.amqp_outlet import LARGE_WRITE_BYTES, OUTLET_BYTES, WRITE_BYTES
+from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
+from triomq.endpoints.dmp_sink import WHOLE
+from triomq.endpoints.house import House
+from triomq.errors import LocalProtocolError
+from triomq.protocols.dmp import DMPEngine
+from triomq.transports import Transport
+
+__all__ = ["DirectOutlet"]
+
+_LARGE = 16 * 1024  # octets per message
+
+Note = Callable[..., None]
+
+
+class DirectOutlet:
+    """What a direct connection sends; made by the connection, ends with it.
+
+    Args:
+        engine: Encodes.
+        transport: Takes what is encoded.
+        house: Knows how to read properties from any wire.
+        note: Logs an event: its level, its name, its fields.
+    """
+
+    __slots__ = (
+        "_encoded",
+        "_engine",
+        "_house",
+        "_note",
+        "_outgoing",
+        "_progress",
+        "_stuck_since",
+        "_transport",
+        "may_write",
+        "window",
+    )
+
+    def __init__(self, engine: DMPEngine, transport: Transport, house: House, note: Note) -> None:
+        """Start with nothing on the way."""
+        self.window = Window(bytes=OUTLET_BYTES)
+        self.may_write = True  # the transport has taken everything so far
+        self._engine = engine
+        self._transport = transport
+        self._house = house
+        self._note = note
+        self._outgoing: deque[Batch] = deque()
+        self._encoded = (0, 0)  # messages and octets that the window counts and the transport has been given
+        self._progress = -1  # the transport's, when it was looked at last
+        self._stuck_since = 0.0  # when that was not what it had been before
+
+    def stuck_for(self, now: float) -> float:
+        """Tell for how many seconds the client has read nothing of what waits for it; to be asked now and then."""
+        progress = -1 if self.may_write else self._transport.progress
+        if progress != self._progress or progress < 0:
+            self._progress, self._stuck_since = progress, now
+        return now - self._stuck_since
+
+    def put(self, batch: Batch) -> None:
+        """Take a batch; ``flush`` encodes it."""
+        self._outgoing.append(batch)
+
+    def flush(self) -> None:
+        """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
+        if not self.may_write:
+            return
+        self._encode()
+        if self._engine.unsent or self._outgoing or self.window.used or self.window.waiting:
+            self._write()
+
+    def _encode(self) -> None:
+        """Encode messages, as many octets as one write takes."""
+        engine, (count, size), room = self._engine, self._encoded, WRITE_BYTES
+        while self._outgoing and engine.unsent < room:
+            batch = self._outgoing.popleft()
+            if not _is_open(batch):
+                self.put_back(batch)
+                continue
+            count += batch.left
+            size += batch.size
+            room = LARGE_WRITE_BYTES if batch.size >= _LARGE * batch.left else WRITE_BYTES
+            try:
+                self._say(batch)
+            except LocalProtocolError:
+                self._say_singly(batch)
+            else:
+                settle(batch, Outcome.ACCEPT)
+        self._encoded = count, size
+
+    def _say(self, batch: Batch) -> None:
+        """Encode a batch; nothing of it if any of its messages cannot be said."""
+        engine, head = self._engine, batch.head
+        contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
+        if head.frame == WHOLE:
+            engine.send_whole(contents, batch.size)
+        elif head.codec == AMQP_CODEC:
+            engine.send_framed(
+                head.exchange,
+                head.routing_key,
+                head.properties_start,
+                head.properties_stop,
+                head.body_start,
+                head.body_trailer,
+                contents,
+            )
+        else:
+            self._translate(batch)
+
+    def _translate(self, batch: Batch) -> None:
+        """Put what came over another wire, or from this process, into AMQP's form."""
+        head, contents = batch.head, []
+        for position in range(len(batch.contents)):
+            message = batch.message(position)
+            properties = to_amqp(self._house.codecs.decode(message))
+            contents.append((len(properties), properties + message.body))
+        for start, content in contents:
+            self._engine.send_framed(head.exchange, head.routing_key, 0, start, start, 0, [content])
+
+    def _say_singly(self, batch: Batch) -> None:
+        """Encode what can be said of a batch; what cannot becomes a dead letter: a body too large for 24 bits."""
+        for position, content in enumerate(batch.contents):
+            assert content is not None
+            alone = Batch(batch.head, [content], [batch.ids[position]], batch.redelivered, len(content), 1)
+            try:
+                self._say(alone)
+            except LocalProtocolError as error:
+                self._note(logging.WARNING, "message dropped", reason=str(error))
+                settle(batch, Outcome.REJECT, [position])
+            else:
+                settle(batch, Outcome.ACCEPT, [position])
+
+    def _write(self) -> None:
+        """Offer everything encoded to the transport; if anything is left, or feeds wait for room, go on later."""
+        buffers = self._engine.data_to_send()
+        taken = self._transport.send_nowait(buffers) if buffers else True
+        if taken and not self._outgoing and not self.window.waiting:
+            self._give_back()
+        else:
+            self.may_write = False
+            if taken:
+                self._transport.notify_drained()
+
+    def _give_back(self) -> None:
+        """Give the window back what the transport has taken."""
+        count, size = self._encoded
+        if size:
+            self._encoded = 0, 0
+            self.window.give(count, size)
+
+    def drained(self) -> None:
+        """Wake the feeds that waited for the transport; what they deliver is due for the next ``flush``."""
+        self.may_write = True
+        self._progress = -1
+        self._give_back()
+
+    def put_back(self, batch: Batch) -> None:
+        """Return messages that are not encoded to their places, unmarked: nobody has seen them."""
+        count, size = batch.left, batch.size
+        settle(batch, Outcome.RETURN)
+        self.window.give(count, size)
+
+    def put_all_back(self) -> None:
+        """Return all that is not encoded."""
+        while self._outgoing:
+            self.put_back(self._outgoing.popleft())
+
+
+def _is_open(batch: Batch) -> bool:
+    """Tell whether the consumer that messages are for is still one, and wants them here."""
+    assert batch.feed is not None
+    consumer = batch.feed.key
+    assert isinstance(consumer, Consumer)
+    return consumer.open and consumer.feed is batch.feed

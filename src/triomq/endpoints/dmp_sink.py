@@ -1,0 +1,237 @@
+"""A direct connection that leads into a sink: from runs of messages to the queues that they are routed to.
+
+The lease says which sink that is. What a message itself calls its exchange is carried along and not looked at.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.actors import Ref
+from triomq.core import Directory, Head, Message, Offer, Publish, Route
+from triomq.endpoints.amqp_answers import AnswerError
+from triomq.endpoints.amqp_copies import CC, copies_of
+from triomq.endpoints.amqp_direct import Grant, ReturnMessage
+from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
+from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
+from triomq.endpoints.amqp_reply_to import with_reply_name
+from triomq.endpoints.dmp_answers import denial_of
+from triomq.errors import ActorError, Refused
+from triomq.protocols.amqp import BasicReturn
+from triomq.protocols.dmp import Envelope, MessageRun
+
+if TYPE_CHECKING:
+    from triomq.endpoints.dmp_connection import DMPConnection
+
+__all__ = ["WHOLE", "DirectSink", "SinkPaused"]
+
+WHOLE = -1
+"""What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
+
+# Property flags (AMQP 0-9-1 section 4.2.6.1, and the order of properties in section 1.8.2)
+_HEADERS, _PRIORITY, _REPLY_TO, _EXPIRATION = 0x2000, 0x0800, 0x0200, 0x0100
+
+_HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
+
+_NOWHERE = Route(())
+_NO_ROUTE = (312, "NO_ROUTE")
+_NO_CONSUMERS = (313, "NO_CONSUMERS")
+
+
+class SinkPaused(Exception):
+    """Memory is short, and the connection is to be paused before it publishes this; caught where events are handled."""
+
+
+class DirectSink:
+    """What one direct connection publishes; made when its lease is accepted, ends with it.
+
+    Args:
+        connection: The connection.
+        name: The sink's name.
+        grant: What its lease was given for.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_directory",
+        "_grant",
+        "_head",
+        "_heads",
+        "_name",
+        "_plain",
+        "_route",
+        "_shape",
+        "_special_heads",
+        "_version",
+    )
+
+    def __init__(self, connection: "DMPConnection", name: str, grant: Grant) -> None:
+        """Start without routes."""
+        self._connection = connection
+        self._name = name
+        self._grant = grant
+        self._directory: Directory = connection.directory
+        self._shape: Envelope | None = None
+        self._version = -1
+        self._route = _NOWHERE
+        self._plain = True  # messages that are alike go to the same queues, and are not refused
+        self._head = Head()
+        self._heads: dict[Envelope, Head] = {}
+
+    def publish(self, run: MessageRun) -> None:
+        """Route a run of messages and hand it to each queue.
+
+        Raises:
+            Denied: The sink is gone, or a message is not acceptable; those before it count.
+            SinkPaused: Memory is short.
+        """
+        shape = run.envelope
+        try:
+            if shape.flags & LOOKED_INTO:
+                self._look_into(shape, run.contents)
+            else:
+                self._publish(shape, run.contents, run.size)
+        except (Refused, AnswerError) as error:
+            raise denial_of(error) from None
+
+    def _look_into(self, shape: Envelope, contents: list[bytes]) -> None:
+        """Publish a run some of whose messages say what concerns the broker; those that do not go together."""
+        done = 0
+        if self._directory.memory.on:
+            raise SinkPaused  # before any part of the run is published
+        for number in suspects(shape, contents):
+            encoded = shape.properties(contents[number])
+            try:
+                changed, keys = self._inspect(shape, encoded)
+            except AnswerError:
+                self._publish_part(shape, contents[done:number])  # what came before a bad one counts
+                raise
+            if changed is not encoded or keys:
+                self._publish_part(shape, contents[done:number])
+                self._publish_special(shape, changed, shape.body(contents[number]), keys)
+                done = number + 1
+        self._publish_part(shape, contents[done:] if done else contents)
+
+    def _inspect(self, shape: Envelope, encoded: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Check one message's properties; give what is to be in their place, and further routing keys."""
+        if shape.flags & CHECKED:
+            check_claims(encoded, self._connection.user)
+        changed = encoded
+        if shape.flags & _REPLY_TO and self._grant.channel.open:
+            changed = with_reply_name(self._grant.channel, encoded)
+        if shape.flags & _HEADERS and CC in encoded:
+            copies = copies_of(changed)
+            return copies.properties or changed, copies.keys
+        return changed, ()
+
+    def _publish_part(self, shape: Envelope, contents: list[bytes]) -> None:
+        if contents:
+            self._publish(shape, contents, sum(map(len, contents)))
+
+    def _publish_special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> None:
+        """Publish one message that does not go on as it came, by all its keys."""
+        size = len(properties)
+        flags = int.from_bytes(properties[:2], "big")
+        head = self._make_head(shape, flags, 0, size, size, 0)
+        content, directory = properties + body, self._directory
+        message = Message(head, content)
+        route = directory.route_all(
+            self._name,
+            (shape.routing_key, *keys),
+            lambda: headers_of(properties),
+            properties=lambda: directory.codecs.read(message),
+        )
+        self._place(shape, head, [content], len(content), route.queues)
+
+    def _publish(self, shape: Envelope, contents: list[bytes], size: int) -> None:
+        """Route messages that are alike."""
+        if shape is not self._shape or self._directory.version != self._version:
+            self._resolve(shape, contents[0])
+        if self._plain:
+            self._place(shape, self._head, contents, size, self._route.queues)
+            return
+        if self._directory.memory.on:
+            raise SinkPaused
+        for content in contents:
+            route = self._find(shape, content) if self._route.by_headers else self._route
+            self._place(shape, self._head, [content], len(content), route.queues)
+
+    def _resolve(self, shape: Envelope, content: bytes) -> None:
+        """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
+        head = self._heads.get(shape)
+        if head is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            start, stop = shape.properties_start, shape.properties_stop
+            # Where options are set it cannot be sent on as it is: on a feed they are 0.
+            head = self._make_head(shape, shape.flags, start, stop, shape.body_start, 0 if shape.options else WHOLE)
+            self._heads[shape] = head
+        self._head = head
+        self._route = self._find(shape, content)
+        self._plain = not self._route.by_headers and not self._directory.memory.on
+        self._version = self._directory.version
+        self._shape = shape
+
+    def _make_head(self, shape: Envelope, flags: int, start: int, stop: int, body: int, frame: int) -> Head:
+        return Head(
+            AMQP_CODEC,
+            shape.exchange,
+            shape.routing_key,
+            start,
+            stop,
+            body,
+            0,
+            frame,
+            flags,
+            self._connection.session.number,
+            bool(flags & _EXPIRATION),
+            bool(flags & _PRIORITY),
+        )
+
+    def _find(self, shape: Envelope, content: bytes) -> Route:
+        message, directory = Message(self._head, content), self._directory
+        return directory.route(
+            self._name,
+            shape.routing_key,
+            lambda: headers_of(message.properties),
+            properties=lambda: directory.codecs.read(message),
+        )
+
+    def _place(self, shape: Envelope, head: Head, contents: list[bytes], size: int, queues: tuple[Ref, ...]) -> None:
+        """Hand messages to their queues; what reaches none is returned if it is mandatory."""
+        if not queues or shape.immediate:
+            if shape.options:
+                self._offer(shape, head, contents, queues)
+        else:
+            message = Publish(head, contents, size)
+            for queue in queues:
+                queue.tell_nowait(message)
+        self._connection.spend(len(contents) * len(queues))
+
+    def _offer(self, shape: Envelope, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
+        """Deal with messages that no queue may keep: there is none, or they are for consumers that are there now."""
+        for content in contents:
+            taken = [self._takes(queue, Offer(head, content)) for queue in queues]
+            if not any(taken) and (queues or shape.mandatory):
+                self._return(shape, Message(head, content), _NO_CONSUMERS if queues else _NO_ROUTE)
+
+    @staticmethod
+    def _takes(queue: Ref, offer: Offer) -> bool:
+        try:
+            return queue.ask_nowait(offer)
+        except (trio.WouldBlock, ActorError):
+            return False  # it is being restarted, or was stopped: no consumer gets anything from it now
+
+    def _return(self, shape: Envelope, message: Message, reason: tuple[int, str]) -> None:
+        """Send a message back, over AMQP on the channel that has leased the sink; nowhere if that has gone."""
+        channel = self._grant.channel
+        if channel.open:
+            method = BasicReturn(*reason, self._name, shape.routing_key)
+            channel.connection.ref.tell_nowait(ReturnMessage(channel, method, message.properties, message.body))
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether so many returns are unread that no more may come."""
+        channel = self._grant.channel
+        return channel.open and channel.connection.outlet.is_choked

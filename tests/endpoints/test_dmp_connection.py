@@ -1,0 +1,278 @@
+"""Direct connections: leases and their codes, life spans, the end."""
+
+import itertools
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.client import Client
+from endpoints.conftest import LINGERING, Connect, crash
+from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
+from triomq.app import Broker
+from triomq.core import SinkKind
+from triomq.endpoints import AMQPEndpoint, StopListening
+from triomq.protocols.amqp import (
+    BasicConsume,
+    BasicConsumeOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
+from triomq.protocols.dmp import NULL, PROTOCOL_HEADER
+
+# Leases
+
+
+@pytest.mark.parametrize("lease", ["unknown", "x" * 255, "F-000660C2435F46B4-auto.8"])
+async def test_an_unknown_lease_is_refused(endpoint: AMQPEndpoint, lease: str) -> None:
+    assert await Direct(endpoint, lease, "sink").refused() == (
+        402,
+        "402 BAD-LEASE lease is not valid; ask for a new one",
+    )
+
+
+async def test_an_empty_lease_is_a_syntax_error(endpoint: AMQPEndpoint) -> None:
+    code, _ = await Direct(endpoint, "", "sink").refused()
+    assert code == 502
+
+
+async def test_a_lease_serves_once(client: Client, endpoint: AMQPEndpoint) -> None:
+    lease = await lease_sink(client, "")
+    await Direct(endpoint, lease, "sink").ready()
+    code, _ = await Direct(endpoint, lease, "sink").refused()
+    assert code == 402
+
+
+async def test_a_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
+    lease = await lease_sink(client, "")
+    await trio.sleep(30)
+    code, _ = await Direct(endpoint, lease, "sink").refused()
+    assert code == 402
+
+
+async def test_a_lease_ends_with_its_session(client: Client, endpoint: AMQPEndpoint) -> None:
+    lease = await lease_sink(client, "")
+    await client.leave()
+    code, _ = await Direct(endpoint, lease, "sink").refused()
+    assert code == 402
+
+
+async def test_a_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint) -> None:
+    direct = Direct(endpoint, "", "sink")
+    await direct.say(PROTOCOL_HEADER)
+    direct.engine.data_to_send()
+    started = trio.current_time()
+    direct.engine.receive_data(bytes(await direct.stream.receive_some(100)))
+    direct.engine.data_to_send()  # the lease, which stays unsaid
+    assert (await direct.refused())[0] == 402
+    assert 5 <= trio.current_time() - started <= 6
+
+
+async def test_what_has_gone_since_it_was_leased_is_not_found(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("mine", exclusive=True)
+    feed, sink = await lease_feed(client, "mine"), await lease_sink(client, "amq.topic")
+    await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+    await client.declare("mine", exclusive=True)  # another one of the same name
+    assert (await Direct(endpoint, feed, "feed").refused())[0] == 404
+    await Direct(endpoint, sink, "sink").ready()
+
+
+async def test_a_sink_that_was_deleted_since_is_not_found(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await broker.declare_sink("s", SinkKind.DIRECT)
+    lease = await lease_sink(client, "s")
+    await client.call(1, ExchangeDelete("s"), ExchangeDeleteOk)
+    code, text = await Direct(endpoint, lease, "sink").refused()
+    assert (code, text) == (404, "404 NOT-FOUND no sink 's' here; declare it first")
+
+
+async def test_of_two_leases_of_a_feed_the_first_one_used_has_it(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("mine", exclusive=True)
+    first, second = await lease_feed(client, "mine"), await lease_feed(client, "mine")
+    await Direct(endpoint, second, "feed").ready()
+    assert await Direct(endpoint, first, "feed").refused() == (
+        530,
+        "530 NOT-ALLOWED feed 'mine' has a connection already",
+    )
+
+
+# Life spans
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(["principal", "sink", "feed"])], ids=" ".join)
+@pytest.mark.parametrize("abruptly", [False, True], ids=["in order", "abruptly"])
+async def test_what_is_a_sessions_lives_until_the_last_of_its_connections_closes(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker, order: tuple[str, ...], abruptly: bool
+) -> None:
+    await client.declare("mine", exclusive=True)
+    sink = await open_sink(endpoint, client, "")
+    feed = await open_feed(endpoint, client, "mine")
+    closing = {
+        "principal": client.hang_up if abruptly else client.leave,
+        "sink": sink.hang_up,
+        "feed": feed.hang_up,
+    }
+    for which in order:
+        assert "mine" in broker.directory.queues
+        await closing[which]()
+        await trio.sleep(LINGERING)
+    assert "mine" not in broker.directory.queues
+    assert not endpoint.ref.children
+
+
+async def test_an_unused_lease_keeps_nothing_alive(client: Client, broker: Broker) -> None:
+    await client.declare("mine", exclusive=True)
+    await lease_feed(client, "mine")
+    await client.leave()
+    await trio.sleep(LINGERING)
+    assert "mine" not in broker.directory.queues
+
+
+async def test_a_consumer_passes_to_its_feed_when_its_own_connection_ends(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("mine", exclusive=True)
+    feed = await open_feed(endpoint, client, "mine")
+    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await client.leave()
+    await trio.sleep(LINGERING)
+    await broker.publish("", "mine", b"still")
+    assert await feed.bodies(1) == [b"still"]
+
+
+async def test_a_consumer_that_comes_before_its_feed_passes_as_well(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("mine", exclusive=True, auto_delete=True)
+    await client.call(1, BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    feed = await open_feed(endpoint, client, "mine")
+    await client.hang_up()
+    await trio.sleep(LINGERING)
+    await broker.publish("", "mine", b"still")
+    assert await feed.bodies(1) == [b"still"]
+    await feed.hang_up()
+    assert "mine" not in broker.directory.queues
+
+
+# The end
+
+
+async def test_a_feed_ends_with_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("mine", exclusive=True)
+    feed = await open_feed(endpoint, client, "mine")
+    await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+    await feed.ended()
+    assert feed.octets == len(b"\x0e200 OK DMP/0.1") + 1 + len('200 OK Ready to read from "mine"')
+
+
+async def test_a_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("mine", exclusive=True)
+    await client.call(1, BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    feed = await open_feed(endpoint, client, "mine")
+    await client.leave()
+    await trio.sleep(LINGERING)
+    crash(broker, "mine")
+    await feed.ended()
+    await trio.sleep(LINGERING)
+    assert not endpoint.ref.children
+    assert "mine" not in broker.directory.queues
+
+
+async def test_when_the_broker_ends_a_sink_is_told_and_a_feed_is_closed(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("mine", exclusive=True)
+    sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
+    endpoint.ref.tell_nowait(StopListening())
+    assert await sink.refused() == (530, "530 NOT-ALLOWED the broker is shutting down")
+    await feed.ended()
+    await client.hang_up()
+    with trio.fail_after(10):
+        await endpoint.wait_empty()
+
+
+async def test_a_fault_on_a_sink_is_said_and_hurts_nobody_else(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    bad, good = await open_sink(endpoint, client, ""), await open_sink(endpoint, client, "")
+    await bad.publish("q", b"1")
+    await bad.say(b"\0\0\0\x01?")
+    assert await bad.refused() == (502, "502 SYNTAX-ERROR a message of 1 octets; the shortest has 8")
+    await good.publish("q", b"2")
+    await trio.testing.wait_all_tasks_blocked()
+    assert broker.directory.queues["q"].index.ready == 2
+    await client.declare("other")  # the principal connection does not mind
+
+
+async def test_a_sink_that_is_half_closed_has_all_its_messages_taken(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    sink = await open_sink(endpoint, client, "")
+    await sink.publish("q", b"1", b"2")
+    assert isinstance(sink.stream, trio.StapledStream)
+    await sink.stream.send_eof()
+    await sink.ended()
+    assert broker.directory.queues["q"].index.ready == 2
+
+
+async def test_what_a_feeds_client_says_is_dropped(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+    await client.declare("mine", exclusive=True)
+    feed = await open_feed(endpoint, client, "mine")
+    await feed.say(b"\xff" * 100_000)
+    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await broker.publish("", "mine", b"x")
+    assert await feed.bodies(1) == [b"x"]
+
+
+async def test_a_quiet_feed_gets_null_messages(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("mine", exclusive=True)
+    feed = await open_feed(endpoint, client, "mine")
+    before = feed.octets
+    await feed.silence(21)
+    assert 3 * len(NULL) <= feed.octets - before <= 4 * len(NULL)
+
+
+async def test_a_quiet_sink_is_left_alone(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+    await client.declare("q")
+    sink = await open_sink(endpoint, client, "")
+    await sink.silence(150)
+    await sink.publish("q", b"x")
+    await trio.testing.wait_all_tasks_blocked()
+    assert broker.directory.queues["q"].index.ready == 1
+
+
+async def test_a_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Client, endpoint: AMQPEndpoint) -> None:
+    sink = await open_sink(endpoint, client, "")
+    await sink.say(b"\0\0\x10\0")
+    assert await sink.refused() == (503, "503 INVALID a message was begun and not finished in time")
+
+
+async def test_a_direct_connection_is_listed_with_the_others(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint
+) -> None:
+    await client.declare("mine", exclusive=True)
+    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    await open_feed(endpoint, client, "mine")
+    found = {name: ref.actor.statistics() for name, ref in endpoint.ref.children.items()}  # type: ignore[attr-defined]
+    assert sorted(found) == ["connection-1", "direct-1"]
+    assert (found["direct-1"].user, found["direct-1"].consumers) == ("guest", 1)
+
+
+async def test_a_binding_that_changes_leads_the_next_messages_elsewhere(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q")
+    sink = await open_sink(endpoint, client, "amq.direct")
+    await sink.publish("key", b"lost")
+    await trio.testing.wait_all_tasks_blocked()
+    await client.call(1, QueueBind("q", "amq.direct", "key"), QueueBindOk)
+    await sink.publish("key", b"found")
+    await trio.testing.wait_all_tasks_blocked()
+    assert broker.directory.queues["q"].index.ready == 1
