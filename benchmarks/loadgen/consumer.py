@@ -22,10 +22,18 @@ class Consumer:
         channel: channel number, for acknowledgements.
         ack_every: 0 for no-ack; 1 acknowledges each delivery; n acknowledges the last n at once.
         on_progress: called after each read, so that publishers can go on.
+        size_of: measures the first delivery of a stream; None while it is not whole.
     """
 
     def __init__(
-        self, sock: socket.socket, unread: bytes, *, channel: int, ack_every: int, on_progress: Callable[[], None]
+        self,
+        sock: socket.socket,
+        unread: bytes,
+        *,
+        channel: int,
+        ack_every: int,
+        on_progress: Callable[[], None],
+        size_of: Callable[[bytes | bytearray], int | None] = frames.delivery_size,
     ) -> None:
         self.socket = sock
         self.received = 0
@@ -36,6 +44,7 @@ class Consumer:
         self._channel = channel
         self._ack_every = ack_every
         self._on_progress = on_progress
+        self._size_of = size_of
         self._buffer = memoryview(bytearray(READ_SIZE))
         if unread:
             self._count(memoryview(unread))
@@ -56,7 +65,7 @@ class Consumer:
         self._octets += len(chunk)
         if self._size is None:
             self._head += chunk
-            self._size = frames.delivery_size(self._head)
+            self._size = self._size_of(self._head)
             if self._size is None:
                 return
             self._head.clear()

@@ -81,9 +81,11 @@ def exchange_delete(channel: int, exchange: str) -> bytes:
     return method(channel, 40, 20, b"\0\0" + short_string(exchange) + b"\0")
 
 
-def queue_declare(channel: int, queue: str, *, durable: bool = False, passive: bool = False) -> bytes:
+def queue_declare(
+    channel: int, queue: str, *, durable: bool = False, passive: bool = False, exclusive: bool = False
+) -> bytes:
     """queue.declare without arguments."""
-    bits = int(passive) | int(durable) << 1
+    bits = int(passive) | int(durable) << 1 | int(exclusive) << 2
     return method(channel, 50, 10, b"\0\0" + short_string(queue) + bytes([bits]) + long_string(b""))
 
 
@@ -107,6 +109,29 @@ def basic_consume(channel: int, queue: str, tag: str, *, no_ack: bool) -> bytes:
     """basic.consume with the consumer's own tag."""
     names = short_string(queue) + short_string(tag)
     return method(channel, 60, 20, b"\0\0" + names + bytes([int(no_ack) << 1]) + long_string(b""))
+
+
+def direct_put(channel: int, sink: str) -> bytes:
+    """direct.put, an extension (class 61500)."""
+    return method(channel, 61500, 10, short_string(sink))
+
+
+def direct_get(channel: int, feed: str) -> bytes:
+    """direct.get."""
+    return method(channel, 61500, 20, short_string(feed))
+
+
+def direct_message(exchange: str, routing_key: str, properties: bytes, body: bytes) -> bytes:
+    """A message of a direct connection."""
+    head = short_string(exchange) + short_string(routing_key) + properties + b"\0"
+    return struct.pack(">I", len(head) + 3 + len(body)) + head + len(body).to_bytes(3, "big") + body
+
+
+def direct_size(octets: bytes | bytearray) -> int | None:
+    """Measure the first message at the head of a direct feed."""
+    if len(octets) < 4:
+        return None
+    return 4 + int(struct.unpack_from(">I", octets)[0])
 
 
 def basic_ack(channel: int, tag: int, *, multiple: bool) -> bytes:

@@ -61,8 +61,8 @@ class DirectSink:
         "_name",
         "_plain",
         "_route",
+        "_routes",
         "_shape",
-        "_special_heads",
         "_version",
     )
 
@@ -78,6 +78,7 @@ class DirectSink:
         self._plain = True  # messages that are alike go to the same queues, and are not refused
         self._head = Head()
         self._heads: dict[Envelope, Head] = {}
+        self._routes: dict[Envelope, Route] = {}  # of this version
 
     def publish(self, run: MessageRun) -> None:
         """Route a run of messages and hand it to each queue.
@@ -159,19 +160,34 @@ class DirectSink:
 
     def _resolve(self, shape: Envelope, content: bytes) -> None:
         """Find head and route, and keep them as long as the next runs are alike and no binding changes."""
+        directory = self._directory
+        if directory.version != self._version:
+            self._routes.clear()
+            self._version = directory.version
+        self._shape = None  # in case there is no way for it
+        route = self._routes.get(shape)
+        if route is None:
+            self._head = self._head_of(shape)
+            route = self._find(shape, content)
+            self._routes[shape] = route
+        else:
+            self._head = self._heads[shape]
+        self._route = route
+        self._plain = not route.by_headers and not directory.memory.on
+        self._shape = shape
+
+    def _head_of(self, shape: Envelope) -> Head:
+        """Give the head of messages that go on as they came, the same for the same shape."""
         head = self._heads.get(shape)
         if head is None:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
+                self._routes.clear()
             start, stop = shape.properties_start, shape.properties_stop
             # Where options are set it cannot be sent on as it is: on a feed they are 0.
             head = self._make_head(shape, shape.flags, start, stop, shape.body_start, 0 if shape.options else WHOLE)
             self._heads[shape] = head
-        self._head = head
-        self._route = self._find(shape, content)
-        self._plain = not self._route.by_headers and not self._directory.memory.on
-        self._version = self._directory.version
-        self._shape = shape
+        return head
 
     def _make_head(self, shape: Envelope, flags: int, start: int, stop: int, body: int, frame: int) -> Head:
         return Head(

@@ -38,7 +38,7 @@ _SIZE = struct.Struct(">I")
 _NO_FRONT = b"\xff" * 5
 
 
-class Envelope(msgspec.Struct, frozen=True, gc=False):
+class Envelope(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What messages of one shape have in common; offsets are from the first octet of the size.
 
     "Properties" are the flags and what follows them, as ``decode_properties`` reads them.

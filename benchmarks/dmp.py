@@ -1,0 +1,97 @@
+"""What direct connections (6/DMP) carry, beside AMQP and beside a relay that only copies octets.
+
+``python benchmarks/dmp.py [--seconds 3] [--rounds 3] [--only NAME …] [--no-rabbitmq]``. Broker, generator and relay are
+processes of their own, all over TCP on loopback; one run measures all in turns. The best round of each counts. Read the
+figures as ratios; two machines never agree.
+"""
+
+import argparse
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+
+from loadgen import direct, topology
+from loadgen.brokers import Broker, open_rabbitmq, open_triomq, rabbitmq_script
+from loadgen.direct import DirectWork
+from loadgen.flow import FlowResult
+from loadgen.work import Work
+
+WORKS = (
+    DirectWork(name="small", title="100 B, 1 to 1"),
+    DirectWork(name="kilobyte", title="1 KiB, 1 to 1", size=1024),
+    DirectWork(name="large", title="64 KiB, 1 to 1", size=65536),
+    DirectWork(name="fanout", title="100 B, fanout to 4", width=4),
+    DirectWork(name="keys", title="100 B, another key each", heads="keys"),
+    DirectWork(name="ids", title="100 B, a message-id each", heads="ids"),
+)
+
+
+def over_amqp(work: DirectWork) -> Work | None:
+    """Give the same load for AMQP connections, where there is one."""
+    if work.heads != "same":
+        return None
+    return Work(name=work.name, title=work.title, size=work.size, shape="fanout", width=work.width)
+
+
+def best(rounds: int, measure: Callable[[], FlowResult]) -> FlowResult:
+    """Measure several times, and take the highest rate."""
+    return max((measure() for _ in range(rounds)), key=lambda found: found.rate)
+
+
+def show(title: str, who: str, found: FlowResult, size: int, floor: float) -> None:
+    """Print one line of the table."""
+    cost = found.processor_microseconds
+    print(
+        f"{title:26} {who:14} {found.rate:11,.0f} {found.rate * size / 2**20:9,.0f} "
+        f"{'' if cost is None else f'{cost:8.2f}':>8} {found.rate / floor:6.0%}",
+        flush=True,
+    )
+
+
+def run(work: DirectWork, broker: Broker, rabbitmq: Broker | None, seconds: float, rounds: int) -> None:
+    """Measure one load over everything that can carry it."""
+    floor = best(rounds, functools.partial(direct.measure_floor, work, seconds))
+    show(work.title, "relay", floor, work.size, floor.rate)
+    found = best(rounds, functools.partial(direct.measure, work, seconds, broker))
+    show("", "triomq DMP", found, work.size, floor.rate)
+    same = over_amqp(work)
+    if same is not None:
+        for who, name in ((broker, "triomq AMQP"), (rabbitmq, "RabbitMQ AMQP")):
+            if who is not None:
+                found = best(rounds, functools.partial(topology.measure, same, seconds, who))
+                show("", name, found, work.size, floor.rate)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--no-rabbitmq", action="store_true")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        broker = stack.enter_context(open_triomq())
+        rabbitmq = None
+        if not options.no_rabbitmq and rabbitmq_script() is not None:
+            print("starting RabbitMQ", file=sys.stderr)
+            rabbitmq = stack.enter_context(open_rabbitmq())
+        print(f"{'':41} {'deliveries/s':>11} {'MiB/s':>8} {'broker µs':>9} {'floor':>5}")
+        for work in WORKS:
+            if not options.only or work.name in options.only:
+                run(work, broker, rabbitmq, options.seconds, options.rounds)
+        if not options.only or "trips" in options.only:
+            for is_direct, name in ((True, "triomq DMP"), (False, "triomq AMQP")):
+                trips = min(
+                    (
+                        direct.measure_round_trips(options.seconds, broker, direct=is_direct)
+                        for _ in range(options.rounds)
+                    ),
+                    key=lambda found: found.microseconds,
+                )
+                print(f"{'100 B, round trip':26} {name:14} {trips.microseconds:8.1f} µs at the median")
+
+
+if __name__ == "__main__":
+    main()
