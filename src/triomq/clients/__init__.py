@@ -9,6 +9,8 @@ from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.blocking import BlockingConnection, Got, open_blocking
+from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
+from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
 from triomq.clients.publisher import Publisher
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.protocols import BasicProperties
@@ -24,6 +26,10 @@ __all__ = [
     "BlockingConnection",
     "ChannelStatistics",
     "ConnectionStatistics",
+    # Direct connections
+    "DMPFeed",
+    "DMPMessage",
+    "DMPSink",
     "DeclaredQueue",
     "Deliveries",
     "Delivery",
@@ -35,5 +41,7 @@ __all__ = [
     "ReturnedMessage",
     "open_amqp",
     "open_blocking",
+    "open_dmp_feed",
+    "open_dmp_sink",
     "parse_amqp_url",
 ]

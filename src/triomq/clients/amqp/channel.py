@@ -225,7 +225,7 @@ class AMQPChannel(ConsumingMethods, Owner):
                 if line is not None:
                     line.told = True
                 raise type(self._error)(*self._error.args)
-            await self._connection.wait_connected()
+            await self.connection.wait_connected()
 
     async def call(self, method: Method, reply: type[M]) -> M:
         """Send any method and wait for its reply."""
@@ -234,7 +234,7 @@ class AMQPChannel(ConsumingMethods, Owner):
     @property
     def topology(self) -> Topology | None:
         """What is to be made again after a reconnect; None where nothing is."""
-        return self._connection.topology
+        return self.connection.topology
 
     @property
     def is_closed(self) -> bool:
@@ -243,7 +243,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
     def current(self, name: str) -> str:
         """Give the present name of a queue, which may have another one since a reconnect."""
-        topology = self._connection.topology
+        topology = self.connection.topology
         return name if topology is None else topology.current(name)
 
     async def begin(self, line: Line) -> None:
@@ -287,7 +287,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
     def _leave(self) -> None:
         self._error = self._error or LocalProtocolError("this channel was closed when its block was left; open another")
-        self._connection.forget(self)
+        self.connection.forget(self)
         self._put_return.close()
 
     def failed(self, error: TriomqError) -> None:
@@ -316,7 +316,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Keep what may be sent again, once there is a connection; the others hear that nobody knows."""
         self.line = None
         publishes = line.confirms.take_all()
-        if self._connection.resends:
+        if self.connection.resends:
             self._resend = publishes + self._resend
         else:
             for publish in publishes:

@@ -19,7 +19,7 @@ from triomq.clients.url import AMQPUrl
 from triomq.errors import Disconnected, ResourceLocked, TriomqError
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import ConnectionUpdateSecret
-from triomq.transports import Poller
+from triomq.transports import Poller, Transport
 
 __all__ = ["AMQPConnection", "ConnectionStatistics"]
 
@@ -118,6 +118,20 @@ class AMQPConnection:
                 raise
             else:
                 return
+
+    async def fork(self, poller: Poller) -> tuple[Transport, str]:
+        """Connect a second time to where this connection leads now; for direct connections.
+
+        Args:
+            poller: Who watches the socket, where it is a plain one.
+
+        Returns:
+            What carries octets, and where it leads, for texts.
+        """
+        url = self.url
+        with trio.move_on_after(url.timeout):
+            return await dial(url, self._ssl_context, poller), url.place
+        raise Disconnected(f"the broker at {url.place} does not let us in a second time within {url.timeout:g} s")
 
     def forget(self, channel: AMQPChannel) -> None:
         """Let a channel not be opened again; for ``AMQPChannel``."""

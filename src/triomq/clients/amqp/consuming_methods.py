@@ -37,7 +37,8 @@ class ConsumingMethods(TopologyMethods):
         """Consume from nothing yet."""
         self.shared_prefetch: int | None = None
         """How many deliveries of all consumers together may be unsettled, if that was said."""
-        self._connection = connection
+        self.connection = connection
+        """The connection that it belongs to."""
         self._prefetch = prefetch
         self._consumers: list[Deliveries] = []
         self._tags = count(1)
@@ -154,10 +155,10 @@ class ConsumingMethods(TopologyMethods):
         """Let a consumer not begin again; for ``Deliveries``."""
         if deliveries in self._consumers:
             self._consumers.remove(deliveries)
-            topology = self._connection.topology
+            topology = self.connection.topology
             if topology is not None:
                 queue = topology.current(deliveries.consuming.queue)
-                topology.consumer_ended(queue, others=self._connection.consumes(queue))
+                topology.consumer_ended(queue, others=self.connection.consumes(queue))
 
     def consumes(self, queue: str) -> bool:
         """Tell whether a consumer of a queue is open here."""

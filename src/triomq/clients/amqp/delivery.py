@@ -60,6 +60,11 @@ class Delivery:
         return decode_properties(self._framing.properties(self._content))
 
     @property
+    def encoded(self) -> bytes:
+        """The properties as AMQP writes them, flags first."""
+        return self._framing.properties(self._content)
+
+    @property
     def settled(self) -> bool:
         """Whether there is nothing left to settle."""
         return self._settled

@@ -17,6 +17,7 @@ from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRI
 from triomq.clients.refusals import error_of
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
+    BROKER_METHODS,
     AMQPEngine,
     Closed,
     Connected,
@@ -57,7 +58,7 @@ class Link:
 
     def __init__(self, transport: Transport, poller: Poller, settings: Settings, place: str) -> None:
         """Say nothing yet."""
-        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings)
+        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         self.place = place
         self.lines: dict[int, Line] = {}
         self.opened: Answer[Connected] = Answer()

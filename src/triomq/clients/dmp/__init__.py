@@ -1,0 +1,1 @@
+"""Direct connections (6/DMP) for programs on Trio."""

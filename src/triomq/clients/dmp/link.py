@@ -1,0 +1,275 @@
+"""One direct connection to one broker: engine, transport and small tasks; forked off an AMQP connection."""
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.clients.amqp.answer import Answer, fresh
+from triomq.errors import AccessRefused, Disconnected, LimitExceeded, NotFound, RemoteProtocolError, TriomqError
+from triomq.errors import Refused as RefusedError
+from triomq.protocols.amqp import DIRECT_PROPERTY
+from triomq.protocols.dmp import (
+    DMPEngine,
+    EndOfStream,
+    Event,
+    Failed,
+    MessageRun,
+    Ready,
+    Refused,
+    Settings,
+    Silent,
+    Target,
+)
+from triomq.transports import Poller, StreamTransport, Transport
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.channel import AMQPChannel
+
+__all__ = ["DirectLink", "check_announced", "open_link"]
+
+WRITE_AT = 64 * 1024
+"""Octets that may gather before they are written though other tasks have yet to add theirs."""
+
+UNTAKEN_MOST = 256 * 1024
+"""Octets that may wait for the broker to take them before publishing waits."""
+
+_ERRORS: dict[int, type[TriomqError]] = {
+    402: AccessRefused,
+    403: AccessRefused,
+    404: NotFound,
+    502: RemoteProtocolError,
+    503: RemoteProtocolError,
+    530: LimitExceeded,
+}
+
+
+class DirectLink:
+    """Made by ``open_link``, ends with its block, or earlier with ``error``.
+
+    Args:
+        transport: Connected, and ours from now on.
+        poller: Who watches it, where it is a plain socket.
+        engine: The protocol, in the client's role.
+        place: Where the broker is, for texts.
+        take: Called with each run of messages.
+    """
+
+    def __init__(
+        self, transport: Transport, poller: Poller, engine: DMPEngine, place: str, take: Callable[[MessageRun], None]
+    ) -> None:
+        """Say nothing yet."""
+        self.engine = engine
+        self.opened: Answer[Ready] = Answer()
+        self.ended = trio.Event()
+        self.error: TriomqError | None = None
+        self.full = False
+        """Whether publishing must wait: the broker takes no octets."""
+        self.may_publish = trio.lowlevel.ParkingLot()
+        self.on_end: Callable[[], None] | None = None
+        self._transport = transport
+        self._poller = poller
+        self._place = place
+        self._take = take
+        self._untaken = 0
+        self._to_write = trio.Event()
+        self._finishing = False
+        self._drained = trio.Event()
+        self._timer = trio.Event()
+
+    async def run(self) -> None:
+        """Serve until the end."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._run_transport)
+                nursery.start_soon(self._run_writer)
+                nursery.start_soon(self._run_timers)
+                self._transport.start(self)
+                await self.ended.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._transport.close()
+            self._poller.close()
+            self.end(Disconnected(f"the direct connection to {self._place} was closed by this program"))
+
+    async def _run_transport(self) -> None:
+        if isinstance(self._transport, StreamTransport):
+            await self._transport.run()
+        else:
+            await self._poller.run()
+
+    async def _run_writer(self) -> None:
+        while True:
+            self.flush()
+            self._to_write = trio.Event()
+            await self._to_write.wait()
+
+    async def _run_timers(self) -> None:
+        while True:
+            self._timer = trio.Event()
+            self.engine.handle_timer(trio.current_time())
+            self._handle_events()
+            due = self.engine.next_timer()
+            with trio.move_on_at(math.inf if due is None else due):
+                await self._timer.wait()
+
+    # Sending
+
+    def write(self) -> None:
+        """Have what waits written: now if it is much, else with what other tasks add."""
+        if self.engine.unsent >= WRITE_AT:
+            self.flush()
+        else:
+            self._to_write.set()
+
+    @trio.lowlevel.enable_ki_protection
+    def flush(self) -> None:
+        """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
+        unsent = self.engine.unsent
+        octets = self.engine.data_to_send()
+        if octets and not self._transport.send_nowait(octets):
+            self._untaken += unsent
+            self.full = self._untaken > UNTAKEN_MOST
+
+    def drained(self) -> None:
+        """Publish again; called by the transport."""
+        self._untaken = 0
+        self._drained.set()
+        if self.full:
+            self.full = False
+            self.may_publish.unpark_all()
+
+    def check(self) -> None:
+        """Raise what the connection has ended with, if it has."""
+        if self.error is not None:
+            raise fresh(self.error)
+
+    async def finish(self) -> None:
+        """Send everything, end the stream, and wait until the broker has read all of it."""
+        if self.error is not None:
+            return
+        self.flush()
+        self._finishing = True
+        if isinstance(self._transport, StreamTransport):
+            # TLS has no half-closed streams. What has left arrives, unless something breaks on the way.
+            self._drained = trio.Event()
+            self._transport.notify_drained()
+            await self._drained.wait()
+            self.end(self._error_of(EndOfStream()))
+        else:
+            self._transport.end_sending()
+            await self.ended.wait()
+
+    # Reading
+
+    @trio.lowlevel.enable_ki_protection
+    def received(self, data: bytes) -> None:
+        """Take octets; called by the transport."""
+        self.engine.receive_data(data)
+        self._handle_events()
+
+    def pause(self, *, paused: bool) -> None:
+        """Read nothing, or again."""
+        self.engine.reading_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _handle_events(self) -> None:
+        for event in self.engine.events():
+            if isinstance(event, MessageRun):
+                self._take(event)
+            elif isinstance(event, Ready):
+                self.opened.give(event)
+                self._timer.set()  # null messages are due from now on
+            else:
+                self.end(self._error_of(event))
+        self.flush()
+
+    def _error_of(self, event: Event) -> TriomqError:
+        place = self._place
+        match event:
+            case Refused(code, text):
+                return _ERRORS.get(code, RefusedError)(text)
+            case Failed(code, text):
+                return RemoteProtocolError(f"{place} does not keep to DMP: {code} {text}")
+            case Silent():
+                return Disconnected(f"the broker at {place} has fallen silent: its null messages have stopped")
+            case EndOfStream() if self._finishing:
+                return Disconnected(f"the direct connection to {place} was closed by this program")
+            case _:
+                return Disconnected(
+                    f"the broker at {place} has closed the direct connection; see whether it was stopped or the queue "
+                    "deleted"
+                )
+
+    @property
+    def finished_well(self) -> bool:
+        """Whether it has ended as this program wanted it to, and the broker has read everything."""
+        return self._finishing and isinstance(self.error, Disconnected)
+
+    def end(self, error: TriomqError) -> None:
+        """Tell everybody that it is over; only the first time counts."""
+        if self.error is not None:
+            return
+        self.error = error
+        self.ended.set()
+        if not self.opened.done:
+            self.opened.fail(error)
+        self.may_publish.unpark_all()
+        if self.on_end is not None:
+            self.on_end()
+
+
+@asynccontextmanager
+async def open_link(
+    channel: "AMQPChannel", lease: str, target: Target, take: Callable[[MessageRun], None], settings: Settings
+) -> AsyncIterator[tuple[DirectLink, trio.Nursery]]:
+    """Open a direct connection with a lease; it lives until the block is left, and so does all in its nursery.
+
+    Raises:
+        Disconnected: The broker cannot be reached a second time.
+        Refused: It does not accept the lease.
+    """
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        poller = Poller()
+        try:
+            transport, place = await channel.connection.fork(poller)
+        except BaseException as error:
+            poller.close()
+            failure = error
+            if isinstance(error, trio.Cancelled):
+                raise
+        else:
+            engine = DMPEngine("client", now=trio.current_time(), settings=settings, lease=lease, target=target)
+            link = DirectLink(transport, poller, engine, place, take)
+            nursery.start_soon(link.run)
+            try:
+                await link.opened.wait()
+                yield link, nursery
+            except trio.Cancelled:
+                raise
+            except BaseException as error:
+                failure = error
+            finally:
+                link.end(Disconnected(f"the direct connection to {place} was closed when its block was left"))
+                nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def check_announced(channel: "AMQPChannel") -> None:
+    """See that the broker has direct connections: one that has not closes the whole AMQP connection when asked.
+
+    Raises:
+        Refused: It has none.
+    """
+    if DIRECT_PROPERTY not in channel.connection.server_properties:
+        raise RefusedError(
+            f"{channel.connection!r} has no direct connections: its server-properties have no field "
+            f"{DIRECT_PROPERTY!r}; use publish and consume"
+        )
