@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DMPFeed", "DMPMessage", "open_dmp_feed"]
 
+GOODBYE = 2.0
+"""Seconds that a broker gets to notice that we have left."""
+
 BUFFERED_MOST = 4 * 1024 * 1024
 """Octets that may be here unread before the socket is not read any more; the rest waits in the broker."""
 
@@ -128,6 +131,8 @@ class DMPFeed:
         )
 
     def _put(self, messages: list[DMPMessage], size: int) -> None:
+        if self._over:
+            return
         self._runs.append((messages, size))
         self._buffered += size
         if self._buffered > BUFFERED_MOST and not self._paused:
@@ -158,8 +163,10 @@ class DMPFeed:
             pass  # the channel or its connection has gone: that ends the feed only if the broker says so
 
     def close(self) -> None:
-        """End the iteration."""
+        """End the iteration; what still comes is read and dropped."""
         self._over = True
+        if self._paused:
+            self.link.pause(paused=False)
         self._runs.clear()
         self._ready.clear()
         self._arrived.unpark_all()
@@ -196,3 +203,5 @@ async def open_dmp_feed(
                 yield feed
             finally:
                 feed.close()
+        with trio.move_on_after(GOODBYE):
+            await link.finish()  # then it can be opened again at once
