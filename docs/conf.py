@@ -40,6 +40,9 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
     ("py:class", "triomq.clients.wire.BlockingWire"),
+    ("py:class", "triomq.clients.dmp.link.DirectLink"),
+    ("py:class", "triomq.transports.poller.Poller"),
+    ("py:class", "triomq.transports.stream.Transport"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")
         for name in ("consuming_methods.ConsumingMethods", "line.Line", "line.Owner", "topology.Topology")

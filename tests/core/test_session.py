@@ -124,3 +124,14 @@ async def test_a_feed_that_moves_takes_its_messages_with_it_and_belongs_to_the_s
         house.session.move_feed(first, second)  # it has none like this any more
         house.session.close_feed(second)
         assert store.statistics().feeds == 0
+
+
+async def test_feeds_are_known_by_who_gets_their_messages() -> None:
+    async with open_house() as house:
+        store, mine, other = house.queue(), house.consumer(), house.consumer()
+        feeds = [Feed(store.ref, consumer.ref) for consumer in (mine, other, mine)]
+        for feed in feeds:
+            house.session.open_feed(feed)
+        assert house.session.feeds_to(mine.ref) == [feeds[0], feeds[2]]
+        house.session.forget_feed(feeds[0])
+        assert house.session.feeds_to(mine.ref) == [feeds[2]]

@@ -10,7 +10,7 @@ from endpoints.client import PATIENCE, Client
 from triomq.endpoints import AMQPEndpoint
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import DirectGet, DirectGetOk, DirectPut, DirectPutOk
-from triomq.protocols.dmp import DMPEngine, EndOfStream, Event, MessageRun, Ready, Refused, Settings, Target
+from triomq.protocols.dmp import DMPEngine, EndOfStream, Event, MessageRun, Ready, RefusalReceived, Settings, Target
 
 E = TypeVar("E")
 
@@ -87,7 +87,7 @@ class Direct:
     async def refused(self) -> tuple[int, str]:
         """Wait for the server to say why it closes, and to close; give code and text."""
         await self.flush()
-        event = await self.expect(Refused)
+        event = await self.expect(RefusalReceived)
         await self.ended()
         return event.code, event.text
 

@@ -4,7 +4,7 @@ import pytest
 
 from protocols.amqp.wire import exchange
 from triomq.errors import LocalProtocolError
-from triomq.protocols import FieldValue, encode_table
+from triomq.protocols import encode_table
 from triomq.protocols.amqp import (
     BROKER_METHODS,
     INDIRECT_METHODS,
@@ -36,7 +36,7 @@ GOLDEN: dict[str, tuple[bytes, Method]] = {
 }
 
 
-def pair(methods: MethodTable, properties: dict[str, FieldValue] | None = None) -> tuple[AMQPEngine, AMQPEngine]:
+def pair(methods: MethodTable) -> tuple[AMQPEngine, AMQPEngine]:
     """Connect a client that knows the class to a server that knows these methods, with channel 1 open."""
     settings = Settings(login=plain("guest", "guest"), heartbeat=0)
     client = AMQPEngine("client", now=0.0, settings=settings, methods=BROKER_METHODS)

@@ -13,7 +13,7 @@ from triomq.protocols.dmp import (
     Failed,
     LeasePresented,
     Ready,
-    Refused,
+    RefusalReceived,
     Target,
 )
 from triomq.protocols.dmp.engine import HELD_MAX
@@ -132,7 +132,9 @@ def test_a_feeds_messages_may_come_with_the_answer() -> None:
 def test_a_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
     engine.receive_data(short(b"200 OK") * greetings + short(b"403 NO-ACCESS no") + b"more")
-    assert [event for event in engine.events() if not isinstance(event, Ready)] == [Refused(403, "403 NO-ACCESS no")]
+    assert [event for event in engine.events() if not isinstance(event, Ready)] == [
+        RefusalReceived(403, "403 NO-ACCESS no")
+    ]
     assert engine.finished
 
 

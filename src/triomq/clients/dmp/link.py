@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.clients.amqp.answer import Answer, fresh
-from triomq.errors import AccessRefused, Disconnected, LimitExceeded, NotFound, RemoteProtocolError, TriomqError
-from triomq.errors import Refused as RefusedError
+from triomq.errors import (
+    AccessRefused,
+    Disconnected,
+    LimitExceeded,
+    NotFound,
+    Refused,
+    RemoteProtocolError,
+    TriomqError,
+)
 from triomq.protocols.amqp import DIRECT_PROPERTY
 from triomq.protocols.dmp import (
     DMPEngine,
@@ -18,7 +25,7 @@ from triomq.protocols.dmp import (
     Failed,
     MessageRun,
     Ready,
-    Refused,
+    RefusalReceived,
     Settings,
     Silent,
     Target,
@@ -192,8 +199,8 @@ class DirectLink:
     def _error_of(self, event: Event) -> TriomqError:
         place = self._place
         match event:
-            case Refused(code, text):
-                return _ERRORS.get(code, RefusedError)(text)
+            case RefusalReceived(code, text):
+                return _ERRORS.get(code, Refused)(text)
             case Failed(code, text):
                 return RemoteProtocolError(f"{place} does not keep to DMP: {code} {text}")
             case Silent():
@@ -269,7 +276,7 @@ def check_announced(channel: "AMQPChannel") -> None:
         Refused: It has none.
     """
     if DIRECT_PROPERTY not in channel.connection.server_properties:
-        raise RefusedError(
+        raise Refused(
             f"{channel.connection!r} has no direct connections: its server-properties have no field "
             f"{DIRECT_PROPERTY!r}; use publish and consume"
         )

@@ -2,7 +2,16 @@
 
 from triomq.protocols.dmp.codes import CODE_NAMES, response
 from triomq.protocols.dmp.engine import PROTOCOL_HEADER, DMPEngine
-from triomq.protocols.dmp.events import EndOfStream, Event, Failed, LeasePresented, MessageRun, Ready, Refused, Silent
+from triomq.protocols.dmp.events import (
+    EndOfStream,
+    Event,
+    Failed,
+    LeasePresented,
+    MessageRun,
+    Ready,
+    RefusalReceived,
+    Silent,
+)
 from triomq.protocols.dmp.messages import NULL, Envelope
 from triomq.protocols.dmp.settings import LARGEST_MESSAGE, Settings
 from triomq.protocols.dmp.states import Target
@@ -23,7 +32,7 @@ __all__ = [
     "LeasePresented",
     "MessageRun",
     "Ready",
-    "Refused",
+    "RefusalReceived",
     "Settings",
     "Silent",
     "Target",

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp.codes import CODE_NAMES, PeerError, response
-from triomq.protocols.dmp.events import EndOfStream, Event, Failed, LeasePresented, MessageRun, Ready, Refused, Silent
+from triomq.protocols.dmp.events import (
+    EndOfStream,
+    Event,
+    Failed,
+    LeasePresented,
+    MessageRun,
+    Ready,
+    RefusalReceived,
+    Silent,
+)
 from triomq.protocols.dmp.messages import IMMEDIATE, MANDATORY, NULL, MessageReader
 from triomq.protocols.dmp.outbox import Outbox
 from triomq.protocols.dmp.settings import Settings
@@ -187,7 +196,7 @@ class DMPEngine:
             code = int(text[:3]) if text[:3].isdecimal() else 0
             if code not in CODE_NAMES or code == 200:
                 raise PeerError(502, f"a response that begins with {text[:40]!r}")
-            self._events.append(Refused(code, text))
+            self._events.append(RefusalReceived(code, text))
             self._end("received refusal")
         elif self.state == "waiting":
             self._move("received greeting")

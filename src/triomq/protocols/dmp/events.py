@@ -6,7 +6,7 @@ import msgspec
 
 from triomq.protocols.dmp.messages import Envelope
 
-__all__ = ["EndOfStream", "Event", "Failed", "LeasePresented", "MessageRun", "Ready", "Refused", "Silent"]
+__all__ = ["EndOfStream", "Event", "Failed", "LeasePresented", "MessageRun", "Ready", "RefusalReceived", "Silent"]
 
 
 class LeasePresented(msgspec.Struct, frozen=True, gc=False):
@@ -36,7 +36,7 @@ class MessageRun(msgspec.Struct, frozen=True):
     size: int
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False):
+class RefusalReceived(msgspec.Struct, frozen=True, gc=False):
     """The server says why it closes: to the header, to the lease, or to what was sent into a sink."""
 
     code: int
@@ -60,4 +60,4 @@ class EndOfStream(msgspec.Struct, frozen=True, gc=False):
     unfinished: int = 0
 
 
-Event: TypeAlias = LeasePresented | Ready | MessageRun | Refused | Failed | Silent | EndOfStream
+Event: TypeAlias = LeasePresented | Ready | MessageRun | RefusalReceived | Failed | Silent | EndOfStream
