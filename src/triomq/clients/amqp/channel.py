@@ -15,6 +15,7 @@ from triomq.clients.amqp.line import Line, Owner
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.amqp.transaction import Transaction
+from triomq.clients.dmp.following import Sinks, prefers_direct
 from triomq.errors import Disconnected, LocalProtocolError, TriomqError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.amqp import (
@@ -84,6 +85,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Messages that were returned and that no ``publish`` waits for, to be iterated over: all of a channel without
         confirms. At most 1000 wait."""
         self._returns_dropped = 0
+        self._sinks: Sinks | None = None  # where the broker asks for direct connections
 
     def statistics(self) -> ChannelStatistics:
         """Look at it."""
@@ -110,6 +112,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Publish one message; when this returns, the broker has it.
 
         On a channel without confirms it returns when the message is on its way, and nobody knows what becomes of it.
+        Where the broker asks for direct connections, messages without confirms go over one for each exchange.
         Waits also while the broker has blocked publishing (connection.blocked). A cancelled publish may or may not
         have arrived.
 
@@ -131,7 +134,10 @@ class AMQPChannel(ConsumingMethods, Owner):
         if line is None or not line.go:
             line = await self.wait_publishable()
         if not self._confirms:
-            line.publish(None, exchange, routing_key, mandatory, self.encode(properties, persistent), body)
+            encoded = self.encode(properties, persistent)
+            sinks = self._sinks if self._transaction is None else None
+            if sinks is None or not await sinks.publish(exchange, routing_key, mandatory, encoded, body):
+                line.publish(None, exchange, routing_key, mandatory, encoded, body)
             self._few -= 1
             if not self._few:
                 self._few = FEW
@@ -209,6 +215,8 @@ class AMQPChannel(ConsumingMethods, Owner):
             raise LocalProtocolError("a channel with confirms cannot have transactions; open one with confirms=False")
         if self._transaction is None:
             self._transaction = Transaction()
+            if self._sinks is not None:
+                await self._sinks.finish()
         line = await self.ready()
         async with self._transaction.run(line):
             yield
@@ -256,6 +264,8 @@ class AMQPChannel(ConsumingMethods, Owner):
         if self._transaction is not None:
             self._transaction.begin_on(line)
         self.line = line
+        if not self._confirms and prefers_direct(self):
+            self._sinks = Sinks(self)
         resend, self._resend = self._resend, []
         for publish in resend:
             if not publish[0].abandoned:
@@ -266,6 +276,8 @@ class AMQPChannel(ConsumingMethods, Owner):
     async def close(self) -> None:
         """Close it; raises what the broker has closed it with, unless somebody was told that."""
         line = self.line
+        if self._sinks is not None:
+            await self._sinks.close()
         self._leave()
         if line is None:
             return
@@ -281,6 +293,8 @@ class AMQPChannel(ConsumingMethods, Owner):
 
     def abandon(self) -> None:
         """Close it without waiting for an answer."""
+        if self._sinks is not None:
+            self._sinks.abandon()
         self._leave()
         if self.line is not None:
             self.line.hang_up()
@@ -312,9 +326,17 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._error = self._error or error
         self._put_return.close()
 
+    def _leave_direct(self) -> None:
+        """End direct connections: they would keep the old session, and all that is its own, alive."""
+        if self._sinks is not None:
+            self._sinks.abandon()
+        for consumer in self._consumers:
+            consumer.leave_direct()
+
     def line_lost(self, line: Line, error: TriomqError) -> None:
         """Keep what may be sent again, once there is a connection; the others hear that nobody knows."""
         self.line = None
+        self._leave_direct()
         publishes = line.confirms.take_all()
         if self.connection.resends:
             self._resend = publishes + self._resend

@@ -1,7 +1,7 @@
 """A connection as its users see it: links come and go below it."""
 
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -60,6 +60,8 @@ class AMQPConnection:
         self._channels: list[AMQPChannel] = []
         self._reconnects = 0
         self._nursery: trio.Nursery | None = None
+        self.own_queues: set[str] = set()
+        """Queues that were declared exclusive on it, for direct connections."""
 
     def __repr__(self) -> str:
         """Show where it leads."""
@@ -118,6 +120,11 @@ class AMQPConnection:
                 raise
             else:
                 return
+
+    def run(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run something as long as this connection, if it does not end before; for direct connections."""
+        assert self._nursery is not None
+        self._nursery.start_soon(function)
 
     async def fork(self, poller: Poller) -> tuple[Transport, str]:
         """Connect a second time to where this connection leads now; for direct connections.

@@ -11,6 +11,7 @@ from triomq.clients.amqp.delivery import Fetched
 from triomq.clients.amqp.line import Line, Reply
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.topology_methods import TopologyMethods
+from triomq.clients.dmp.following import follow_feed
 from triomq.protocols import Table
 from triomq.protocols.amqp import (
     BasicGet,
@@ -47,6 +48,13 @@ class ConsumingMethods(TopologyMethods):
     async def ready(self) -> Line:
         """Wait until the channel can be used; raises why it cannot be any more."""
 
+    def note_queue(self, name: str, *, exclusive: bool) -> None:
+        """Note whether a queue is this connection's own, so that it may be consumed from directly."""
+        if exclusive:
+            self.connection.own_queues.add(name)
+        else:
+            self.connection.own_queues.discard(name)
+
     @asynccontextmanager
     async def consume(
         self,
@@ -71,6 +79,9 @@ class ConsumingMethods(TopologyMethods):
             consumer_tag: The name of this consumer; one is made up if it is empty.
             arguments: As ``x-priority``.
 
+        Where the broker asks for direct connections, a consumer with ``no_ack`` of a queue that was declared exclusive
+        here has one.
+
         Raises:
             Refused: The broker does not allow it; the channel is closed.
         """
@@ -86,6 +97,7 @@ class ConsumingMethods(TopologyMethods):
         deliveries = Deliveries(self, consuming)
         line = await self.ready()
         try:
+            deliveries.direct = await follow_feed(self, line, self.name_of(queue), deliveries)
             await deliveries.begin(line)
             self._consumers.append(deliveries)
             yield deliveries

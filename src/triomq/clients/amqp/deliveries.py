@@ -1,6 +1,7 @@
 """A consumer: ``async for delivery in deliveries``."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -9,7 +10,7 @@ import trio
 from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.delivery import Delivery
-from triomq.errors import ConsumerCancelled, LimitExceeded, TriomqError
+from triomq.errors import ConsumerCancelled, Disconnected, LimitExceeded, TriomqError
 from triomq.protocols import Table
 from triomq.protocols.amqp import (
     BasicCancel,
@@ -24,6 +25,7 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.clients.amqp.consuming_methods import ConsumingMethods
     from triomq.clients.amqp.line import Line, Reply
+    from triomq.clients.dmp.link import DirectLink
 
 __all__ = ["Consuming", "Deliveries"]
 
@@ -74,11 +76,20 @@ class Deliveries:
         self._over = False
         self._is_lax = consuming.no_ack or not consuming.prefetch
         self._buffered = 0
+        self.on_taken: Callable[[], None] | None = None
+        """Called when some of what waits was taken; for a direct connection."""
+        self.direct: DirectLink | None = None
+        """The direct connection over which deliveries come."""
 
     @property
     def consumer_tag(self) -> str:
         """The name of this consumer, unique on its channel."""
         return self.consuming.tag
+
+    @property
+    def buffered(self) -> int:
+        """Octets that wait to be taken, if nothing is to be settled."""
+        return self._buffered
 
     # Iterating
 
@@ -124,6 +135,8 @@ class Deliveries:
         self._ready[:0] = taken
         if self._is_lax:
             self._buffered -= run.size
+            if self.on_taken is not None:
+                self.on_taken()
             if self._line is not None:
                 self._line.link.taken(run.size)
 
@@ -236,8 +249,20 @@ class Deliveries:
             # RabbitMQ forgets the limit of the whole channel when it is told one for consumers.
             line.ask(BasicQos(0, self._channel.shared_prefetch, True), BasicQosOk)
 
+    def leave_direct(self) -> None:
+        """End the direct connection, if there is one: the session that it belongs to is over for us."""
+        if self.direct is not None:
+            self.direct.end(Disconnected("its consumer has gone"))
+            self.direct = None
+
     async def aclose(self) -> None:
         """End; ``consume`` calls this when its block is left."""
+        try:
+            await self._cancel_all()
+        finally:
+            self.leave_direct()
+
+    async def _cancel_all(self) -> None:
         line, self._over = self._line, True
         self._arrived.unpark_all()
         self._channel.forget(self)

@@ -52,6 +52,10 @@ class TopologyMethods(ABC):
     def topology(self) -> Topology | None:
         """What is to be made again; None where nothing is."""
 
+    @abstractmethod
+    def note_queue(self, name: str, *, exclusive: bool) -> None:
+        """Note whether a queue is this connection's own."""
+
     async def declare_exchange(
         self,
         name: str,
@@ -126,6 +130,7 @@ class TopologyMethods(ABC):
             arguments=arguments or {},
         )
         reply = await self.call(method, QueueDeclareOk)
+        self.note_queue(reply.queue, exclusive=exclusive)
         if self.topology is not None:
             self.topology.declared_queue(reply.queue, method)
         return DeclaredQueue(reply.queue, reply.message_count, reply.consumer_count, self.current)

@@ -1,0 +1,202 @@
+"""Doing what a server asks for that announces ``direct`` = 1: direct connections where AMQP promises no more.
+
+That is where nothing is acknowledged: a consumer with ``no_ack`` of a queue of one's own, and what is published without
+confirms and outside of transactions. Everything else goes over AMQP as ever.
+"""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.clients.dmp.link import DirectLink
+from triomq.errors import TriomqError
+from triomq.protocols.amqp import (
+    DIRECT_PROPERTY,
+    BasicDeliver,
+    DeliverRun,
+    DirectGet,
+    DirectGetOk,
+    DirectPut,
+    DirectPutOk,
+    Framing,
+)
+from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine, MessageRun, Settings, Target
+from triomq.transports import Poller
+
+if TYPE_CHECKING:
+    from triomq.clients.amqp.consuming_methods import ConsumingMethods
+    from triomq.clients.amqp.deliveries import Deliveries
+    from triomq.clients.amqp.line import Line
+    from triomq.protocols import FieldValue
+
+__all__ = ["Sinks", "follow_feed", "is_asked_for", "prefers_direct"]
+
+SMALL = 256 * 1024
+"""Octets of a body up to which it goes directly: brokers have limits, and none as low as that."""
+
+BUFFERED_MOST = 4 * 1024 * 1024
+"""Octets that a consumer may leave unread before its direct connection is not read any more."""
+
+GOODBYE = 2.0
+"""Seconds that a broker gets to read what was published when its channel is closed."""
+
+
+def is_asked_for(announced: "FieldValue") -> bool:
+    """Tell whether a server asks for direct connections, by its field ``direct``."""
+    return isinstance(announced, int) and announced > 0
+
+
+def prefers_direct(channel: "ConsumingMethods") -> bool:
+    """Tell whether a channel's broker asks for direct connections."""
+    return is_asked_for(channel.connection.server_properties.get(DIRECT_PROPERTY))
+
+
+async def _open(channel: "ConsumingMethods", lease: str, target: Target, feed: "_Feed | None" = None) -> DirectLink:
+    """Open a direct connection that ends with the AMQP connection at the latest."""
+    poller = Poller()
+    try:
+        transport, place = await channel.connection.fork(poller)
+    except BaseException:
+        poller.close()
+        raise
+    settings = Settings(max_message_size=LARGEST_MESSAGE)
+    engine = DMPEngine("client", now=trio.current_time(), settings=settings, lease=lease, target=target)
+    take = _ignore if feed is None else feed.take
+    link = DirectLink(transport, poller, engine, place, take)
+    if feed is not None:
+        feed.link = link
+    channel.connection.run(link.run)
+    try:
+        await link.opened.wait()
+    except BaseException:
+        link.end(_left(place))
+        raise
+    return link
+
+
+def _left(place: str) -> TriomqError:
+    return TriomqError(f"nobody waits for the direct connection to {place} any more")
+
+
+def _ignore(run: MessageRun) -> None:
+    """Take nothing: a sink gives nothing."""
+
+
+# Consuming
+
+
+class _Feed:
+    """What comes directly for one consumer, as if it had come over AMQP."""
+
+    def __init__(self, line: "Line", deliveries: "Deliveries") -> None:
+        self.link: DirectLink
+        self._line = line
+        self._deliveries = deliveries
+        self._paused = False
+        deliveries.on_taken = self._taken
+
+    def take(self, run: MessageRun) -> None:
+        """Give a run to the consumer."""
+        shape, count = run.envelope, len(run.contents)
+        method = BasicDeliver(self._deliveries.consumer_tag, 0, False, shape.exchange, shape.routing_key)
+        framing = Framing(0, shape.properties_start, shape.properties_stop, shape.body_start, 0, shape.flags)
+        self._deliveries.put(
+            DeliverRun(self._line.number, method, [0] * count, framing, run.contents, run.size), self._line.acks
+        )
+        if self._deliveries.buffered > BUFFERED_MOST and not self._paused:
+            self._paused = True
+            self.link.pause(paused=True)
+
+    def _taken(self) -> None:
+        if self._paused and self._deliveries.buffered <= BUFFERED_MOST // 2:
+            self._paused = False
+            self.link.pause(paused=False)
+
+
+async def follow_feed(
+    channel: "ConsumingMethods", line: "Line", queue: str, deliveries: "Deliveries"
+) -> DirectLink | None:
+    """Open a direct connection for a consumer that is about to begin, where the server asks and it changes nothing.
+
+    Should it break, the broker goes on over AMQP.
+    """
+    own = queue in channel.connection.own_queues
+    if not (deliveries.consuming.no_ack and own and prefers_direct(channel)) or channel.connection.consumes(queue):
+        return None
+    lease = (await line.call(DirectGet(queue), DirectGetOk)).lease
+    return await _open(channel, lease, "feed", _Feed(line, deliveries))
+
+
+# Publishing
+
+
+class Sinks:
+    """The direct connections that a channel without confirms publishes over; made by the channel, ends with it.
+
+    Messages to one exchange stay in order: one that is too large goes over AMQP when all before it have been read.
+
+    Args:
+        channel: The channel.
+    """
+
+    __slots__ = ("_channel", "_links", "_opening")
+
+    def __init__(self, channel: "ConsumingMethods") -> None:
+        """Open nothing yet."""
+        self._channel = channel
+        self._links: dict[str, DirectLink] = {}
+        self._opening = trio.Lock()
+
+    async def publish(self, exchange: str, routing_key: str, mandatory: bool, properties: bytes, body: bytes) -> bool:
+        """Publish directly; tell whether it was done, and is not to go over AMQP.
+
+        Raises:
+            TriomqError: What the broker has closed the way into this exchange with.
+        """
+        link = self._links.get(exchange)
+        if len(body) > SMALL:
+            await self._finish(exchange)
+            return False
+        if link is None:
+            link = await self._open(exchange)
+        link.check()
+        link.engine.send_message(exchange, routing_key, properties, body, mandatory=mandatory)
+        link.write()
+        while link.full:
+            await link.may_publish.park()
+        return True
+
+    async def _open(self, exchange: str) -> DirectLink:
+        async with self._opening:
+            link = self._links.get(exchange)
+            if link is None:
+                # The answer comes when the broker has worked off what was published over AMQP before.
+                lease = (await self._channel.call(DirectPut(exchange), DirectPutOk)).lease
+                link = self._links[exchange] = await _open(self._channel, lease, "sink")
+            return link
+
+    async def _finish(self, exchange: str) -> None:
+        link = self._links.pop(exchange, None)
+        if link is not None:
+            await link.finish()
+            if not link.finished_well:
+                link.check()
+
+    async def finish(self) -> None:
+        """Wait until the broker has read everything; raises what it has refused."""
+        for exchange in list(self._links):
+            await self._finish(exchange)
+
+    async def close(self) -> None:
+        """Do the same, but do not wait for ever."""
+        try:
+            with trio.move_on_after(GOODBYE):
+                await self.finish()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """End without waiting."""
+        links, self._links = self._links, {}
+        for exchange, link in links.items():
+            link.end(_left(exchange))
