@@ -15,6 +15,7 @@ from triomq.endpoints.amqp_consuming import CONSUMING
 from triomq.endpoints.amqp_control import control_request
 from triomq.endpoints.amqp_direct import DIRECT
 from triomq.endpoints.amqp_permissions import guarded
+from triomq.endpoints.amqp_restms import RESTMS
 from triomq.endpoints.amqp_topology import TOPOLOGY
 from triomq.endpoints.amqp_transaction import ChannelTransaction
 from triomq.protocols.amqp import (
@@ -100,6 +101,7 @@ HANDLERS: dict[type[Method], Handler] = guarded(
             **TOPOLOGY,
             **CONSUMING,
             **DIRECT,
+            **RESTMS,
             AccessRequest: _access_request,
             BasicCancelOk: _note,
             ChannelFlow: _flow,

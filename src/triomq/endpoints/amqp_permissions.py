@@ -40,6 +40,12 @@ from triomq.protocols.amqp import (
     QueueDelete,
     QueuePurge,
     QueueUnbind,
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSJoinDelete,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
     TxCommit,
     TxRollback,
     TxSelect,
@@ -190,6 +196,7 @@ def _control(channel: "Channel", method: ControlRequest) -> None:
 Need: TypeAlias = "Callable[[Channel, Method], None] | str"
 """What says no, or why nothing needs to."""
 
+_QUIETLY = "asks where refusals are noted and nobody is told"
 _ITS_OWN = "is about the client's own channel"
 _DELIVERED = "is about what was delivered to this channel, which needed the right to read"
 
@@ -223,6 +230,12 @@ NEEDS: Final[dict[type[Method], Need]] = cast(
         QueueDelete: _queue_delete,
         QueuePurge: _takes,
         QueueUnbind: _queue_bind,
+        RestMSFeedCreate: _QUIETLY,
+        RestMSFeedDelete: _QUIETLY,
+        RestMSJoinCreate: _QUIETLY,
+        RestMSJoinDelete: _QUIETLY,
+        RestMSPipeCreate: _QUIETLY,
+        RestMSPipeDelete: _QUIETLY,
         TxCommit: "does what was asked for when it was published and settled",
         TxRollback: _ITS_OWN,
         TxSelect: _ITS_OWN,

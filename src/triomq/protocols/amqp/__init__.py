@@ -106,6 +106,14 @@ from triomq.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
+from triomq.protocols.amqp.restms import (
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSJoinDelete,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
+)
 from triomq.protocols.amqp.settings import Login, Settings, plain
 
 __all__ = [
@@ -212,6 +220,12 @@ __all__ = [
     "QueueUnbind",
     "QueueUnbindOk",
     "Received",
+    "RestMSFeedCreate",
+    "RestMSFeedDelete",
+    "RestMSJoinCreate",
+    "RestMSJoinDelete",
+    "RestMSPipeCreate",
+    "RestMSPipeDelete",
     "Returned",
     "Row",
     "ServerStarted",

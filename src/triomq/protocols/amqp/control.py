@@ -12,6 +12,7 @@ A server that knows the class says so by the capability ``triomq.control``; one 
 from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.direct import DIRECT_METHODS
 from triomq.protocols.amqp.methods import METHODS, LongString, Method, Row, ShortString
+from triomq.protocols.amqp.restms import RESTMS_METHODS
 
 __all__ = [
     "BROKER_METHODS",
@@ -44,8 +45,8 @@ CONTROL_METHODS: tuple[Row, ...] = (
     Row(ControlResponse, 61502, 11, "server", "control.response"),
 )
 
-BROKER_METHODS = MethodTable((*METHODS, *DIRECT_METHODS, *CONTROL_METHODS))
+BROKER_METHODS = MethodTable((*METHODS, *DIRECT_METHODS, *RESTMS_METHODS, *CONTROL_METHODS))
 """Every method that a triomq broker and its own clients speak."""
 
-INDIRECT_METHODS = MethodTable((*METHODS, *CONTROL_METHODS))
+INDIRECT_METHODS = MethodTable((*METHODS, *RESTMS_METHODS, *CONTROL_METHODS))
 """The same for a broker that has no direct connections."""
