@@ -6,26 +6,23 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from math import inf
 from time import time
-from typing import cast
 
 import trio
 
 from triomq.actors import Supervisor, Turn
-from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, NoSuchQueue, Session, Window
+from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Session, Window
 from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_direct import Grant, bring_home, check_sink, divert
+from triomq.endpoints.amqp_direct import Grant, bring_home, divert
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
-from triomq.endpoints.dmp_answers import Denied, denial_of
+from triomq.endpoints.dmp_answers import Denied
+from triomq.endpoints.dmp_events import EVENTS
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
 from triomq.endpoints.house import House
-from triomq.errors import Refused
-from triomq.protocols.dmp import DMPEngine, EndOfStream, Event, Failed, LeasePresented, MessageRun
-from triomq.security import Access
+from triomq.protocols.dmp import DMPEngine, Event
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["DMPConnection"]
@@ -64,19 +61,18 @@ class DMPConnection(Connection):
         self.directory: Directory
         self.outlet = DirectOutlet(engine, transport, house, self.note)
         self._transport = transport
-        self._leases = leases
+        self.leases = leases
         self._turn: Turn
         self._since = trio.current_time()
         self._gates = Gates(transport, engine)
         self._events: deque[Event] = deque()
         self._octets = 0  # that have come since something was last published
         self._lease: Lease | None = None
-        self._sink: DirectSink | None = None
-        self._access: Access
+        self.sink: DirectSink | None = None
         self._left = False  # everything is put back; only the transport's end is awaited
         self._linger_until = 0.0
-        self._gone = False  # the client will send nothing more
-        self._ending = ""  # why the connection is ending, once it is
+        self.gone = False  # the client will send nothing more
+        self.ending = ""  # why the connection is ending, once it is
 
     @property
     def peer(self) -> str:
@@ -100,7 +96,7 @@ class DMPConnection(Connection):
         """Read from now on; say no at once where there are no direct connections."""
         self._turn = self.system.turn
         self._transport.start(self)
-        if self._leases is None:
+        if self.leases is None:
             self._deny(Denied(540, "there are no direct connections at this address"))
 
     def received(self, data: bytes) -> None:
@@ -131,7 +127,7 @@ class DMPConnection(Connection):
         while events and not turn.exhausted and not self._left:
             event = events.popleft()
             try:
-                _EVENTS[type(event)](self, event)
+                EVENTS[type(event)](self, event)
             except SinkPaused:
                 events.appendleft(event)
                 self._pause()
@@ -150,10 +146,10 @@ class DMPConnection(Connection):
 
     def _note_work(self, pushes: int) -> None:
         """Tell the memory alarm what was published, and read no more if it can only be returned and nobody reads."""
-        if pushes and self._sink is not None:
+        if pushes and self.sink is not None:
             self.directory.memory.note(pushes, self._octets)
             self._octets = 0
-        if self._sink is not None and self._sink.is_choked:
+        if self.sink is not None and self.sink.is_choked:
             self._gates.close(_RETURNS)
 
     def _go_on(self, gate: str) -> None:
@@ -178,75 +174,25 @@ class DMPConnection(Connection):
 
     # Events
 
-    def _lease_presented(self, event: LeasePresented) -> None:
-        """Become what the lease says."""
-        assert self._leases is not None
-        try:
-            lease = self._leases.take(event.lease)
-            self._admit(lease)
-            self._open(lease)
-        except Refused as refused:
-            raise denial_of(refused) from None
-
-    def _admit(self, lease: Lease) -> None:
-        """See that the user may still be here, and be once more."""
-        user = self.house.users.get(lease.session.user)
-        if user is None:
-            raise Denied(403, f"there is no user '{lease.session.user}'")
-        if not self.house.presence.has_room(user, "connections"):
-            raise Denied(530, f"user connection limit ({user.limits.connections}) is reached")
-
-    def _open(self, lease: Lease) -> None:
-        """Enter the session, and begin."""
-        session, grant = lease.session, lease.key
-        assert isinstance(grant, Grant)
-        directory = grant.channel.connection.directory
-        access = self.house.users.access(session.user, directory.name)
-        if lease.target is LeaseTarget.SINK:
-            check_sink(directory, lease.name)
-            if not access.may_write(lease.name):
-                raise Denied(403, f"user '{session.user}' may not publish into '{lease.name}'")
-        else:
-            if directory.queues.get(lease.name) is not grant.store:
-                raise NoSuchQueue(lease.name)
-            if grant.store in grant.channel.connection.direct_feeds:
-                raise Denied(530, f"feed '{lease.name}' has a connection already")
-            if not access.may_read(lease.name):
-                raise Denied(403, f"user '{session.user}' may not read '{lease.name}'")
-        self._enter(lease, grant, directory)
-
-    def _enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
+    def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
+        """Become a connection of the lease's session, and begin."""
         self._lease, self.session, self.directory = lease, lease.session, directory
         self.virtual_host, self.user = grant.virtual_host, lease.session.user
         self.house.presence.come(self.user)
         self.session.attach()
         self.note_user()
         if lease.target is LeaseTarget.SINK:
-            self._sink = DirectSink(self, lease.name, grant)
+            self.sink = DirectSink(self, lease.name, grant)
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
             divert(grant, self)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
-    def _message_run(self, event: MessageRun) -> None:
-        assert self._sink is not None
-        self._sink.publish(event)
-
-    def _failed(self, event: Failed) -> None:
-        self.note(logging.WARNING, "direct connection failed", code=event.code, reason=event.text)
-        self._ending = event.text
-
-    def _end_of_stream(self, event: EndOfStream) -> None:
-        self._gone = True
-        if event.unfinished:
-            self.note(logging.WARNING, "a message was not finished", octets=event.unfinished)
-        self._ending = self._ending or "closed by the client"
-
     def _deny(self, denied: Denied) -> None:
         """Say why, where that can be said, and end."""
         self.note(logging.WARNING, "direct connection refused", code=denied.code, reason=denied.text)
-        self._ending = denied.text
+        self.ending = denied.text
         self._events.clear()
         self.engine.refuse(denied.code, denied.text)
         self.ref.touch()
@@ -277,15 +223,10 @@ class DMPConnection(Connection):
             self._end(message.reason)
 
     def note_user(self) -> None:
-        """Look at the user's record, now and when it has changed: what it may, and until when."""
-        user, lease = self.house.users.get(self.user), self._lease
-        if user is None or lease is None:
-            return
-        self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
-        access = self.house.users.access(self.user, self.directory.name)
-        may = access.may_write if lease.target is LeaseTarget.SINK else access.may_read
-        if not may(lease.name):
-            self.ref.act(self._deny, Denied(403, f"user '{self.user}' may no more"))
+        """Look at the user's record, now and when it has changed: until when the connection may last."""
+        user = self.house.users.get(self.user)
+        if user is not None:
+            self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None before a lease was accepted, and after the end."""
@@ -331,7 +272,7 @@ class DMPConnection(Connection):
         elif self._queue_is_gone:
             self._end("the queue is deleted")
         else:
-            if self._sink is not None and not self._sink.is_choked and _RETURNS in self._gates.closed:
+            if self.sink is not None and not self.sink.is_choked and _RETURNS in self._gates.closed:
                 self._go_on(_RETURNS)
             self.engine.handle_timer(message.now)
             self._work()
@@ -353,7 +294,7 @@ class DMPConnection(Connection):
 
     def _end(self, reason: str) -> None:
         """End for a reason that lies with us."""
-        self._ending = self._ending or reason
+        self.ending = self.ending or reason
         self._events.clear()
         self.engine.refuse(530, reason)
         self.ref.touch()
@@ -366,12 +307,12 @@ class DMPConnection(Connection):
         """
         level = logging.INFO if self.virtual_host else logging.DEBUG
         seconds = round(trio.current_time() - self._since, 3)
-        self.note(level, "direct connection closed", reason=self._ending, seconds=seconds)
+        self.note(level, "direct connection closed", reason=self.ending, seconds=seconds)
         self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
-        if self._gone:
+        if self.gone:
             self._stop()
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -387,7 +328,7 @@ class DMPConnection(Connection):
             return
         self.virtual_host = ""
         self.outlet.put_all_back()
-        if self._sink is None:
+        if self.sink is None:
             bring_home(self._grant, self)
         self.directory.memory.forget(self._over)
         self.house.presence.go(self.user)
@@ -407,15 +348,3 @@ class DMPConnection(Connection):
         """Put back what is out, and close the transport; also for the endpoint, after a crash."""
         self._let_go()
         self._transport.close()
-
-
-_EVENTS: dict[type[Event], Callable[[DMPConnection, Event], None]] = cast(
-    "dict[type[Event], Callable[[DMPConnection, Event], None]]",
-    {
-        EndOfStream: DMPConnection._end_of_stream,
-        Failed: DMPConnection._failed,
-        LeasePresented: DMPConnection._lease_presented,
-        MessageRun: DMPConnection._message_run,
-    },
-)
-"""Event to method; the rows pair each method with the one type that it is written for."""
