@@ -1,0 +1,85 @@
+"""What outlives the broker: records, queues and messages, in batches that are on disk whole or not at all.
+
+Here is what needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.keeper``.
+"""
+
+from triomq.store.body import BodyRun, decode_body, encode_body
+from triomq.store.interface import Reader, Store, StoreStatistics
+from triomq.store.lock import DirectoryLock
+from triomq.store.memory import MemoryStore
+from triomq.store.operations import (
+    Append,
+    Attempts,
+    Batch,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Delivered,
+    Drop,
+    Kind,
+    Operation,
+    Put,
+    Range,
+    Remove,
+    Ripen,
+    Settle,
+    Spill,
+    Unspill,
+)
+from triomq.store.recovered import (
+    AttemptsFound,
+    DelayedFound,
+    DeliveredFound,
+    Piece,
+    QueueFound,
+    RecordFound,
+    Recovered,
+    RecoveredQueue,
+    SegmentFound,
+    assemble,
+)
+from triomq.store.sqlite import SqliteReader, SqliteStore
+
+__all__ = [  # noqa: RUF022  # grouped for the reader
+    # telling a store
+    "Append",
+    "Attempts",
+    "Batch",
+    "DeclareQueue",
+    "Delay",
+    "DeleteQueue",
+    "Delivered",
+    "Drop",
+    "Kind",
+    "Operation",
+    "Put",
+    "Range",
+    "Remove",
+    "Ripen",
+    "Settle",
+    "Spill",
+    "Unspill",
+    # bodies of segments
+    "BodyRun",
+    "decode_body",
+    "encode_body",
+    # what it finds
+    "AttemptsFound",
+    "DelayedFound",
+    "DeliveredFound",
+    "Piece",
+    "QueueFound",
+    "RecordFound",
+    "Recovered",
+    "RecoveredQueue",
+    "SegmentFound",
+    "assemble",
+    # stores
+    "DirectoryLock",
+    "MemoryStore",
+    "Reader",
+    "SqliteReader",
+    "SqliteStore",
+    "Store",
+    "StoreStatistics",
+]
