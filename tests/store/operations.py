@@ -49,7 +49,7 @@ class Author:
 
     def _body(self, count: int) -> bytes:
         length = self._draw(st.sampled_from((0, 5, 40_000)))
-        return encode_body([BodyRun(b"head", [bytes([position]) * length for position in range(count)])])
+        return encode_body([BodyRun(0, b"head", [bytes([position]) * length for position in range(count)])])
 
     def _ids(self, queue: int, count: int) -> int:
         first = self._next[queue] + self._draw(st.integers(0, 2))

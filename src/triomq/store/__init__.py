@@ -3,8 +3,10 @@
 Here is what needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.keeper``.
 """
 
-from triomq.store.body import BodyRun, decode_body, encode_body
+from triomq.store.backing import back_up
+from triomq.store.body import BodyRun, RunNote, decode_body, decode_notes, encode_body, encode_notes
 from triomq.store.interface import Reader, Store, StoreStatistics
+from triomq.store.journal import Fetch, Journal
 from triomq.store.lock import DirectoryLock
 from triomq.store.memory import MemoryStore
 from triomq.store.operations import (
@@ -59,10 +61,15 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Settle",
     "Spill",
     "Unspill",
+    "Fetch",
+    "Journal",
     # bodies of segments
     "BodyRun",
+    "RunNote",
     "decode_body",
+    "decode_notes",
     "encode_body",
+    "encode_notes",
     # what it finds
     "AttemptsFound",
     "DelayedFound",
@@ -82,4 +89,6 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "SqliteStore",
     "Store",
     "StoreStatistics",
+    # looking after one
+    "back_up",
 ]
