@@ -1,8 +1,7 @@
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,20 +13,19 @@ from triomq.errors import DiskFull, StoreCorrupt
 from triomq.store import (
     Append,
     Batch,
-    DeclareQueue,
     DeleteQueue,
     MemoryStore,
     SegmentFound,
     Settle,
     Spill,
     SqliteReader,
-    SqliteStore,
     Store,
     Unspill,
     assemble,
 )
 
 from .operations import batches
+from .stores import DECLARE, opened
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where syncing costs nothing: kills, unlike the loss of a machine, do not ask for a disk."""
@@ -39,9 +37,6 @@ def append(first: int, count: int = 1, body: bytes = b"body", queue: int = 1) ->
 
 def spill(first: int, count: int = 1, body: bytes = b"spilled") -> Spill:
     return Spill(queue=1, first=first, count=count, body=body)
-
-
-DECLARE = DeclareQueue(1, b"q", b"options")
 
 
 def segments(store: Store) -> list[SegmentFound]:
@@ -72,12 +67,6 @@ def copy_of(directory: Path, target: Path, *, log: int | None = None) -> Path:
 
 def log_size(directory: Path) -> int:
     return (directory / "store.db-wal").stat().st_size
-
-
-@contextmanager
-def opened(directory: Path, *, fresh: bool = True) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(directory, fresh=fresh, patience=0)) as store:
-        yield store
 
 
 @given(batches(), st.data())

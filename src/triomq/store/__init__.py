@@ -5,6 +5,8 @@ Here is what needs no event loop; the actor that runs a store in a process of it
 
 from triomq.store.backing import back_up
 from triomq.store.body import BodyRun, RunNote, decode_body, decode_notes, encode_body, encode_notes
+from triomq.store.checking import Gap, Report, check
+from triomq.store.compacting import compact
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.lock import DirectoryLock
@@ -90,5 +92,9 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Store",
     "StoreStatistics",
     # looking after one
+    "Gap",
+    "Report",
     "back_up",
+    "check",
+    "compact",
 ]

@@ -3,65 +3,19 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from triomq.actors.testing import open_test_system
 from triomq.errors import RestartLimitExceeded, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
-from triomq.store import DeclareQueue, Journal, SegmentFound, SqliteStore, assemble, decode_body
-from triomq.store.keeper import BackUpStore, HostKind, Keeper, Keeping, WaitCommitted
+from triomq.store import SqliteStore, decode_body
+from triomq.store.keeper import BackUpStore, HostKind
+
+from .house import declare, house, segments
 
 pytestmark = pytest.mark.parametrize("host", ["process", "thread"])
-
-Answer = list[bytes | None] | StoreError
-
-
-class House:
-    """A journal whose store is being kept."""
-
-    def __init__(self, journal: Journal, keeper: Keeper) -> None:
-        self.journal = journal
-        self.keeper = keeper
-
-    async def committed(self) -> None:
-        with trio.fail_after(20):
-            await self.keeper.ref.ask(WaitCommitted())
-
-    async def fetched(self, *firsts: int) -> Answer:
-        answers: list[Answer] = []
-        done = trio.Event()
-
-        def note(answer: Answer) -> None:
-            answers.append(answer)
-            done.set()
-
-        self.journal.fetch(1, firsts, note)
-        with trio.fail_after(20):
-            await done.wait()
-        return answers[0]
-
-
-@asynccontextmanager
-async def house(directory: Path, host: HostKind, *, patience: float = 0) -> AsyncIterator[House]:
-    journal = Journal()
-    async with open_test_system() as system:
-        ref = await system.start(lambda: Keeper(journal, Keeping(directory, host, patience)), name="store")
-        assert isinstance(ref.actor, Keeper)
-        yield House(journal, ref.actor)
-
-
-def declare(journal: Journal) -> None:
-    journal.add(DeclareQueue(1, b"q", b"options"))
-
-
-def segments(directory: Path) -> list[SegmentFound]:
-    with closing(SqliteStore(directory, patience=0)) as store:
-        return assemble(store.recover()).queues[1].segments
 
 
 async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: HostKind) -> None:
