@@ -8,9 +8,9 @@ from triomq.errors import StoreLocked, StoreUnwritable
 from triomq.store import DirectoryLock
 
 
-def test_a_directory_that_is_not_there_is_made(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path / "a" / "b"):
-        assert (tmp_path / "a" / "b").is_dir()
+        assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
 def test_only_one_has_it_and_the_error_names_who(tmp_path: Path) -> None:

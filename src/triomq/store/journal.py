@@ -80,7 +80,7 @@ class Journal:
 
     @property
     def number(self) -> int:
-        """The number of the batch that gathers: what is added now is on disk when ``committed`` has reached it."""
+        """The number of the batch that gathers. What is added now is on disk when ``committed`` has reached it."""
         return self._last + 1
 
     @property

@@ -38,7 +38,7 @@ class DirectoryLock:
         """Take it."""
         path = directory / "lock"
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are nobody else's business
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreUnwritable(

@@ -46,11 +46,7 @@ class Kind(IntEnum):
     STREAM = 6
 
 
-class _Operation(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Base of all operations: arrays on the wire, a number in front says which."""
-
-
-class Put(_Operation, frozen=True, tag=1):
+class Put(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
     """Keep a record, in place of the one with the same key if there is one."""
 
     kind: int
@@ -58,14 +54,14 @@ class Put(_Operation, frozen=True, tag=1):
     value: bytes
 
 
-class Remove(_Operation, frozen=True, tag=2):
+class Remove(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
     """Forget a record, if it is there."""
 
     kind: int
     key: bytes
 
 
-class DeclareQueue(_Operation, frozen=True, tag=3):
+class DeclareQueue(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
     """Let there be a queue; if it is there already it gets another key and value."""
 
     queue: int
@@ -73,13 +69,13 @@ class DeclareQueue(_Operation, frozen=True, tag=3):
     value: bytes
 
 
-class DeleteQueue(_Operation, frozen=True, tag=4):
+class DeleteQueue(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Forget a queue and everything in it."""
 
     queue: int
 
 
-class Append(_Operation, frozen=True, tag=5, kw_only=True):
+class Append(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True, tag=5):
     """Keep messages of a queue: one segment, with ids in a row, above all that the queue ever had.
 
     Args:
@@ -101,14 +97,14 @@ class Append(_Operation, frozen=True, tag=5, kw_only=True):
     settled: Sequence[Range] = ()
 
 
-class Settle(_Operation, frozen=True, tag=6):
+class Settle(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
     """Forget messages; ids that are not there are ignored, so that a range may span what was never kept."""
 
     queue: int
     ranges: Sequence[Range]
 
 
-class Delivered(_Operation, frozen=True, tag=7):
+class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
     """Mark messages of one level up to an id as delivered, so that they are so marked after a restart."""
 
     queue: int
@@ -116,7 +112,7 @@ class Delivered(_Operation, frozen=True, tag=7):
     up_to: int
 
 
-class Attempts(_Operation, frozen=True, tag=8):
+class Attempts(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
     """Note how often a message came back; forgotten with the message."""
 
     queue: int
@@ -124,7 +120,7 @@ class Attempts(_Operation, frozen=True, tag=8):
     count: int
 
 
-class Delay(_Operation, frozen=True, tag=9, kw_only=True):
+class Delay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_only=True):
     """Keep messages that are not ready yet; they get ids when they are.
 
     Args:
@@ -146,7 +142,7 @@ class Delay(_Operation, frozen=True, tag=9, kw_only=True):
     note: bytes = b""
 
 
-class Ripen(_Operation, frozen=True, tag=10):
+class Ripen(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
     """Let messages that were delayed be ready, as a segment that begins with this id; their octets stay where they are.
 
     Ignored if they are not there.
@@ -158,14 +154,14 @@ class Ripen(_Operation, frozen=True, tag=10):
     note: bytes = b""
 
 
-class Drop(_Operation, frozen=True, tag=11):
+class Drop(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11):
     """Forget messages that were delayed, by their numbers; those that are not there are ignored."""
 
     queue: int
     numbers: Sequence[int]
 
 
-class Spill(_Operation, frozen=True, tag=12, kw_only=True):
+class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12, kw_only=True):
     """Put messages out of memory that nobody has asked to be kept: gone when the broker starts again, never synced.
 
     The fields are those of ``Append``. Recovery never shows them.
@@ -177,7 +173,7 @@ class Spill(_Operation, frozen=True, tag=12, kw_only=True):
     body: bytes
 
 
-class Unspill(_Operation, frozen=True, tag=13):
+class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
     """Forget messages that were put out of memory; ids that are not there are ignored."""
 
     queue: int

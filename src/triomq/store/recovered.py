@@ -21,11 +21,7 @@ __all__ = [
 ]
 
 
-class _Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Base of all pieces."""
-
-
-class RecordFound(_Piece, frozen=True, tag=1):
+class RecordFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
     """A record."""
 
     kind: int
@@ -33,7 +29,7 @@ class RecordFound(_Piece, frozen=True, tag=1):
     value: bytes
 
 
-class QueueFound(_Piece, frozen=True, tag=2):
+class QueueFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
     """A queue; comes before anything that is in it.
 
     Args:
@@ -49,7 +45,7 @@ class QueueFound(_Piece, frozen=True, tag=2):
     next_id: int
 
 
-class SegmentFound(_Piece, frozen=True, tag=3):
+class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
     """A segment; those of one queue come in the order of their ids.
 
     Args:
@@ -76,7 +72,7 @@ class SegmentFound(_Piece, frozen=True, tag=3):
         return [position for position in range(self.count) if not bits >> position & 1]
 
 
-class DelayedFound(_Piece, frozen=True, tag=4):
+class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Messages that are not ready before ``due``, in seconds since 1970; in the order of their numbers."""
 
     queue: int
@@ -87,7 +83,7 @@ class DelayedFound(_Piece, frozen=True, tag=4):
     note: bytes
 
 
-class DeliveredFound(_Piece, frozen=True, tag=5):
+class DeliveredFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):
     """Up to which id messages of a level were delivered."""
 
     queue: int
@@ -95,7 +91,7 @@ class DeliveredFound(_Piece, frozen=True, tag=5):
     up_to: int
 
 
-class AttemptsFound(_Piece, frozen=True, tag=6):
+class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
     """How often a message came back."""
 
     queue: int

@@ -15,9 +15,12 @@ from triomq.store.keeper import BackUpStore, HostKind
 
 from .house import declare, house, segments
 
-pytestmark = pytest.mark.parametrize("host", ["process", "thread"])
+either = pytest.mark.parametrize("host", ["process", "thread"])
+in_a_process = pytest.mark.parametrize("host", ["process"])
+"""For what has no meaning on a thread: that it is killed alone, or has limits of its own."""
 
 
+@either
 async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         assert one.journal.recovered is not None
@@ -36,6 +39,7 @@ async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: Host
         assert one.journal.number == number + 1
 
 
+@either
 async def test_leaving_waits_until_everything_is_on_disk(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
@@ -43,6 +47,7 @@ async def test_leaving_waits_until_everything_is_on_disk(tmp_path: Path, host: H
     assert [segment.first for segment in segments(tmp_path)] == [1]
 
 
+@either
 async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
@@ -58,6 +63,7 @@ async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host
     assert len(found) <= batches < 100
 
 
+@either
 async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
@@ -72,6 +78,7 @@ async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
         assert (run.offset, run.head, [len(content) for content in run.contents]) == (0, b"head", [300_000, 1])
 
 
+@either
 async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: HostKind) -> None:
     target = tmp_path / "copy" / "store.db"
     target.parent.mkdir()
@@ -86,6 +93,7 @@ async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: Ho
     assert [segment.first for segment in segments(target.parent)] == [1]
 
 
+@either
 async def test_a_directory_that_is_in_use_is_an_error_that_names_its_user(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         with pytest.raises(StoreLocked, match=f"lock is held by process {one.keeper.pid or os.getpid()}"):
@@ -93,6 +101,7 @@ async def test_a_directory_that_is_in_use_is_an_error_that_names_its_user(tmp_pa
                 pass
 
 
+@either
 async def test_a_broker_waits_for_the_one_that_leaves(tmp_path: Path, host: HostKind) -> None:
     async with trio.open_nursery() as nursery:
         store = SqliteStore(tmp_path)
@@ -106,6 +115,7 @@ async def leave_soon(store: SqliteStore) -> None:
     store.close()
 
 
+@either
 async def test_a_file_that_is_no_store_is_an_error_that_names_it(tmp_path: Path, host: HostKind) -> None:
     (tmp_path / "store.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
     with pytest.raises(StoreCorrupt, match=r"store\.db is damaged.*put a backup in its place"):
@@ -113,6 +123,7 @@ async def test_a_file_that_is_no_store_is_an_error_that_names_it(tmp_path: Path,
             pass
 
 
+@either
 async def test_what_cannot_be_ends_the_actor_with_a_reason(tmp_path: Path, host: HostKind) -> None:
     with pytest.raises(RestartLimitExceeded) as caught:
         await append_to_no_queue(tmp_path, host)
@@ -126,11 +137,10 @@ async def append_to_no_queue(directory: Path, host: HostKind) -> None:
         await trio.sleep_forever()
 
 
+@in_a_process
 async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled(
     tmp_path: Path, host: HostKind
 ) -> None:
-    if host == "thread":
-        pytest.skip("a thread cannot be killed alone")
     async with house(tmp_path, host) as one:
         declare(one.journal)
         first = 1
@@ -151,9 +161,8 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
     assert ids == list(range(1, first))
 
 
+@in_a_process
 async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Path, host: HostKind) -> None:
-    if host == "thread":
-        pytest.skip("a thread cannot be killed alone")
     async with house(tmp_path, host) as one:
         declare(one.journal)
         one.journal.spill(1, 1, b"head", [b"a"])
@@ -166,9 +175,8 @@ async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Pat
         assert answer[0] is not None
 
 
+@in_a_process
 async def test_the_process_ends_by_itself_when_its_broker_is_killed(tmp_path: Path, host: HostKind) -> None:
-    if host == "thread":
-        pytest.skip("a thread ends with its process")
     command = [sys.executable, str(Path(__file__).parent / "broker.py"), str(tmp_path)]
     async with trio.open_nursery() as nursery:
         start = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
@@ -186,9 +194,8 @@ async def test_the_process_ends_by_itself_when_its_broker_is_killed(tmp_path: Pa
     os.close(store)
 
 
+@in_a_process
 async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: HostKind) -> None:
-    if host == "thread":
-        pytest.skip("a limit on file sizes would be one for the tests as well")
     async with house(tmp_path, host) as one:
         faults: list[StoreError | None] = []
         failed = trio.Event()
@@ -210,3 +217,14 @@ async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: Hos
         await one.committed()
         assert faults[1:] == [None]
     assert [segment.first for segment in segments(tmp_path)] == [1, 2]
+
+
+@in_a_process
+async def test_processes_that_end_one_after_the_other_are_an_error(
+    tmp_path: Path, host: HostKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr("triomq.store.keeper.keeper._PAUSE", 0.01)
+    with pytest.raises(StoreError, match="has ended 6 times without having kept anything"):
+        async with house(tmp_path, host):
+            pass
