@@ -53,7 +53,7 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
             next_id += data.draw(st.integers(0, 2))  # what is not to be kept has ids too
             contents = [b"%d" % (next_id + position) for position in range(data.draw(st.integers(1, 4)))]
             head = data.draw(st.sampled_from([b"x", b"y"]))
-            gathering.append(1, next_id, head, contents, b"")
+            gathering.append(1, next_id, head, contents, sum(map(len, contents)), b"")
             kept |= {next_id + position: (head, content) for position, content in enumerate(contents)}
             next_id += len(contents)
         elif action == "settle":
@@ -83,18 +83,27 @@ def encoded(content: bytes) -> bytes:
 
 def test_all_that_a_queue_gets_becomes_one_segment() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a", b"b"], b"")
-    gathering.append(1, 3, b"y", [b"c"], b"urgent")
+    gathering.append(1, 1, b"x", [b"a", b"b"], 2, b"")
+    gathering.append(1, 3, b"y", [b"c"], 1, b"urgent")
     (append,) = gathered(gathering)
     assert isinstance(append, Append)
     assert (append.first, append.count, append.size, append.settled) == (1, 3, 3, [])
     assert decode_notes(append.note) == [RunNote(0, 2, 2, b""), RunNote(2, 1, 1, b"urgent")]
 
 
+def test_a_segment_that_grows_large_is_followed_by_another() -> None:
+    gathering = Gathering()
+    for first in range(1, 6):
+        gathering.append(1, first, b"x", [bytes(600_000)], 600_000, b"")
+    gathering.settle(1, 2, 3)
+    found = [each for each in gathered(gathering) if isinstance(each, Append)]
+    assert [(each.first, each.count) for each in found] == [(1, 1), (5, 1)]
+
+
 def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a", b"b"], b"")
-    gathering.append(1, 3, b"x", [b"c"], b"")
+    gathering.append(1, 1, b"x", [b"a", b"b"], 2, b"")
+    gathering.append(1, 3, b"x", [b"c"], 1, b"")
     gathering.settle(1, 1, 1)
     gathering.settle(1, 2, 1)
     (append,) = gathered(gathering)
@@ -106,8 +115,8 @@ def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
 
 def test_ids_without_a_message_are_settled_from_the_start() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a"], b"")
-    gathering.append(1, 5, b"x", [b"b"], b"")
+    gathering.append(1, 1, b"x", [b"a"], 1, b"")
+    gathering.append(1, 5, b"x", [b"b"], 1, b"")
     (append,) = gathered(gathering)
     assert isinstance(append, Append)
     assert (append.count, append.settled) == (5, [(2, 3)])
@@ -124,8 +133,8 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
 
 def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a"], b"")
-    gathering.append(2, 1, b"x", [b"a"], b"")
+    gathering.append(1, 1, b"x", [b"a"], 1, b"")
+    gathering.append(2, 1, b"x", [b"a"], 1, b"")
     gathering.settle(1, 1, 1)
     gathering.delivered(1, 0, 1)
     gathering.add(DeleteQueue(1))

@@ -52,10 +52,10 @@ def test_an_answer_is_for_all_batches_up_to_its_number(journal: Journal) -> None
 
 
 def test_octets_are_counted_until_they_are_on_disk(journal: Journal) -> None:
-    journal.append(1, 1, b"head", [b"x" * 1000])
+    journal.append(1, 1, b"head", [b"x" * 1000], 1000)
     assert journal.octets == 1000
     journal.take()
-    journal.append(1, 2, b"head", [b"x" * 500])
+    journal.append(1, 2, b"head", [b"x" * 500], 500)
     assert journal.octets == 1500
     journal.answered(11)
     assert journal.octets == 500
@@ -83,7 +83,7 @@ def test_whoever_sends_is_woken_up_but_not_for_marks(journal: Journal) -> None:
     journal.delivered(1, 0, 5)
     assert not woken
     journal.settle(1, 1)
-    journal.append(1, 1, b"", [b""])
+    journal.append(1, 1, b"", [b""], 0)
     assert len(woken) == 2
 
 

@@ -1,9 +1,10 @@
 """What is to be in the next batch, as long as it can still change.
 
-Messages of a queue become one segment, however many publishes they came with; what is settled before the batch is sent
-is never written; marks are written once. All of it costs by run, not by message.
+Messages of a queue become one segment, however many publishes they came with, unless it grows too large; what is
+settled before the batch is sent is never written; marks are written once. All of it costs by run, not by message.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -20,20 +21,29 @@ from triomq.store.operations import (
     Ripen,
     Settle,
 )
-from triomq.store.settling import bits_of
 
 __all__ = ["Gathering"]
+
+
+_SEGMENT = 1 << 20
+"""Octets from which on a queue gets another segment: a body is read and held as a whole when it is wanted again."""
 
 
 class _Run(msgspec.Struct, gc=False):
     first: int
     head: bytes
     contents: Sequence[bytes]
+    size: int
     note: bytes
 
     @property
     def stop(self) -> int:
         return self.first + len(self.contents)
+
+    def is_within(self, ranges: Sequence[Range]) -> bool:
+        """Tell whether one of some ranges has all of it; they are sorted and apart."""
+        found = _touching(ranges, self.first, self.stop)
+        return bool(found) and found[0][0] <= self.first and self.stop <= found[0][0] + found[0][1]
 
 
 class _Segment(msgspec.Struct):
@@ -41,6 +51,7 @@ class _Segment(msgspec.Struct):
 
     queue: int
     runs: list[_Run]
+    size: int
 
     @property
     def first(self) -> int:
@@ -54,26 +65,24 @@ class _Segment(msgspec.Struct):
         return self.first <= each[0] and each[0] + each[1] <= self.stop
 
     def finish(self, ranges: Sequence[Range]) -> Append | None:
-        """Make the operation, of what is not settled by now; None if that is nothing."""
-        runs = [run for run in self.runs if bits_of(run.first, len(run.contents), ranges) + 1 != 1 << len(run.contents)]
+        """Make the operation, of what is not settled by now; None if that is nothing.
+
+        Args:
+            ranges: What is settled, sorted and apart.
+        """
+        runs = [run for run in self.runs if not run.is_within(ranges)]
         if not runs:
             return None
         first, stop = runs[0].first, runs[-1].stop
         gaps = [(before.stop, after.first - before.stop) for before, after in pairwise(runs)]
-        sizes = [sum(map(len, run.contents)) for run in runs]
         return Append(
             queue=self.queue,
             first=first,
             count=stop - first,
-            size=sum(sizes),
+            size=sum(run.size for run in runs),
             body=encode_body([BodyRun(run.first - first, run.head, run.contents) for run in runs]),
-            note=encode_notes(
-                [
-                    RunNote(run.first - first, len(run.contents), size, run.note)
-                    for run, size in zip(runs, sizes, strict=True)
-                ]
-            ),
-            settled=[gap for gap in gaps if gap[1]] + [each for each in ranges if _overlap(each, first, stop)],
+            note=encode_notes([RunNote(run.first - first, len(run.contents), run.size, run.note) for run in runs]),
+            settled=[gap for gap in gaps if gap[1]] + _touching(ranges, first, stop),
         )
 
 
@@ -94,16 +103,17 @@ class Gathering:
         """Tell whether there is anything to send."""
         return bool(self._operations or self._settled or self._delivered)
 
-    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], note: bytes) -> None:
+    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes) -> None:
         """Keep messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
-        run = _Run(first, head, contents, note)
-        self.octets += sum(map(len, contents))
+        run = _Run(first, head, contents, size, note)
+        self.octets += size
         segment = self._open.get(queue)
-        if segment is None:
-            segment = self._open[queue] = _Segment(queue, [run])
+        if segment is None or segment.size >= _SEGMENT:
+            segment = self._open[queue] = _Segment(queue, [run], size)
             self._operations.append(segment)
         else:
             segment.runs.append(run)
+            segment.size += size
 
     def settle(self, queue: int, first: int, count: int) -> None:
         """Forget messages with ids in a row."""
@@ -155,8 +165,12 @@ class Gathering:
         return Batch(number, operations)
 
 
-def _overlap(each: Range, first: int, stop: int) -> bool:
-    return each[0] < stop and first < each[0] + each[1]
+def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
+    """Give those of some ranges, sorted and apart, that have an id in common with others in a row."""
+    low = bisect_left(ranges, (first,))
+    if low and ranges[low - 1][0] + ranges[low - 1][1] > first:
+        low -= 1
+    return list(ranges[low : bisect_left(ranges, (stop,))])
 
 
 def _merged(ranges: Iterable[Range]) -> list[Range]:

@@ -93,7 +93,9 @@ class Journal:
         """About how many octets are gathered or on their way."""
         return self._unanswered_octets + self._gathering.octets
 
-    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], note: bytes = b"") -> None:
+    def append(
+        self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes = b""
+    ) -> None:
         """Keep messages with ids in a row, above all that the queue has had.
 
         Args:
@@ -101,9 +103,10 @@ class Journal:
             first: The first one's id.
             head: What they share.
             contents: Their octets; the sequence must not change any more.
+            size: Total of the octets.
             note: What to give back at recovery without reading the contents.
         """
-        self._gathering.append(queue, first, head, contents, note)
+        self._gathering.append(queue, first, head, contents, size, note)
         self.wake()
 
     def spill(self, queue: int, first: int, head: bytes, contents: Sequence[bytes]) -> None:

@@ -15,7 +15,7 @@ async def main() -> None:
     async with open_system() as system:
         ref = await system.start(lambda: Keeper(journal, Keeping(Path(sys.argv[1]))), name="store")
         journal.add(DeclareQueue(1, b"q", b""))
-        journal.append(1, 1, b"head", [b"a"])
+        journal.append(1, 1, b"head", [b"a"], 1)
         await ref.ask(WaitCommitted())
         assert isinstance(ref.actor, Keeper)
         print(ref.actor.pid, flush=True)

@@ -26,7 +26,7 @@ async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: Host
         assert one.journal.recovered is not None
         assert one.journal.recovered.queues == {}
         declare(one.journal)
-        one.journal.append(1, 1, b"head", [b"a", b"b"])
+        one.journal.append(1, 1, b"head", [b"a", b"b"], 2)
         number = one.journal.number
         await one.committed()
         assert one.journal.committed == number
@@ -43,7 +43,7 @@ async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: Host
 async def test_leaving_waits_until_everything_is_on_disk(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
-        one.journal.append(1, 1, b"head", [b"a"])
+        one.journal.append(1, 1, b"head", [b"a"], 1)
     assert [segment.first for segment in segments(tmp_path)] == [1]
 
 
@@ -52,7 +52,7 @@ async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host
     async with house(tmp_path, host) as one:
         declare(one.journal)
         for number in range(1, 301):
-            one.journal.append(1, number, b"head", [b"x" * 100])
+            one.journal.append(1, number, b"head", [b"x" * 100], 100)
             if number % 3 == 0:
                 await trio.lowlevel.checkpoint()
         await one.committed()
@@ -67,7 +67,7 @@ async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host
 async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
-        one.journal.append(1, 1, b"head", [b"a" * 300_000, b"b"])
+        one.journal.append(1, 1, b"head", [b"a" * 300_000, b"b"], 300001)
         await one.committed()
         answer = await one.fetched(1, 7)
         assert isinstance(answer, list)
@@ -84,10 +84,10 @@ async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: Ho
     target.parent.mkdir()
     async with house(tmp_path / "store", host) as one:
         declare(one.journal)
-        one.journal.append(1, 1, b"head", [b"a"])
+        one.journal.append(1, 1, b"head", [b"a"], 1)
         await one.committed()
         assert await one.keeper.ref.ask(BackUpStore(target)) is None
-        one.journal.append(1, 2, b"head", [b"b"])
+        one.journal.append(1, 2, b"head", [b"b"], 1)
         refused = await one.keeper.ref.ask(BackUpStore(target))
         assert "is there already" in str(refused)
     assert [segment.first for segment in segments(target.parent)] == [1]
@@ -133,7 +133,7 @@ async def test_what_cannot_be_ends_the_actor_with_a_reason(tmp_path: Path, host:
 
 async def append_to_no_queue(directory: Path, host: HostKind) -> None:
     async with house(directory, host) as one:
-        one.journal.append(1, 1, b"head", [b"a"])
+        one.journal.append(1, 1, b"head", [b"a"], 1)
         await trio.sleep_forever()
 
 
@@ -147,7 +147,7 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
         for _ in range(5):
             victim = one.keeper.pid
             for _ in range(40):
-                one.journal.append(1, first, b"head", [b"x" * 1000] * 5)
+                one.journal.append(1, first, b"head", [b"x" * 1000] * 5, 5000)
                 first += 5
                 await trio.lowlevel.checkpoint()
             assert victim is not None
@@ -206,13 +206,13 @@ async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: Hos
         assert one.keeper.pid is not None
         size = (tmp_path / "store.db-wal").stat().st_size
         _, hard = resource.prlimit(one.keeper.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-        one.journal.append(1, 1, b"head", [b"a" * 100_000])
+        one.journal.append(1, 1, b"head", [b"a" * 100_000], 100000)
         before = one.journal.committed
         with trio.fail_after(20):
             await failed.wait()
         assert isinstance(faults[0], StoreUnwritable)  # a limit is no full disk, but as much in the way
         assert (one.journal.committed, one.journal.fault) == (before, faults[0])
-        one.journal.append(1, 2, b"head", [b"b"])
+        one.journal.append(1, 2, b"head", [b"b"], 1)
         resource.prlimit(one.keeper.pid, resource.RLIMIT_FSIZE, (hard, hard))
         await one.committed()
         assert faults[1:] == [None]

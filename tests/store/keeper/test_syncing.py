@@ -40,8 +40,8 @@ async def test_nothing_is_confirmed_while_syncing_fails(
         attempts = trio.Event()
         one.journal.on_fault(faults.append)
         one.journal.on_fault(lambda fault: attempts.set())
-        one.journal.append(1, 1, b"head", [b"a"])
-        one.journal.append(1, 2, b"head", [b"b"])
+        one.journal.append(1, 1, b"head", [b"a"], 1)
+        one.journal.append(1, 2, b"head", [b"b"], 1)
         with trio.fail_after(20):
             await attempts.wait()
         assert isinstance(faults[0], StoreUnwritable)
@@ -63,7 +63,7 @@ async def test_no_answer_leaves_before_the_sync_that_covers_it(
     async with house(tmp_path / "store", "process") as one:
         begin = trace.stat().st_size
         for number in range(1, 100):
-            one.journal.append(1, number, b"head", [b"x" * 20_000])
+            one.journal.append(1, number, b"head", [b"x" * 20_000], 20000)
             await one.committed()
         noted = trace.read_text()[begin:]  # w for a write to a file, s for a sync, c for what is sent to the broker
     assert noted.count("c") == 99
