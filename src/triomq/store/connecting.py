@@ -53,5 +53,9 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute(f"PRAGMA cache_size = -{CACHE // 4}")
+    try:
+        connection.execute(f"PRAGMA cache_size = -{CACHE // 4}")
+    except BaseException:
+        connection.close()
+        raise
     return connection

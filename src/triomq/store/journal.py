@@ -131,7 +131,7 @@ class Journal:
     def fetch(
         self, queue: int, firsts: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
     ) -> Fetch:
-        """Have the bodies of segments read that are committed; ``done`` is called in a turn of its own later."""
+        """Have the bodies of segments read that are committed; ``done`` is called later, outside of any turn."""
         self._fetched += 1
         fetch = self._fetches[self._fetched] = Fetch(self._fetched, queue, firsts, done)
         self.wake()
@@ -142,11 +142,11 @@ class Journal:
         self._fetches.pop(fetch.number, None)
 
     def on_commit(self, callback: Callable[[int], None]) -> None:
-        """Have something called with ``committed`` whenever that has grown."""
+        """Have something called with ``committed``, outside of any turn, whenever that has grown."""
         self._on_commit.append(callback)
 
     def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Have something called when batches cannot be written any more, and with None when they can again."""
+        """Have something called, outside of any turn, when batches cannot be written, and with None when they can."""
         self._on_fault.append(callback)
 
     # What the store's actor calls

@@ -88,8 +88,14 @@ class SqliteReader:
     def __init__(self, directory: Path) -> None:
         """Open both files."""
         self._path = directory / DATABASE
-        with faults_named(self._path):
-            self.connections = [connect_reader(directory / name) for name in (DATABASE, SPILL)]
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            with faults_named(self._path):
+                for name in (DATABASE, SPILL):
+                    self._connections.append(connect_reader(directory / name))
+        except BaseException:
+            self.close()
+            raise
 
     def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
         """Give the bodies of segments, None for those that are wholly settled by now."""
@@ -97,7 +103,7 @@ class SqliteReader:
             return [self._read(queue, first) for first in firsts]
 
     def _read(self, queue: int, first: int) -> bytes | None:
-        for connection in self.connections:
+        for connection in self._connections:
             octets = read_body(connection, queue, first)
             if octets is not None:
                 return octets
@@ -105,7 +111,7 @@ class SqliteReader:
 
     def close(self) -> None:
         """Close both files."""
-        for connection in self.connections:
+        for connection in self._connections:
             connection.close()
 
 
