@@ -36,7 +36,7 @@ ROOMS = {
     "protocols": room("errors"),
     "transports": room("errors", "trio zmq"),
     "actors": room("errors", "trio outcome"),  # outcome: what Trio's own reschedule takes
-    "store": room("actors errors"),
+    "store": room("actors errors", "trio"),  # only the keeper: the store itself runs without a loop
     "security": room("actors errors", "scramp"),
     "core": room("actors store errors", "trio"),  # for the name WouldBlock; nothing in core waits
     "clients": room("protocols transports security actors errors", "trio"),
@@ -69,11 +69,12 @@ def room_of(module: str) -> str:
 def door_of(module: str, source: Path) -> str:
     """Name the front door of a module: its room's, or that of its folder where each folder has one of its own.
 
-    So has each protocol; and the portal, since only who comes from asyncio or a thread is to load asyncio.
+    So has each protocol; the portal, since only who comes from asyncio or a thread is to load asyncio; and the store's
+    keeper, since the process that it starts is not to load Trio.
     """
     parts = module.split(".")
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
-    own_door = own_door or parts[1:3] == ["app", "portal"]
+    own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
     return ".".join(parts[: 3 if own_door else 2])
 
 
@@ -144,6 +145,10 @@ def test_no_import_goes_through_a_wall() -> None:
 
 def test_importing_the_package_loads_no_event_loop() -> None:
     assert not loaded_by("triomq") & {"trio", "msgspec", "asyncio"}
+
+
+def test_the_process_of_a_store_loads_no_event_loop() -> None:
+    assert not loaded_by("triomq.store.process") & {"trio", "asyncio"}
 
 
 @pytest.mark.parametrize("protocol", sorted(path.parent.name for path in SOURCE.glob("triomq/protocols/*/__init__.py")))

@@ -5,6 +5,7 @@ TriomqError
 ├─ Refused                  NotFound · AccessRefused · PreconditionFailed · ResourceLocked · LimitExceeded · Unroutable
 ├─ Disconnected · ConsumerCancelled
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
+├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
 └─ ConfigError
 
 ``Refused`` is an answer, not a crash: a handler that raises it tells its asker no, and goes on living.
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigError",
     "ConsumerCancelled",
     "Disconnected",
+    "DiskFull",
     "HandlerFailed",
     "LimitExceeded",
     "LocalProtocolError",
@@ -30,6 +32,11 @@ __all__ = [
     "RemoteProtocolError",
     "ResourceLocked",
     "RestartLimitExceeded",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreLocked",
+    "StoreTooNew",
+    "StoreUnwritable",
     "TriomqError",
     "Unroutable",
 ]
@@ -116,6 +123,30 @@ class NoSuchActor(ActorError):
 
 class RestartLimitExceeded(ActorError):
     """A supervisor restarted its children too often; ``__cause__`` is the last failure."""
+
+
+class StoreError(TriomqError):
+    """What is kept on disk cannot be read or written; the text names the file and the way out."""
+
+
+class StoreLocked(StoreError):
+    """Another broker works in that directory."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged, or is not a store at all."""
+
+
+class StoreTooNew(StoreError):
+    """A later version of triomq has written it."""
+
+
+class DiskFull(StoreError):
+    """There is no room left; nothing of what was to be written is there, and it may be tried again."""
+
+
+class StoreUnwritable(StoreError):
+    """The directory is read-only, or the disk reports errors; nothing of what was to be written is there."""
 
 
 class ConfigError(TriomqError):

@@ -1,0 +1,100 @@
+"""What outlives the broker: records, queues and messages, in batches that are on disk whole or not at all.
+
+Here is what needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.keeper``.
+"""
+
+from triomq.store.backing import back_up
+from triomq.store.body import BodyRun, RunNote, decode_body, decode_notes, encode_body, encode_notes
+from triomq.store.checking import Gap, Report, check
+from triomq.store.compacting import compact
+from triomq.store.interface import Reader, Store, StoreStatistics
+from triomq.store.journal import Fetch, Journal
+from triomq.store.lock import DirectoryLock
+from triomq.store.memory import MemoryStore
+from triomq.store.operations import (
+    Append,
+    Attempts,
+    Batch,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Delivered,
+    Drop,
+    Kind,
+    Operation,
+    Put,
+    Range,
+    Remove,
+    Ripen,
+    Settle,
+    Spill,
+    Unspill,
+)
+from triomq.store.recovered import (
+    AttemptsFound,
+    DelayedFound,
+    DeliveredFound,
+    Piece,
+    QueueFound,
+    RecordFound,
+    Recovered,
+    RecoveredQueue,
+    SegmentFound,
+    assemble,
+)
+from triomq.store.sqlite import SqliteReader, SqliteStore
+
+__all__ = [  # noqa: RUF022  # grouped for the reader
+    # telling a store
+    "Append",
+    "Attempts",
+    "Batch",
+    "DeclareQueue",
+    "Delay",
+    "DeleteQueue",
+    "Delivered",
+    "Drop",
+    "Kind",
+    "Operation",
+    "Put",
+    "Range",
+    "Remove",
+    "Ripen",
+    "Settle",
+    "Spill",
+    "Unspill",
+    "Fetch",
+    "Journal",
+    # bodies of segments
+    "BodyRun",
+    "RunNote",
+    "decode_body",
+    "decode_notes",
+    "encode_body",
+    "encode_notes",
+    # what it finds
+    "AttemptsFound",
+    "DelayedFound",
+    "DeliveredFound",
+    "Piece",
+    "QueueFound",
+    "RecordFound",
+    "Recovered",
+    "RecoveredQueue",
+    "SegmentFound",
+    "assemble",
+    # stores
+    "DirectoryLock",
+    "MemoryStore",
+    "Reader",
+    "SqliteReader",
+    "SqliteStore",
+    "Store",
+    "StoreStatistics",
+    # looking after one
+    "Gap",
+    "Report",
+    "back_up",
+    "check",
+    "compact",
+]

@@ -1,0 +1,164 @@
+"""A look over a store that nobody has open: is everything there, and is it what was written?"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from triomq.errors import StoreCorrupt, StoreError
+from triomq.store.body import checksum, decode_body
+from triomq.store.connecting import DATABASE
+from triomq.store.faults import fault_of, faults_named
+from triomq.store.lock import PATIENCE, DirectoryLock
+from triomq.store.schema import APPLICATION, VERSION
+
+__all__ = ["Gap", "Report", "check"]
+
+_MOST = 100
+"""Complaints that are listed: who has a hundred needs no more to know what to do."""
+
+
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """Ids in a row that a queue has had and has no more: settled, unless messages are missing; see ``Report.missing``.
+
+    Args:
+        queue: The queue's number.
+        first: The first id.
+        count: How many.
+    """
+
+    queue: int
+    first: int
+    count: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was found.
+
+    Args:
+        path: The file.
+        version: Of its format.
+        committed: The number of the last batch.
+        messages: Messages that are there, unsettled, by queue.
+        gaps: Ids between the lowest and the highest of each queue that no segment has.
+        missing: By queue, messages that were stored, not settled, and are not there; only queues that lack some.
+        complaints: Whatever is not as it should be, in words; nothing if all is well.
+    """
+
+    path: Path
+    version: int
+    committed: int
+    messages: dict[int, int]
+    gaps: list[Gap]
+    missing: dict[int, int]
+    complaints: list[str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is damaged or missing."""
+        return not self.complaints
+
+
+def check(directory: Path, *, patience: float = PATIENCE) -> Report:
+    """Read all of a store, bodies too. Changes nothing.
+
+    Args:
+        directory: The store's.
+        patience: Seconds to wait for a broker that is leaving it.
+
+    Raises:
+        StoreLocked: A broker uses it.
+        StoreCorrupt: It is so damaged that it cannot even be opened.
+        StoreError: There is none.
+    """
+    path = directory / DATABASE
+    if not path.exists():
+        raise StoreError(f"there is no store in {directory}: {path} does not exist")
+    with (
+        DirectoryLock(directory, patience=patience),
+        faults_named(path),
+        closing(sqlite3.connect(path, isolation_level=None)) as connection,
+    ):
+        return _report(path, connection)
+
+
+def _report(path: Path, connection: sqlite3.Connection) -> Report:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION or version > VERSION:
+        raise StoreCorrupt(
+            f"{path} is not a store of this version of triomq: it has application id {application:#x} and format "
+            f"{version}; expected are {APPLICATION:#x} and at most {VERSION}"
+        )
+    complaints: list[str] = []
+    try:
+        found = connection.execute(f"PRAGMA integrity_check({_MOST})").fetchall()
+        complaints += [text for (text,) in found if text != "ok"]
+        (committed,) = connection.execute("SELECT committed FROM progress").fetchone()
+        counts = dict(connection.execute("SELECT queue, sum(unsettled) FROM segment GROUP BY queue").fetchall())
+        gaps = list(_gaps(connection))
+        missing = _missing(connection, counts)
+        complaints += [
+            f"queue {queue}: {count} messages are neither there nor settled" for queue, count in missing.items()
+        ]
+        complaints += _strays(connection)
+        complaints += _bodies(connection)
+    except sqlite3.DatabaseError as error:
+        complaints.append(str(fault_of(path, error)))
+        return Report(path, version, 0, {}, [], {}, complaints)
+    return Report(path, version, committed, counts, gaps, missing, complaints[:_MOST])
+
+
+def _gaps(connection: sqlite3.Connection) -> Iterator[Gap]:
+    before, stop = 0, 0
+    for queue, first, count in connection.execute("SELECT queue, first, count FROM segment ORDER BY queue, first"):
+        if queue == before and first > stop:
+            yield Gap(queue, stop, first - stop)
+        before, stop = queue, first + count
+
+
+def _missing(connection: sqlite3.Connection, counts: dict[int, int]) -> dict[int, int]:
+    """Hold what was ever stored and settled against what is there."""
+    expected = connection.execute("SELECT queue, stored - settled FROM queue").fetchall()
+    lacking = {queue: left - counts.get(queue, 0) for queue, left in expected}
+    return {queue: count for queue, count in lacking.items() if count}
+
+
+def _strays(connection: sqlite3.Connection) -> Iterator[str]:
+    """Find records that lead nowhere, and segments that overlap or stand behind the last id."""
+    for table in ("segment", "delayed", "delivered", "attempts"):
+        for (queue,) in connection.execute(
+            f"SELECT DISTINCT queue FROM {table} WHERE queue NOT IN (SELECT queue FROM queue)"
+        ):
+            yield f"there are records in {table} of queue {queue}, which is not there"
+    for queue, first in connection.execute(
+        "SELECT segment.queue, first FROM segment JOIN queue USING (queue) WHERE first + count > next_id"
+    ):
+        yield f"queue {queue}: the segment from id {first} on has ids that were never given out"
+    before, stop = 0, 0
+    for queue, first, count in connection.execute("SELECT queue, first, count FROM segment ORDER BY queue, first"):
+        if queue == before and first < stop:
+            yield f"queue {queue}: the segment from id {first} on overlaps the one before"
+        before, stop = queue, first + count
+
+
+def _bodies(connection: sqlite3.Connection) -> Iterator[str]:
+    """Read every body."""
+    for table, name in (("segment", "first"), ("delayed", "number")):
+        for queue, first, expected, octets in connection.execute(
+            f"SELECT queue, {name}, checksum, octets FROM {table} LEFT JOIN body USING (body)"
+        ):
+            if octets is None:
+                yield f"queue {queue}: the messages of {table} {first} are not there"
+            elif checksum(octets) != expected or not _is_readable(octets):
+                yield f"queue {queue}: the messages of {table} {first} are not what was written"
+
+
+def _is_readable(octets: bytes) -> bool:
+    try:
+        decode_body(octets)
+    except msgspec.DecodeError:
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""What SQLite's errors mean for whoever runs the broker: which file, what is wrong, what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from triomq.errors import DiskFull, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
+
+__all__ = ["fault_of", "faults_named"]
+
+_PRIMARY = 0xFF  # the rest of a code says more precisely what happened
+
+_CORRUPT = (
+    "{path} is damaged ({error}). Stop the broker, keep a copy of the directory, then put a backup in its place; "
+    "`triomq store check` says what can still be read, and with an empty directory the broker starts empty"
+)
+_FULL = (
+    "{path} cannot grow ({error}): the disk is full, or a limit on file sizes is reached. Free space or raise the "
+    "limit; the broker goes on by itself"
+)
+_UNWRITABLE = (
+    "{path} cannot be written ({error}). See that its directory belongs to the user whom the broker runs as, that the "
+    "file system is not mounted read-only, and that the disk is well; the broker tries again by itself"
+)
+_LOCKED = (
+    "{path} is in use by another program ({error}). Two brokers cannot share a data directory: stop the other, or give "
+    "this one a directory of its own"
+)
+
+_FAULTS: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, _CORRUPT),
+    sqlite3.SQLITE_NOTADB: (StoreCorrupt, _CORRUPT),
+    sqlite3.SQLITE_FULL: (DiskFull, _FULL),
+    sqlite3.SQLITE_IOERR: (StoreUnwritable, _UNWRITABLE),
+    sqlite3.SQLITE_READONLY: (StoreUnwritable, _UNWRITABLE),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnwritable, _UNWRITABLE),
+    sqlite3.SQLITE_PERM: (StoreUnwritable, _UNWRITABLE),
+    sqlite3.SQLITE_BUSY: (StoreLocked, _LOCKED),
+    sqlite3.SQLITE_LOCKED: (StoreLocked, _LOCKED),
+}
+
+
+def fault_of(path: Path, error: sqlite3.Error) -> StoreError:
+    """Give the error to raise in place of SQLite's."""
+    # Errors of the module itself have no code; those of SQLite always do.
+    code = getattr(error, "sqlite_errorcode", None)
+    kind, text = _FAULTS.get((code or 0) & _PRIMARY, (StoreError, "{path}: {error}"))
+    name = getattr(error, "sqlite_errorname", None)
+    return kind(text.format(path=path, error=f"{error}, {name}" if name else error))
+
+
+@contextmanager
+def faults_named(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as ours, with the file's name and what to do.
+
+    Raises:
+        StoreError: Of the class that fits.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise fault_of(path, error) from error

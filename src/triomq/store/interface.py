@@ -1,0 +1,69 @@
+"""What every store does; ``MemoryStore`` and ``SqliteStore`` do it alike, and tests hold one against the other."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from triomq.store.operations import Batch
+from triomq.store.recovered import Piece
+
+__all__ = ["Reader", "Store", "StoreStatistics"]
+
+
+class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot of a store.
+
+    Args:
+        committed: Number of the last batch that is kept.
+        queues: How many queues there are.
+        messages: Messages that are kept and not settled, delayed ones too.
+        octets: What the files take on disk; 0 in memory.
+    """
+
+    committed: int
+    queues: int
+    messages: int
+    octets: int
+
+
+class Reader(Protocol):
+    """Reads bodies; has its own connection, so that it never waits for a commit."""
+
+    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of segments, None for those that are wholly settled by now.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+
+    def close(self) -> None:
+        """End."""
+
+
+class Store(Reader, Protocol):
+    """A store that is open; made and used by whoever is its host, in one thread."""
+
+    @property
+    def committed(self) -> int:
+        """The number of the last batch that is kept."""
+
+    def commit(self, batches: Sequence[Batch]) -> int:
+        """Keep batches, all in one transaction: when this returns they are on disk.
+
+        Those that are kept already are left out.
+
+        Returns:
+            The number of the last batch that is kept.
+
+        Raises:
+            DiskFull, StoreUnwritable: Nothing of them is kept; the same batches may be tried again.
+            StoreCorrupt: The file is damaged.
+            ValueError: A batch asks for what cannot be: a queue that was not declared, an id that was there before.
+        """
+
+    def recover(self) -> Iterator[Piece]:
+        """Go through all that is kept, bodies apart."""
+
+    def statistics(self) -> StoreStatistics:
+        """Take a snapshot."""

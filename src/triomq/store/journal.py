@@ -1,0 +1,214 @@
+"""The core's side of a store: what it has to say is gathered here, numbered, and kept until it is on disk.
+
+A batch is what the turns since the last one had to say. Turns do not wait: they add, and remember ``number`` if
+somebody must not be told before it is on disk. While batches are on their way the next one gathers, so that a slow disk
+gets fewer and larger ones by itself.
+
+The journal outlives the actor that sends its batches, as the unanswered ones must.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from triomq.errors import StoreError
+from triomq.store.body import BodyRun, encode_body
+from triomq.store.gathering import Gathering
+from triomq.store.operations import Batch, Operation, Spill
+from triomq.store.recovered import Recovered
+
+__all__ = ["Fetch", "Journal"]
+
+_log = logging.getLogger("triomq.store")
+
+_UNDER_WAY = 2
+"""Batches that may be unanswered before the next is sent: one that is synced, one that waits for it there already."""
+
+
+class Fetch:
+    """A wish to read bodies; made by ``Journal.fetch``, ends when it is answered.
+
+    Args:
+        number: Which one it is.
+        queue: The queue's number.
+        firsts: The first ids of the segments.
+        done: Called with the bodies, None where a segment is gone; or with what went wrong.
+    """
+
+    __slots__ = ("done", "firsts", "number", "queue")
+
+    def __init__(
+        self, number: int, queue: int, firsts: Sequence[int], done: "Callable[[list[bytes | None] | StoreError], None]"
+    ) -> None:
+        """Wish for them."""
+        self.number = number
+        self.queue = queue
+        self.firsts = firsts
+        self.done = done
+
+
+def _nobody() -> None:
+    """Wake nobody up: the batch is sent when somebody is there to send it."""
+
+
+class Journal:
+    """What a broker tells its store; made by whoever opens the broker, lives as long.
+
+    ``committed`` is the number of the last batch that is on disk; ``fault`` says what is in the way while batches
+    cannot be written, and is None otherwise; ``recovered`` is what was found when the store was opened, and ``is_open``
+    whether it was.
+    """
+
+    def __init__(self) -> None:
+        """Start before the store is opened."""
+        self.committed = 0
+        self.fault: StoreError | None = None
+        self.recovered: Recovered | None = None
+        self.is_open = False
+        self.wake: Callable[[], None] = _nobody
+        self._gathering = Gathering()
+        self._last = 0  # number of the last batch that was taken
+        self._unanswered: deque[tuple[Batch, int]] = deque()
+        self._unanswered_octets = 0
+        self._fetches: dict[int, Fetch] = {}
+        self._fetched = 0
+        self._sent_fetches = 0
+        self._on_commit: list[Callable[[int], None]] = []
+        self._on_fault: list[Callable[[StoreError | None], None]] = []
+
+    # What the core calls, within turns
+
+    @property
+    def number(self) -> int:
+        """The number of the batch that gathers. What is added now is on disk when ``committed`` has reached it."""
+        return self._last + 1
+
+    @property
+    def said(self) -> int:
+        """The number that ``committed`` must reach until all that was added so far is on disk."""
+        return self.number if self._gathering else self._last
+
+    @property
+    def octets(self) -> int:
+        """About how many octets are gathered or on their way."""
+        return self._unanswered_octets + self._gathering.octets
+
+    def append(
+        self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes = b""
+    ) -> None:
+        """Keep messages with ids in a row, above all that the queue has had.
+
+        Args:
+            queue: The queue's number.
+            first: The first one's id.
+            head: What they share.
+            contents: Their octets; the sequence must not change any more.
+            size: Total of the octets.
+            note: What to give back at recovery without reading the contents.
+        """
+        self._gathering.append(queue, first, head, contents, size, note)
+        self.wake()
+
+    def spill(self, queue: int, first: int, head: bytes, contents: Sequence[bytes]) -> None:
+        """Put messages out of memory, for ``fetch`` to give them back while this broker lives; ids as of ``append``."""
+        body = encode_body([BodyRun(0, head, contents)])
+        self.add(Spill(queue=queue, first=first, count=len(contents), body=body))
+
+    def settle(self, queue: int, first: int, count: int = 1) -> None:
+        """Forget messages with ids in a row, kept or not."""
+        self._gathering.settle(queue, first, count)
+        self.wake()
+
+    def delivered(self, queue: int, level: int, up_to: int) -> None:
+        """Mark messages of a level up to an id as delivered; written with the next batch, wakes nobody up for it."""
+        self._gathering.delivered(queue, level, up_to)
+
+    def add(self, operation: Operation) -> None:
+        """Have anything else done."""
+        self._gathering.add(operation)
+        self.wake()
+
+    def fetch(
+        self, queue: int, firsts: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
+    ) -> Fetch:
+        """Have the bodies of segments read that are committed; ``done`` is called later, outside of any turn."""
+        self._fetched += 1
+        fetch = self._fetches[self._fetched] = Fetch(self._fetched, queue, firsts, done)
+        self.wake()
+        return fetch
+
+    def forget_fetch(self, fetch: Fetch) -> None:
+        """Read them no more, should they not have been read yet."""
+        self._fetches.pop(fetch.number, None)
+
+    def on_commit(self, callback: Callable[[int], None]) -> None:
+        """Have something called with ``committed``, outside of any turn, whenever that has grown."""
+        self._on_commit.append(callback)
+
+    def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Have something called, outside of any turn, when batches cannot be written, and with None when they can."""
+        self._on_fault.append(callback)
+
+    # What the store's actor calls
+
+    def opened(self, committed: int, recovered: Recovered) -> None:
+        """Go on behind what is there; at the start of a broker.
+
+        What was added before that counts as said after it.
+        """
+        self.is_open = True
+        self.committed = self._last = committed
+        self.recovered = recovered
+
+    def take(self) -> Batch | None:
+        """Give the next batch to send, None as long as there is none or enough are on their way."""
+        if not self._gathering or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
+            return None
+        self._last += 1
+        octets = self._gathering.octets
+        batch = self._gathering.batch(self._last)
+        self._gathering = Gathering()
+        self._unanswered.append((batch, octets))
+        self._unanswered_octets += octets
+        return batch
+
+    @property
+    def unanswered(self) -> list[Batch]:
+        """The batches that were taken and may not be on disk, in order."""
+        return [batch for batch, _ in self._unanswered]
+
+    def answered(self, number: int) -> None:
+        """Hear that all batches up to this one are on disk."""
+        while self._unanswered and self._unanswered[0][0].number <= number:
+            self._unanswered_octets -= self._unanswered.popleft()[1]
+        self._set_fault(None)
+        if number > self.committed:
+            self.committed = number
+            for callback in self._on_commit:
+                callback(number)
+
+    def failed(self, fault: StoreError) -> None:
+        """Hear that batches cannot be written just now; they stay unanswered."""
+        self._set_fault(fault)
+
+    def _set_fault(self, fault: StoreError | None) -> None:
+        before, self.fault = self.fault, fault
+        if (before is None) == (fault is None):
+            return
+        if fault is not None:
+            _log.error("the store cannot be written", extra={"fields": {"fault": str(fault)}})
+        else:
+            _log.warning("the store can be written again")
+        for callback in self._on_fault:
+            callback(fault)
+
+    def take_fetches(self, *, again: bool = False) -> list[Fetch]:
+        """Give the wishes that were not sent yet, or all that have no answer: whoever had them is gone."""
+        since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
+        return [fetch for number, fetch in self._fetches.items() if number > since]
+
+    def fetched(self, number: int, bodies: list[bytes | None] | StoreError) -> None:
+        """Hear what was read."""
+        fetch = self._fetches.pop(number, None)
+        if fetch is not None:
+            fetch.done(bodies)

@@ -1,0 +1,166 @@
+"""The actor in front of a store: it sends what the journal gathers, and keeps the store's process alive.
+
+The death of the process is something that happens to this actor, not its own end: it starts another one and sends again
+what was not answered, which the store does not do twice. A disk that is full is waited for. What cannot be mended by
+trying again (a damaged file, a directory that another broker has) ends the actor with the error that says so.
+"""
+
+import logging
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import trio
+
+from triomq.actors import Actor, Request
+from triomq.errors import StoreError
+from triomq.store.journal import Journal
+from triomq.store.keeper.conversation import Conversation, bare
+from triomq.store.keeper.hosts import HostKind, open_host
+from triomq.store.lock import PATIENCE
+
+__all__ = ["BackUpStore", "Keeper", "Keeping", "WaitCommitted"]
+
+_log = logging.getLogger("triomq.store")
+
+_MOST_DEATHS = 5
+"""Hosts that may die one after the other without having kept anything, before that is an error."""
+
+_PAUSE = 0.2
+"""Seconds between the second and the third of them; each further pause is longer by as much."""
+
+
+class Keeping(msgspec.Struct, frozen=True):
+    """Where a store is, and how its work is done.
+
+    Args:
+        directory: Made if it is not there.
+        host: ``process``, or ``thread`` where no child may be started.
+        patience: Seconds to wait for a broker that is leaving the directory.
+    """
+
+    directory: Path
+    host: HostKind = "process"
+    patience: float = PATIENCE
+
+
+class WaitCommitted(Request[None], frozen=True):
+    """To the store's actor: answer when all that was said to the journal so far is on disk."""
+
+
+class BackUpStore(Request[StoreError | None], frozen=True):
+    """To the store's actor: copy the store to a file that is not there yet; answers why not, if it cannot be done."""
+
+    path: Path
+
+
+class Keeper(Actor):
+    """The store's actor; a child of the broker, before all that have something to keep.
+
+    When it has started, ``journal.recovered`` is what was found.
+
+    Args:
+        journal: What is to be kept; belongs to the parent.
+        keeping: Where and how.
+    """
+
+    waits_for: ClassVar[tuple[type, ...]] = ()  # whoever waits for the store must not be waited for by it
+
+    def __init__(self, journal: Journal, keeping: Keeping) -> None:
+        """Start before the store is open."""
+        self.journal = journal
+        self.keeping = keeping
+        self.pid: int | None = None
+        """The number of the store's process; None while there is none."""
+        self._conversation: Conversation | None = None
+        self._keeps = False  # whether hosts are being run; not any more after an error that trying again does not mend
+        self._progress = trio.Event()  # replaced whenever batches have come to be on disk, or a host has come or gone
+
+    async def run(self) -> None:
+        """Keep a host alive beside the actor's own loop."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                await super().run()
+                self._nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise bare(group) from None
+
+    async def on_start(self) -> None:
+        """Open the store, and read what is there.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        await self._nursery.start(self._keep)
+
+    async def on_stop(self) -> None:
+        """Wait until all that was said is on disk."""
+        if self._keeps:
+            await self._wait_committed()
+
+    async def _keep(self, task_status: trio.TaskStatus[None]) -> None:
+        """Run hosts, until that makes no sense any more."""
+        self._keeps = True
+        try:
+            await self._run_hosts(task_status)
+        finally:
+            self._keeps = False
+
+    async def _run_hosts(self, task_status: trio.TaskStatus[None]) -> None:
+        """Start one host after the other; the first has opened the store when the task counts as started."""
+        deaths, started = 0, False
+        while True:
+            before = self.journal.committed
+            async with open_host(
+                self.keeping.host,
+                self.keeping.directory,
+                fresh=not self.journal.is_open,
+                patience=self.keeping.patience,
+            ) as host:
+                conversation = Conversation(self.journal, host.stream, self._tell_progress)
+                notices = await conversation.begin()
+                if notices is not None:
+                    for notice in notices:
+                        _log.warning(notice)
+                    self.pid, self._conversation = host.pid, conversation
+                    if not started:
+                        started = True
+                        task_status.started()
+                    self._tell_progress()
+                    await conversation.run()
+                    self.pid = self._conversation = None
+            deaths = 1 if self.journal.committed > before else deaths + 1
+            await self._mourn(deaths)
+
+    async def _mourn(self, deaths: int) -> None:
+        if deaths > _MOST_DEATHS:
+            raise StoreError(
+                f"the process of the store in {self.keeping.directory} has ended {deaths} times without having kept "
+                "anything; what it wrote to standard error says why"
+            )
+        _log.warning("the store's process has ended; starting another", extra={"fields": {"in_a_row": deaths}})
+        await trio.sleep(_PAUSE * (deaths - 1))
+
+    def _tell_progress(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
+
+    async def wait_committed(self, message: WaitCommitted) -> None:
+        """Answer when all that was said so far is on disk."""
+        await self._wait_committed()
+
+    async def _wait_committed(self) -> None:
+        wanted = self.journal.said
+        self.journal.wake()  # marks alone wake nobody up
+        while self.journal.committed < wanted:
+            await self._progress.wait()
+
+    async def back_up(self, message: BackUpStore) -> StoreError | None:
+        """Copy the store."""
+        while self._conversation is None:
+            await self._progress.wait()
+        try:
+            await self._conversation.back_up(message.path)
+        except StoreError as error:
+            return error
+        return None

@@ -1,0 +1,220 @@
+"""The store that keeps nothing beyond the process: what the others are measured by, and what tests use."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from triomq.store.interface import StoreStatistics
+from triomq.store.operations import (
+    Append,
+    Attempts,
+    Batch,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Delivered,
+    Drop,
+    Operation,
+    Put,
+    Range,
+    Remove,
+    Ripen,
+    Settle,
+    Spill,
+    Unspill,
+)
+from triomq.store.recovered import (
+    AttemptsFound,
+    DelayedFound,
+    DeliveredFound,
+    Piece,
+    QueueFound,
+    RecordFound,
+    SegmentFound,
+)
+from triomq.store.settling import bits_of, octets_of
+
+__all__ = ["MemoryStore"]
+
+
+class _Segment(msgspec.Struct):
+    count: int
+    size: int
+    note: bytes
+    body: bytes
+    settled: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.count - self.settled.bit_count()
+
+
+class _Queue(msgspec.Struct):
+    key: bytes
+    value: bytes
+    next_id: int = 1
+    segments: dict[int, _Segment] = {}
+    spilled: dict[int, _Segment] = {}
+    delayed: dict[int, Delay] = {}
+    delivered: dict[int, int] = {}
+    attempts: dict[int, int] = {}
+
+
+class MemoryStore:
+    """A store in memory; made by whoever needs one, ends with its last reference."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.committed = 0
+        self._records: dict[tuple[int, bytes], bytes] = {}
+        self._queues: dict[int, _Queue] = {}
+
+    def commit(self, batches: Sequence[Batch]) -> int:
+        """Keep batches; the base says more."""
+        for batch in batches:
+            if batch.number > self.committed:
+                for operation in batch.operations:
+                    _APPLY[type(operation)](self, operation)
+                self.committed = batch.number
+        return self.committed
+
+    def _queue(self, number: int) -> _Queue:
+        if number not in self._queues:
+            raise ValueError(f"queue {number} is not declared")
+        return self._queues[number]
+
+    def _put(self, operation: Put) -> None:
+        self._records[operation.kind, operation.key] = operation.value
+
+    def _remove(self, operation: Remove) -> None:
+        self._records.pop((operation.kind, operation.key), None)
+
+    def _declare_queue(self, operation: DeclareQueue) -> None:
+        existing = self._queues.get(operation.queue)
+        if existing is None:
+            self._queues[operation.queue] = _Queue(operation.key, operation.value)
+        else:
+            existing.key, existing.value = operation.key, operation.value
+
+    def _delete_queue(self, operation: DeleteQueue) -> None:
+        self._queues.pop(operation.queue, None)
+
+    def _append(self, operation: Append) -> None:
+        queue, first, count = self._queue(operation.queue), operation.first, operation.count
+        if first < queue.next_id:
+            raise ValueError(f"queue {operation.queue} has had the id {first} already; the next is {queue.next_id}")
+        queue.next_id = first + count
+        settled = bits_of(first, count, operation.settled)
+        if settled.bit_count() < count:
+            queue.segments[first] = _Segment(count, operation.size, operation.note, operation.body, settled)
+
+    def _spill(self, operation: Spill) -> None:
+        queue = self._queue(operation.queue)
+        queue.spilled[operation.first] = _Segment(operation.count, len(operation.body), b"", operation.body)
+
+    def _settle(self, operation: Settle) -> None:
+        queue = self._queues.get(operation.queue)
+        if queue is None:
+            return
+        _settle_in(queue.segments, operation.ranges)
+        for start, length in operation.ranges:
+            for number in [number for number in queue.attempts if start <= number < start + length]:
+                del queue.attempts[number]
+
+    def _unspill(self, operation: Unspill) -> None:
+        if operation.queue in self._queues:
+            _settle_in(self._queues[operation.queue].spilled, operation.ranges)
+
+    def _delivered(self, operation: Delivered) -> None:
+        if operation.queue in self._queues:
+            self._queues[operation.queue].delivered[operation.level] = operation.up_to
+
+    def _attempts(self, operation: Attempts) -> None:
+        if operation.queue in self._queues:
+            self._queues[operation.queue].attempts[operation.id] = operation.count
+
+    def _delay(self, operation: Delay) -> None:
+        delayed = self._queue(operation.queue).delayed
+        if operation.number in delayed:
+            raise ValueError(f"queue {operation.queue} has delayed messages with number {operation.number} already")
+        delayed[operation.number] = operation
+
+    def _ripen(self, operation: Ripen) -> None:
+        queue = self._queues.get(operation.queue)
+        found = None if queue is None else queue.delayed.pop(operation.number, None)
+        if found is not None:
+            self._append(
+                Append(
+                    queue=found.queue,
+                    first=operation.first,
+                    count=found.count,
+                    size=found.size,
+                    body=found.body,
+                    note=operation.note,
+                )
+            )
+
+    def _drop(self, operation: Drop) -> None:
+        if operation.queue in self._queues:
+            for number in operation.numbers:
+                self._queues[operation.queue].delayed.pop(number, None)
+
+    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of segments."""
+        found = self._queues.get(queue)
+        if found is None:
+            return [None] * len(firsts)
+        segments = [found.segments.get(first) or found.spilled.get(first) for first in firsts]
+        return [None if segment is None else segment.body for segment in segments]
+
+    def recover(self) -> Iterator[Piece]:
+        """Go through all that is kept, bodies apart."""
+        for (kind, key), value in sorted(self._records.items()):
+            yield RecordFound(kind, key, value)
+        for number, queue in sorted(self._queues.items()):
+            yield QueueFound(number, queue.key, queue.value, queue.next_id)
+            for first, segment in sorted(queue.segments.items()):
+                settled = octets_of(segment.settled)
+                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled, segment.note)
+            for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
+                yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size, delay.note)
+            for level, up_to in sorted(queue.delivered.items()):
+                yield DeliveredFound(number, level, up_to)
+            for identity, count in sorted(queue.attempts.items()):
+                yield AttemptsFound(number, identity, count)
+
+    def statistics(self) -> StoreStatistics:
+        """Take a snapshot."""
+        messages = sum(
+            sum(segment.left for segment in queue.segments.values())
+            + sum(delay.count for delay in queue.delayed.values())
+            for queue in self._queues.values()
+        )
+        return StoreStatistics(self.committed, len(self._queues), messages, 0)
+
+    def close(self) -> None:
+        """End; what is in it stays until it is forgotten."""
+
+
+def _settle_in(segments: dict[int, _Segment], ranges: Sequence[Range]) -> None:
+    for first, segment in list(segments.items()):
+        segment.settled |= bits_of(first, segment.count, ranges)
+        if not segment.left:
+            del segments[first]
+
+
+_APPLY: dict[type[Operation], Callable[..., None]] = {
+    Put: MemoryStore._put,
+    Remove: MemoryStore._remove,
+    DeclareQueue: MemoryStore._declare_queue,
+    DeleteQueue: MemoryStore._delete_queue,
+    Append: MemoryStore._append,
+    Settle: MemoryStore._settle,
+    Delivered: MemoryStore._delivered,
+    Attempts: MemoryStore._attempts,
+    Delay: MemoryStore._delay,
+    Ripen: MemoryStore._ripen,
+    Drop: MemoryStore._drop,
+    Spill: MemoryStore._spill,
+    Unspill: MemoryStore._unspill,
+}

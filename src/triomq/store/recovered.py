@@ -1,0 +1,149 @@
+"""What a store finds when it is opened: everything that is kept, the octets of messages apart.
+
+It comes in pieces, since it may be much; ``assemble`` puts them together.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+__all__ = [
+    "AttemptsFound",
+    "DelayedFound",
+    "DeliveredFound",
+    "Piece",
+    "QueueFound",
+    "RecordFound",
+    "Recovered",
+    "RecoveredQueue",
+    "SegmentFound",
+    "assemble",
+]
+
+
+class RecordFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
+    """A record."""
+
+    kind: int
+    key: bytes
+    value: bytes
+
+
+class QueueFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
+    """A queue; comes before anything that is in it.
+
+    Args:
+        queue: Its number.
+        key: As it was declared.
+        value: As it was declared.
+        next_id: One more than the highest id that was ever kept.
+    """
+
+    queue: int
+    key: bytes
+    value: bytes
+    next_id: int
+
+
+class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
+    """A segment; those of one queue come in the order of their ids.
+
+    Args:
+        queue: The queue's number.
+        first: The id of its first message.
+        count: How many messages it was made of.
+        left: How many of them are not settled.
+        size: Octets of all contents, also of those that are settled.
+        settled: A bit for each position that is settled, the lowest of the first octet for the first; empty if none is.
+        note: As it was given.
+    """
+
+    queue: int
+    first: int
+    count: int
+    left: int
+    size: int
+    settled: bytes
+    note: bytes
+
+    def unsettled(self) -> list[int]:
+        """List the positions that are not settled."""
+        bits = int.from_bytes(self.settled, "little")
+        return [position for position in range(self.count) if not bits >> position & 1]
+
+
+class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
+    """Messages that are not ready before ``due``, in seconds since 1970; in the order of their numbers."""
+
+    queue: int
+    number: int
+    due: float
+    count: int
+    size: int
+    note: bytes
+
+
+class DeliveredFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):
+    """Up to which id messages of a level were delivered."""
+
+    queue: int
+    level: int
+    up_to: int
+
+
+class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
+    """How often a message came back."""
+
+    queue: int
+    id: int
+    count: int
+
+
+Piece = RecordFound | QueueFound | SegmentFound | DelayedFound | DeliveredFound | AttemptsFound
+
+
+class RecoveredQueue(msgspec.Struct):
+    """A queue and what is in it."""
+
+    found: QueueFound
+    segments: list[SegmentFound] = []
+    delayed: list[DelayedFound] = []
+    delivered: dict[int, int] = {}
+    attempts: dict[int, int] = {}
+
+
+class Recovered(msgspec.Struct):
+    """Everything that was found.
+
+    Args:
+        records: In the order of their kinds and keys.
+        queues: By number.
+    """
+
+    records: list[RecordFound] = []
+    queues: dict[int, RecoveredQueue] = {}
+
+    @property
+    def next_queue(self) -> int:
+        """A number that no queue has."""
+        return max(self.queues, default=0) + 1
+
+
+def assemble(pieces: Iterable[Piece]) -> Recovered:
+    """Put the pieces together."""
+    recovered = Recovered()
+    for piece in pieces:
+        match piece:
+            case RecordFound():
+                recovered.records.append(piece)
+            case QueueFound():
+                recovered.queues[piece.queue] = RecoveredQueue(piece)
+            case SegmentFound():
+                recovered.queues[piece.queue].segments.append(piece)
+            case DelayedFound():
+                recovered.queues[piece.queue].delayed.append(piece)
+            case DeliveredFound():
+                recovered.queues[piece.queue].delivered[piece.level] = piece.up_to
+            case AttemptsFound():
+                recovered.queues[piece.queue].attempts[piece.id] = piece.count
+    return recovered

@@ -1,0 +1,87 @@
+"""The form of the files, its version, and the way from each version to the next.
+
+A *segment* is what one batch appended to one queue. Its record is small and stands apart from its octets, so that after
+a restart all records are read and no octets, and so that settling a message never writes a body anew. Records of a
+queue stand together in the order of ids; octets stand in the order in which they came.
+
+The version is SQLite's own ``user_version``; 0 is an empty file, and making the tables is the first migration.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from triomq.errors import StoreCorrupt, StoreTooNew
+
+__all__ = ["APPLICATION", "MIGRATIONS", "VERSION", "migrate"]
+
+APPLICATION = 0x744D5131
+"""SQLite's ``application_id`` of our files: tMQ1."""
+
+_FIRST = f"""
+    PRAGMA application_id = {APPLICATION};
+    -- one row: the last batch that is kept
+    CREATE TABLE progress (id INTEGER PRIMARY KEY CHECK (id = 1), committed INTEGER NOT NULL);
+    INSERT INTO progress VALUES (1, 0);
+    CREATE TABLE record (
+        kind INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (kind, key)
+    ) WITHOUT ROWID;
+    -- stored and settled count all that ever were, so that what is missing can be told from what was settled
+    CREATE TABLE queue (
+        queue INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL, next_id INTEGER NOT NULL DEFAULT 1,
+        stored INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE TABLE segment (
+        queue INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, unsettled INTEGER NOT NULL,
+        size INTEGER NOT NULL, settled BLOB NOT NULL, note BLOB NOT NULL, body INTEGER NOT NULL, batch INTEGER NOT NULL,
+        PRIMARY KEY (queue, first)
+    ) WITHOUT ROWID;
+    CREATE TABLE delayed (
+        queue INTEGER NOT NULL, number INTEGER NOT NULL, due REAL NOT NULL, count INTEGER NOT NULL,
+        size INTEGER NOT NULL, note BLOB NOT NULL, body INTEGER NOT NULL, PRIMARY KEY (queue, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE body (body INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, octets BLOB NOT NULL);
+    CREATE TABLE delivered (
+        queue INTEGER NOT NULL, level INTEGER NOT NULL, up_to INTEGER NOT NULL, PRIMARY KEY (queue, level)
+    ) WITHOUT ROWID;
+    CREATE TABLE attempts (
+        queue INTEGER NOT NULL, id INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (queue, id)
+    ) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Mapping[int, str] = {0: _FIRST}
+"""For each version the statements that lead to the next one."""
+
+VERSION = max(MIGRATIONS) + 1
+"""The version that this program reads and writes."""
+
+
+def migrate(connection: sqlite3.Connection, path: Path, migrations: Mapping[int, str] = MIGRATIONS) -> int:
+    """Bring a file to the newest version, each step in a transaction of its own, and give the version it had.
+
+    Raises:
+        StoreTooNew: It has a version that this program does not know.
+        StoreCorrupt: It is a database, but not one of ours.
+    """
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    newest = max(migrations) + 1
+    if found > newest:
+        raise StoreTooNew(
+            f"{path} has format {found}, and this version of triomq knows formats up to {newest}. Install the version "
+            "that wrote it or a later one, or put a backup in its place that was made before the update"
+        )
+    _require_ours(connection, path, found)
+    for version in range(found, newest):
+        step = f"{migrations[version]}; PRAGMA user_version = {version + 1}"
+        connection.executescript(f"BEGIN IMMEDIATE; {step}; COMMIT;")
+    return int(found)
+
+
+def _require_ours(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Refuse to touch a database that somebody else has made."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if (version or tables) and application != APPLICATION:
+        raise StoreCorrupt(
+            f"{path} is a database, but not a store of triomq. Give the broker a data directory of its own"
+        )

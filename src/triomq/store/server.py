@@ -1,0 +1,182 @@
+"""Runs a store at one end of a socket pair: the work of the store's process, or of its thread.
+
+Whatever batches have arrived by the time the last commit is done are committed together, so that many small ones cost
+one sync. Bodies are read over a second connection on a thread of its own, which never waits for a commit.
+
+A batch that cannot be written is answered with the reason, and those behind it are left aside: the broker sends all of
+them again. When the other end is gone, what has arrived whole is committed, and that was all.
+"""
+
+import queue
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from itertools import islice
+from pathlib import Path
+
+from triomq.errors import StoreError
+from triomq.store.backing import back_up
+from triomq.store.frames import (
+    BackedUp,
+    BackUp,
+    Committed,
+    Failed,
+    Fetched,
+    Found,
+    FrameReader,
+    FromStore,
+    Opened,
+    Read,
+    ToStore,
+    Write,
+    encode_frame,
+)
+from triomq.store.lock import PATIENCE
+from triomq.store.operations import Batch
+from triomq.store.sqlite import SqliteReader, SqliteStore
+
+__all__ = ["serve"]
+
+_CHUNK = 1 << 20
+"""Octets that are received at once."""
+_GROUP = 8 << 20
+"""Octets from which on nothing more is waited for before a commit: some 10 ms of writing."""
+_PIECES = 2_000
+"""Pieces of what is recovered in one frame."""
+
+
+def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE) -> None:
+    """Open a store and do what the other end says, until that is gone.
+
+    Args:
+        wire: Our end, blocking.
+        directory: The store's.
+        fresh: Whether a broker starts: then all that is there is told first.
+        patience: Seconds to wait for the directory's lock.
+    """
+    with wire:
+        server = _Server(wire)
+        try:
+            with closing(SqliteStore(directory, fresh=fresh, patience=patience)) as store:
+                if fresh:
+                    server.tell_all(store)
+                server.send(Opened(store.committed, store.notices))
+                server.run(store)
+        except StoreError as error:
+            server.send(Failed.of(error))
+
+
+class _Server:
+    """The conversation about one store."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self._sending = threading.Lock()  # several threads answer
+        self._reader = FrameReader()
+        self._expected = 0  # number of the batch that must come next: those before it are lost or failed
+
+    def send(self, frame: FromStore) -> None:
+        with self._sending, suppress(ConnectionError, BrokenPipeError):  # nobody is there: the next receive says so
+            self._wire.sendall(encode_frame(frame))
+
+    def tell_all(self, store: SqliteStore) -> None:
+        pieces = store.recover()
+        while some := list(islice(pieces, _PIECES)):
+            self.send(Found(some))
+
+    def run(self, store: SqliteStore) -> None:
+        with closing(_Reading(store.directory, self.send)) as reading:
+            while frames := self._receive():
+                batches = [frame.batch for frame in frames if isinstance(frame, Write)]
+                for frame in frames:
+                    if isinstance(frame, Read | BackUp):
+                        reading.put(frame)
+                if batches:
+                    self._commit(store, batches)
+
+    def _receive(self) -> list[ToStore | FromStore]:
+        """Wait for frames, and take what else is there; nothing at the end."""
+        frames: list[ToStore | FromStore] = []
+        received, flags = 0, 0
+        while received < _GROUP:
+            try:
+                data = self._wire.recv(_CHUNK, flags)
+            except BlockingIOError:
+                break
+            except ConnectionError:
+                data = b""
+            if not data:
+                break
+            received += len(data)
+            frames += self._reader.feed(data)
+            if frames:
+                flags = socket.MSG_DONTWAIT
+        return frames
+
+    def _commit(self, store: SqliteStore, batches: list[Batch]) -> None:
+        self._expected = self._expected or batches[0].number
+        batches = batches[_start(batches, self._expected) :]
+        if not batches:
+            return
+        try:
+            number = store.commit(batches)
+        except StoreError as error:
+            self.send(Failed.of(error))
+        except ValueError as error:
+            self.send(Failed("StoreError", f"triomq asks its store for what cannot be; please report this: {error}"))
+        else:
+            self._expected = batches[-1].number + 1
+            self.send(Committed(max(number, batches[-1].number)))
+
+
+def _start(batches: list[Batch], expected: int) -> int:
+    """Find the position from which on batches follow on what was done; behind the last if they do not."""
+    for position, batch in enumerate(batches):
+        if batch.number == expected:
+            return position
+    return len(batches)
+
+
+class _Reading:
+    """The thread that reads; made with the conversation, ends with it."""
+
+    def __init__(self, directory: Path, send: Callable[[FromStore], None]) -> None:
+        self._directory = directory
+        self._send = send
+        self._wanted: queue.SimpleQueue[Read | BackUp | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def put(self, frame: Read | BackUp) -> None:
+        if isinstance(frame, BackUp):  # may take minutes, and others want to read meanwhile
+            threading.Thread(target=self._back_up, args=(frame,), daemon=True).start()
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+        self._wanted.put(frame)
+
+    def _run(self) -> None:
+        reader: SqliteReader | None = None
+        while isinstance(frame := self._wanted.get(), Read):
+            try:
+                reader = reader or SqliteReader(self._directory)
+                self._send(Fetched(frame.number, reader.read(frame.queue, frame.firsts)))
+            except StoreError as error:
+                self._send(Fetched(frame.number, [], Failed.of(error)))
+        if reader is not None:
+            reader.close()
+
+    def _back_up(self, frame: BackUp) -> None:
+        try:
+            back_up(self._directory, Path(frame.path))
+        except (StoreError, sqlite3.Error) as error:
+            self._send(BackedUp(frame.number, Failed(type(error).__name__, str(error))))
+        else:
+            self._send(BackedUp(frame.number))
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._wanted.put(None)
+            self._thread.join()

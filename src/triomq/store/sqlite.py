@@ -1,0 +1,237 @@
+"""The store in a directory: SQLite's write-ahead log, synced at every commit.
+
+Two files: one with all that is kept, and one with messages that are only out of memory, which is never synced and is
+emptied when a broker starts (not when only the store's process does). A batch goes into both; each file knows which
+batches it has, so that a batch that is sent again is done where it was not done before.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+from triomq.errors import StoreUnwritable
+from triomq.store.connecting import DATABASE, SPILL, connect, connect_reader
+from triomq.store.faults import faults_named
+from triomq.store.interface import StoreStatistics
+from triomq.store.lock import PATIENCE, DirectoryLock
+from triomq.store.log_tail import lost_frames, written_frames
+from triomq.store.operations import Batch, DeleteQueue, Operation, Spill, Unspill
+from triomq.store.recovered import Piece
+from triomq.store.schema import migrate
+from triomq.store.tables import Tables, read_body
+
+__all__ = ["SqliteReader", "SqliteStore"]
+
+_SPILLED_ONLY = (Spill, Unspill)
+"""What concerns the file of what is out of memory alone; the end of a queue concerns both."""
+_KEPT_ONLY = tuple(set(get_args(Operation)) - {DeleteQueue, *_SPILLED_ONLY})
+
+_Work = list[tuple[int, list[Operation]]]
+"""Operations by the number of their batch."""
+
+
+class _File:
+    """One of the two files, open for writing."""
+
+    def __init__(self, path: Path, *, synced: bool) -> None:
+        self.path = path
+        written = written_frames(Path(f"{path}-wal"))
+        with faults_named(path):
+            self.connection = connect(path, synced=synced)
+            try:
+                self.cut = lost_frames(self.connection, written)
+                self.version = migrate(self.connection, path)
+                self.tables = Tables(self.connection)
+                self.committed = int(self.connection.execute("SELECT committed FROM progress").fetchone()[0])
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def commit(self, work: "_Work", last: int) -> None:
+        """Do the operations of batches, which are given by their numbers, in one transaction."""
+        connection, apply = self.connection, self.tables.apply
+        with faults_named(self.path):
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                for number, operations in work:
+                    for operation in operations:
+                        apply(operation, number)
+                connection.execute("UPDATE progress SET committed = ?", (last,))
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+        self.committed = last
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:  # SQLite may have done it by itself
+            with suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):  # nothing is lost by it: what is committed is in the log
+            self.connection.close()
+
+
+class SqliteReader:
+    """Reads bodies from a directory whose store is open elsewhere; one thread uses it, not always the one that made it.
+
+    Args:
+        directory: The store's.
+
+    Raises:
+        StoreError: The files cannot be read.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open both files."""
+        self._path = directory / DATABASE
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            with faults_named(self._path):
+                for name in (DATABASE, SPILL):
+                    self._connections.append(connect_reader(directory / name))
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of segments, None for those that are wholly settled by now."""
+        with faults_named(self._path):
+            return [self._read(queue, first) for first in firsts]
+
+    def _read(self, queue: int, first: int) -> bytes | None:
+        for connection in self._connections:
+            octets = read_body(connection, queue, first)
+            if octets is not None:
+                return octets
+        return None
+
+    def close(self) -> None:
+        """Close both files."""
+        for connection in self._connections:
+            connection.close()
+
+
+class SqliteStore:
+    """A store in a directory; made and used by its host, in one thread. It holds the directory's lock until closed.
+
+    Args:
+        directory: Made if it is not there.
+        fresh: Whether a broker starts, so that what was only out of memory is forgotten.
+        patience: Seconds to wait for the lock.
+
+    Raises:
+        StoreLocked: Another broker has the directory.
+        StoreCorrupt, StoreTooNew: The file there cannot be used.
+        StoreUnwritable, DiskFull: The directory cannot be written.
+    """
+
+    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE) -> None:
+        """Lock and open it."""
+        self.directory = directory
+        self._lock = DirectoryLock(directory, patience=patience)
+        self._reader: SqliteReader | None = None
+        self._files: list[_File] = []
+        try:
+            if fresh:
+                _empty(directory)
+            self._kept = self._open(DATABASE, synced=True)
+            self._spilled = self._open(SPILL, synced=False)
+        except BaseException:
+            self.close()
+            raise
+        self._committed = self._kept.committed
+
+    def _open(self, name: str, *, synced: bool) -> _File:
+        file = _File(self.directory / name, synced=synced)
+        self._files.append(file)
+        return file
+
+    @property
+    def committed(self) -> int:
+        """The number of the last batch that is kept."""
+        return self._committed
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection that writes what is kept; for whoever compacts, and for tests of a full disk."""
+        return self._kept.connection
+
+    @property
+    def notices(self) -> list[str]:
+        """What whoever runs the broker should know of how it was opened."""
+        file, said = self._kept, []
+        if file.cut:
+            said.append(
+                f"the log of {file.path} ends within a batch; the store is opened at batch {file.committed}, the last "
+                "whole one. So it is after the end of a process or a machine, and nothing of the rest was confirmed"
+            )
+        return said
+
+    def commit(self, batches: Sequence[Batch]) -> int:
+        """Keep batches, all in one transaction.
+
+        What a batch asks of the unsynced file is done first: when the other has the batch, both have.
+        """
+        fresh = [batch for batch in batches if batch.number > self._committed]
+        if not fresh:
+            return self._committed
+        last = fresh[-1].number
+        spilling = _work(fresh, self._spilled.committed, spilled=True)
+        if spilling:
+            self._spilled.commit(spilling, last)
+        if keeping := _work(fresh, self._kept.committed, spilled=False):
+            self._kept.commit(keeping, last)
+        self._committed = last
+        return last
+
+    def recover(self) -> Iterator[Piece]:
+        """Go through all that is kept, bodies apart."""
+        with faults_named(self._kept.path):
+            yield from self._kept.tables.recover()
+
+    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of segments."""
+        if self._reader is None:
+            self._reader = SqliteReader(self.directory)
+        return self._reader.read(queue, firsts)
+
+    def statistics(self) -> StoreStatistics:
+        """Take a snapshot."""
+        with faults_named(self._kept.path):
+            queues, messages = self._kept.tables.count()
+        octets = sum(file.stat().st_size for file in self.directory.glob("*.db*"))
+        return StoreStatistics(self._committed, queues, messages, octets)
+
+    def close(self) -> None:
+        """Close the files and let others have the directory; what is committed stays."""
+        if self._reader is not None:
+            self._reader.close()
+        for file in self._files:
+            file.close()
+        self._lock.release()
+
+
+def _work(batches: Sequence[Batch], committed: int, *, spilled: bool) -> _Work:
+    """Give what of some batches is for one of the files and not in it yet, by batch."""
+    found = []
+    for batch in batches:
+        if batch.number <= committed:
+            continue
+        foreign = _KEPT_ONLY if spilled else _SPILLED_ONLY
+        operations = [operation for operation in batch.operations if not isinstance(operation, foreign)]
+        if operations:
+            found.append((batch.number, operations))
+    return found
+
+
+def _empty(directory: Path) -> None:
+    """Forget what was only out of memory."""
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            (directory / f"{SPILL}{suffix}").unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(f"{directory / SPILL} cannot be deleted ({error.strerror})") from error

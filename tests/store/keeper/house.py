@@ -1,0 +1,57 @@
+"""A journal whose store is being kept, and what tests do with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import trio
+
+from triomq.actors.testing import open_test_system
+from triomq.errors import StoreError
+from triomq.store import DeclareQueue, Journal, SegmentFound, SqliteStore, assemble
+from triomq.store.keeper import HostKind, Keeper, Keeping, WaitCommitted
+
+Answer = list[bytes | None] | StoreError
+
+
+class House:
+    """A journal whose store is being kept."""
+
+    def __init__(self, journal: Journal, keeper: Keeper) -> None:
+        self.journal = journal
+        self.keeper = keeper
+
+    async def committed(self) -> None:
+        with trio.fail_after(20):
+            await self.keeper.ref.ask(WaitCommitted())
+
+    async def fetched(self, *firsts: int) -> Answer:
+        answers: list[Answer] = []
+        done = trio.Event()
+
+        def note(answer: Answer) -> None:
+            answers.append(answer)
+            done.set()
+
+        self.journal.fetch(1, firsts, note)
+        with trio.fail_after(20):
+            await done.wait()
+        return answers[0]
+
+
+@asynccontextmanager
+async def house(directory: Path, host: HostKind, *, patience: float = 0) -> AsyncIterator[House]:
+    journal = Journal()
+    async with open_test_system() as system:
+        ref = await system.start(lambda: Keeper(journal, Keeping(directory, host, patience)), name="store")
+        assert isinstance(ref.actor, Keeper)
+        yield House(journal, ref.actor)
+
+
+def declare(journal: Journal) -> None:
+    journal.add(DeclareQueue(1, b"q", b"options"))
+
+
+def segments(directory: Path) -> list[SegmentFound]:
+    with closing(SqliteStore(directory, patience=0)) as store:
+        return assemble(store.recover()).queues[1].segments

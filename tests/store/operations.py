@@ -1,0 +1,133 @@
+"""Any batches that a core could make, for Hypothesis."""
+
+from hypothesis import strategies as st
+
+from triomq.store import (
+    Append,
+    Attempts,
+    Batch,
+    BodyRun,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Delivered,
+    Drop,
+    Operation,
+    Put,
+    Range,
+    Remove,
+    Ripen,
+    Settle,
+    Spill,
+    Unspill,
+    encode_body,
+)
+
+QUEUES = (1, 2, 3)
+
+
+class Author:
+    """Draws operations that make sense: ids grow, and what is appended to was declared."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+        self._next: dict[int, int] = {}
+        self._delayed = 0
+        self.number = 0
+
+    def batch(self) -> Batch:
+        self.number += 1
+        count = self._draw(st.integers(0, 6))
+        return Batch(self.number, [self._operation() for _ in range(count)])
+
+    def _operation(self) -> Operation:
+        queue = self._draw(st.sampled_from(QUEUES))
+        if queue not in self._next:
+            self._next[queue] = 1
+            return DeclareQueue(queue, b"q%d" % queue, self._draw(st.binary(max_size=3)))
+        return self._draw(st.sampled_from(_MAKERS))(self, queue)
+
+    def _body(self, count: int) -> bytes:
+        length = self._draw(st.sampled_from((0, 5, 40_000)))
+        return encode_body([BodyRun(0, b"head", [bytes([position]) * length for position in range(count)])])
+
+    def _ids(self, queue: int, count: int) -> int:
+        first = self._next[queue] + self._draw(st.integers(0, 2))
+        self._next[queue] = first + count
+        return first
+
+    def _ranges(self, queue: int) -> list[Range]:
+        ids = st.integers(1, max(1, self._next[queue] - 1))
+        counts = st.one_of(st.integers(1, 4), st.just(20_000))
+        return self._draw(st.lists(st.tuples(ids, counts), min_size=1, max_size=4))
+
+    def append(self, queue: int) -> Operation:
+        count = self._draw(st.integers(1, 9))
+        first = self._ids(queue, count)
+        settled = self._draw(st.lists(st.tuples(st.integers(first, first + count - 1), st.integers(1, 9)), max_size=2))
+        body = self._body(count)
+        return Append(queue=queue, first=first, count=count, size=len(body), body=body, note=b"n", settled=settled)
+
+    def spill(self, queue: int) -> Operation:
+        count = self._draw(st.integers(1, 3))
+        return Spill(queue=queue, first=self._ids(queue, count), count=count, body=self._body(count))
+
+    def settle(self, queue: int) -> Operation:
+        return Settle(queue, self._ranges(queue))
+
+    def unspill(self, queue: int) -> Operation:
+        return Unspill(queue, self._ranges(queue))
+
+    def put(self, queue: int) -> Operation:
+        return Put(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)), self._draw(st.binary(max_size=3)))
+
+    def remove(self, queue: int) -> Operation:
+        return Remove(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)))
+
+    def redeclare(self, queue: int) -> Operation:
+        return DeclareQueue(queue, b"again", self._draw(st.binary(max_size=3)))
+
+    def delete(self, queue: int) -> Operation:
+        del self._next[queue]
+        return DeleteQueue(queue)
+
+    def delivered(self, queue: int) -> Operation:
+        return Delivered(queue, self._draw(st.integers(0, 1)), self._draw(st.integers(0, 30)))
+
+    def attempts(self, queue: int) -> Operation:
+        return Attempts(queue, self._draw(st.integers(1, 30)), self._draw(st.integers(1, 3)))
+
+    def delay(self, queue: int) -> Operation:
+        self._delayed += 1
+        count = self._draw(st.integers(1, 3))
+        body = self._body(count)
+        return Delay(queue=queue, number=self._delayed, due=1.5, count=count, size=len(body), body=body, note=b"d")
+
+    def ripen(self, queue: int) -> Operation:
+        return Ripen(queue, self._draw(st.integers(1, max(1, self._delayed))), self._ids(queue, 3), b"ripe")
+
+    def drop(self, queue: int) -> Operation:
+        return Drop(queue, [self._draw(st.integers(1, max(1, self._delayed)))])
+
+
+_MAKERS = (
+    *[Author.append] * 6,
+    *[Author.settle] * 4,
+    Author.spill,
+    Author.unspill,
+    Author.put,
+    Author.remove,
+    Author.redeclare,
+    Author.delete,
+    Author.delivered,
+    Author.attempts,
+    Author.delay,
+    Author.ripen,
+    Author.drop,
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn, *, most: int = 12) -> list[Batch]:
+    author = Author(draw)
+    return [author.batch() for _ in range(draw(st.integers(1, most)))]

@@ -1,0 +1,21 @@
+"""Small stores to try things on."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from triomq.store import Append, BodyRun, DeclareQueue, SqliteStore, encode_body
+
+DECLARE = DeclareQueue(1, b"q", b"options")
+
+
+def append(first: int, *contents: bytes, queue: int = 1) -> Append:
+    contents = contents or (b"content",)
+    body = encode_body([BodyRun(0, b"head", contents)])
+    return Append(queue=queue, first=first, count=len(contents), size=sum(map(len, contents)), body=body)
+
+
+@contextmanager
+def opened(directory: Path, *, fresh: bool = True) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(directory, fresh=fresh, patience=0)) as store:
+        yield store

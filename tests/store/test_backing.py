@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
+from triomq.store import Batch, back_up
+
+from .stores import DECLARE, append, opened
+
+
+def test_a_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    with opened(tmp_path / "store") as store:
+        store.commit([Batch(1, [DECLARE, append(1)])])
+        expected = list(store.recover())
+        back_up(store.directory, tmp_path / "copy" / "store.db")
+        store.commit([Batch(2, [append(2)])])
+    with opened(tmp_path / "copy") as copy:
+        assert (copy.committed, list(copy.recover())) == (1, expected)
+        assert copy.commit([Batch(2, [append(2)])]) == 2
+
+
+def test_an_older_backup_is_not_overwritten(tmp_path: Path) -> None:
+    target = tmp_path / "backup"
+    target.write_bytes(b"precious")
+    with opened(tmp_path) as store, pytest.raises(StoreUnwritable, match="is there already"):
+        back_up(store.directory, target)
+    assert target.read_bytes() == b"precious"
+
+
+def test_a_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as store, pytest.raises(StoreError, match="missing"):
+        back_up(store.directory, tmp_path / "missing" / "backup")
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreCorrupt):
+        back_up(tmp_path, tmp_path / "backup")
+
+
+def test_there_must_be_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store in"):
+        back_up(tmp_path, tmp_path / "backup")

@@ -1,0 +1,52 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triomq.errors import DiskFull, StoreError
+from triomq.store import Batch, QueueFound, SegmentFound
+from triomq.store.frames import (
+    BackedUp,
+    BackUp,
+    Committed,
+    Failed,
+    Fetched,
+    Found,
+    FrameReader,
+    FromStore,
+    Opened,
+    Read,
+    ToStore,
+    Write,
+    encode_frame,
+)
+
+from .operations import batches
+
+FRAMES: list[ToStore | FromStore] = [
+    Read(1, 2, [3, 4]),
+    BackUp(1, "/a/path"),
+    Failed("DiskFull", "no room"),
+    Found([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01", b"")]),
+    Opened(7, ["cut"]),
+    Committed(1 << 40),
+    Fetched(1, [b"body", None]),
+    Fetched(1, [], Failed("StoreError", "why")),
+    BackedUp(1),
+]
+
+
+@given(batches(), st.data())
+def test_frames_are_put_together_however_they_are_cut(work: list[Batch], data: st.DataObject) -> None:
+    frames = [*(Write(batch) for batch in work), *FRAMES]
+    octets = b"".join(map(encode_frame, frames))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(octets)), max_size=6)))
+    reader, found = FrameReader(), []
+    for start, stop in zip([0, *cuts], [*cuts, len(octets)], strict=True):
+        found += reader.feed(octets[start:stop])
+    assert [encode_frame(frame) for frame in found] == [encode_frame(frame) for frame in frames]
+
+
+def test_errors_cross_the_wire() -> None:
+    error = Failed.of(DiskFull("no room")).error
+    assert isinstance(error, DiskFull)
+    assert str(error) == "no room"
+    assert type(Failed("Unheard", "of").error) is StoreError

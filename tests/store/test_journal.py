@@ -1,0 +1,107 @@
+import pytest
+
+from triomq.errors import DiskFull, StoreError
+from triomq.store import DeclareQueue, Journal, Recovered
+
+Answer = list[bytes | None] | StoreError
+
+
+@pytest.fixture
+def journal() -> Journal:
+    journal = Journal()
+    journal.opened(10, Recovered())
+    return journal
+
+
+def say(journal: Journal, queue: int = 1) -> None:
+    journal.add(DeclareQueue(queue, b"q", b""))
+
+
+def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
+    assert (journal.committed, journal.number, journal.said) == (10, 11, 10)
+    say(journal)
+    assert (journal.number, journal.said) == (11, 11)
+    batch = journal.take()
+    assert batch is not None
+    assert (batch.number, journal.number, journal.said) == (11, 12, 11)
+    assert journal.take() is None
+
+
+def test_the_next_batch_gathers_while_two_are_on_their_way(journal: Journal) -> None:
+    for _ in range(2):
+        say(journal)
+        assert journal.take() is not None
+    say(journal, 1)
+    say(journal, 2)
+    assert journal.take() is None
+    journal.answered(11)
+    batch = journal.take()
+    assert batch is not None
+    assert len(batch.operations) == 2
+
+
+def test_an_answer_is_for_all_batches_up_to_its_number(journal: Journal) -> None:
+    heard: list[int] = []
+    journal.on_commit(heard.append)
+    for _ in range(2):
+        say(journal)
+        journal.take()
+    journal.answered(12)
+    journal.answered(12)
+    assert (journal.committed, journal.unanswered, heard) == (12, [], [12])
+
+
+def test_octets_are_counted_until_they_are_on_disk(journal: Journal) -> None:
+    journal.append(1, 1, b"head", [b"x" * 1000], 1000)
+    assert journal.octets == 1000
+    journal.take()
+    journal.append(1, 2, b"head", [b"x" * 500], 500)
+    assert journal.octets == 1500
+    journal.answered(11)
+    assert journal.octets == 500
+
+
+def test_a_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
+    heard: list[StoreError | None] = []
+    journal.on_fault(heard.append)
+    say(journal)
+    journal.take()
+    fault = DiskFull("full")
+    journal.failed(fault)
+    journal.failed(fault)
+    say(journal)
+    assert journal.take() is None
+    assert [batch.number for batch in journal.unanswered] == [11]
+    journal.answered(11)
+    assert journal.take() is not None
+    assert heard == [fault, None]
+
+
+def test_whoever_sends_is_woken_up_but_not_for_marks(journal: Journal) -> None:
+    woken: list[None] = []
+    journal.wake = lambda: woken.append(None)
+    journal.delivered(1, 0, 5)
+    assert not woken
+    journal.settle(1, 1)
+    journal.append(1, 1, b"", [b""], 0)
+    assert len(woken) == 2
+
+
+def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> None:
+    answers: list[Answer] = []
+    first = journal.fetch(1, [1], answers.append)
+    second = journal.fetch(1, [2], answers.append)
+    assert journal.take_fetches() == [first, second]
+    assert journal.take_fetches() == []
+    journal.fetched(first.number, [b"body"])
+    assert journal.take_fetches(again=True) == [second]
+    journal.forget_fetch(second)
+    journal.fetched(second.number, [b"late"])
+    assert answers == [[b"body"]]
+
+
+def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:
+    journal.spill(1, 5, b"head", [b"a", b"b"])
+    batch = journal.take()
+    assert batch is not None
+    assert [type(each).__name__ for each in batch.operations] == ["Spill"]

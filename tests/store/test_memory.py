@@ -1,0 +1,29 @@
+import pytest
+
+from triomq.store import Append, Batch, Delay, MemoryStore, StoreStatistics
+
+from .stores import DECLARE, append
+
+
+def test_a_batch_that_is_there_already_is_left_out() -> None:
+    store = MemoryStore()
+    work = [Batch(1, [DECLARE, append(1, b"a", b"b")])]
+    assert store.commit(work) == store.commit(work) == 1
+    assert store.statistics() == StoreStatistics(1, 1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        append(1, queue=9),
+        Append(queue=1, first=1, count=1, size=0, body=b""),
+        Delay(queue=1, number=1, due=0, count=1, size=0, body=b""),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: Append | Delay) -> None:
+    store = MemoryStore()
+    delay = Delay(queue=1, number=1, due=0, count=1, size=0, body=b"")
+    store.commit([Batch(1, [DECLARE, append(1), delay])])
+    with pytest.raises(ValueError, match="queue"):
+        store.commit([Batch(2, [wrong])])
+    store.close()

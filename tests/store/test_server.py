@@ -1,0 +1,135 @@
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from triomq.store import Batch, Settle
+from triomq.store.frames import (
+    BackedUp,
+    BackUp,
+    Committed,
+    Failed,
+    Fetched,
+    Found,
+    FrameReader,
+    FromStore,
+    Opened,
+    Read,
+    ToStore,
+    Write,
+    encode_frame,
+)
+from triomq.store.server import serve
+
+from .stores import DECLARE, append, opened
+
+
+class Broker:
+    """The other end of the wire."""
+
+    def __init__(self, directory: Path, *, fresh: bool = True) -> None:
+        self.wire, theirs = socket.socketpair()
+        self.wire.settimeout(20)
+        self.reader = FrameReader()
+        self.frames: list[ToStore | FromStore] = []
+        self.thread = threading.Thread(target=serve, args=(theirs, directory), kwargs={"fresh": fresh, "patience": 0})
+        self.thread.start()
+
+    def say(self, *frames: ToStore) -> None:
+        self.wire.sendall(b"".join(map(encode_frame, frames)))
+
+    def hear(self) -> ToStore | FromStore:
+        while not self.frames:
+            self.frames += self.reader.feed(self.wire.recv(1 << 20))
+        return self.frames.pop(0)
+
+    def leave(self) -> None:
+        self.wire.close()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    assert broker.hear() == Opened(0, [])
+    yield broker
+    broker.leave()
+
+
+def test_what_has_arrived_is_committed_together(broker: Broker) -> None:
+    broker.say(Write(Batch(1, [DECLARE])), Write(Batch(2, [append(1)])), Write(Batch(3, [append(2)])))
+    assert broker.hear() == Committed(3)
+
+
+def test_what_is_there_is_told_before_the_store_counts_as_open(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1)])])
+        pieces = list(store.recover())
+    broker = Broker(tmp_path)
+    assert (broker.hear(), broker.hear()) == (Found(pieces), Opened(1, []))
+    broker.leave()
+    broker = Broker(tmp_path, fresh=False)
+    assert broker.hear() == Opened(1, [])
+    broker.leave()
+
+
+def test_a_batch_that_is_sent_again_is_answered_and_not_done_again(broker: Broker, tmp_path: Path) -> None:
+    broker.say(Write(Batch(1, [DECLARE, append(1)])))
+    assert broker.hear() == Committed(1)
+    broker.leave()
+    broker = Broker(tmp_path, fresh=False)
+    broker.hear()
+    broker.say(Write(Batch(1, [DECLARE, append(1)])), Write(Batch(2, [append(2)])))
+    assert broker.hear() == Committed(2)
+    broker.leave()
+
+
+def test_batches_behind_one_that_failed_are_left_aside_until_all_are_sent_again(broker: Broker) -> None:
+    broker.say(Write(Batch(1, [DECLARE, append(1)])))
+    broker.hear()
+    broker.say(Write(Batch(2, [append(1)])))
+    failed = broker.hear()
+    assert isinstance(failed, Failed)
+    assert "has had the id 1 already" in failed.text
+    broker.say(Write(Batch(3, [append(3)])), Read(1, 1, [3]))
+    assert broker.hear() == Fetched(1, [None])
+    broker.say(Write(Batch(2, [append(2)])), Write(Batch(3, [append(3)])))
+    assert broker.hear() == Committed(3)
+
+
+def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
+    one = append(1)
+    broker.say(Write(Batch(1, [DECLARE, one, append(2), Settle(1, [(2, 1)])])))
+    broker.hear()
+    broker.say(Read(7, 1, [1, 2]), Read(8, 9, [1]))
+    assert (broker.hear(), broker.hear()) == (Fetched(7, [one.body, None]), Fetched(8, [None]))
+
+
+def test_a_copy_is_made(broker: Broker, tmp_path: Path) -> None:
+    broker.say(BackUp(1, str(tmp_path / "copy")))
+    assert broker.hear() == BackedUp(1)
+    broker.say(BackUp(2, str(tmp_path / "copy")))
+    refused = broker.hear()
+    assert isinstance(refused, BackedUp)
+    assert refused.failed is not None
+
+
+def test_what_has_arrived_whole_is_committed_when_the_broker_is_gone(broker: Broker, tmp_path: Path) -> None:
+    last = encode_frame(Write(Batch(3, [append(3)])))
+    broker.say(Write(Batch(1, [DECLARE, append(1)])), Write(Batch(2, [append(2)])))
+    broker.wire.sendall(last[:-1])
+    broker.leave()
+    with opened(tmp_path) as store:
+        assert store.committed == 2
+
+
+def test_a_store_that_cannot_be_opened_is_answered_with_the_reason(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        broker = Broker(tmp_path)
+        failed = broker.hear()
+        assert isinstance(failed, Failed)
+        assert failed.kind == "StoreLocked"
+        broker.leave()

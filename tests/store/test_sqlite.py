@@ -1,0 +1,235 @@
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triomq.errors import DiskFull, StoreCorrupt
+from triomq.store import (
+    Append,
+    Batch,
+    DeleteQueue,
+    MemoryStore,
+    SegmentFound,
+    Settle,
+    Spill,
+    SqliteReader,
+    Store,
+    Unspill,
+    assemble,
+)
+
+from .operations import batches
+from .stores import DECLARE, opened
+
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where syncing costs nothing: kills, unlike the loss of a machine, do not ask for a disk."""
+
+
+def append(first: int, count: int = 1, body: bytes = b"body", queue: int = 1) -> Append:
+    return Append(queue=queue, first=first, count=count, size=len(body), body=body)
+
+
+def spill(first: int, count: int = 1, body: bytes = b"spilled") -> Spill:
+    return Spill(queue=1, first=first, count=count, body=body)
+
+
+def segments(store: Store) -> list[SegmentFound]:
+    return assemble(store.recover()).queues[1].segments
+
+
+def contents(store: Store) -> dict[object, object]:
+    """Everything that can be seen of a store."""
+    pieces = list(store.recover())
+    found = assemble(pieces)
+    bodies = {
+        number: store.read(number, [segment.first for segment in queue.segments])
+        for number, queue in found.queues.items()
+    }
+    return {"pieces": pieces, "bodies": bodies}
+
+
+def copy_of(directory: Path, target: Path, *, log: int | None = None) -> Path:
+    """Copy a store as a kill at this moment would leave it; or, with its log cut, the loss of the machine."""
+    target.mkdir()
+    for name in ("store.db", "store.db-wal", "spill.db", "spill.db-wal"):
+        if (directory / name).exists():
+            shutil.copy(directory / name, target / name)
+    if log is not None:
+        os.truncate(target / "store.db-wal", log)
+    return target
+
+
+def log_size(directory: Path) -> int:
+    return (directory / "store.db-wal").stat().st_size
+
+
+@given(batches(), st.data())
+def test_any_operations_leave_what_they_leave_in_memory_whenever_the_process_is_killed(
+    work: list[Batch], data: st.DataObject
+) -> None:
+    memory = MemoryStore()
+    with TemporaryDirectory(dir=MEMORY) as folder, opened(Path(folder) / "store") as store:
+        for batch in work:
+            assert store.commit([batch]) == memory.commit([batch]) == batch.number
+            assert contents(store) == contents(memory)
+        killed = copy_of(store.directory, Path(folder) / "killed")
+        with opened(killed, fresh=False) as again:
+            assert contents(again) == contents(memory)
+            again.commit(work)  # those that were not answered are sent again
+            assert contents(again) == contents(memory)
+
+
+@given(batches(most=5), st.data())
+def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[Batch], data: st.DataObject) -> None:
+    with TemporaryDirectory(dir=MEMORY) as folder, opened(Path(folder) / "store") as store:
+        begin = log_size(store.directory)
+        states = {0: contents(store)}
+        for batch in work:
+            store.commit([batch])
+            states[store.committed] = contents(store)
+        end = log_size(store.directory)
+        log = data.draw(st.integers(min(begin, end), end))
+        with opened(copy_of(store.directory, Path(folder) / "cut", log=log)) as again:
+            assert contents(again) == states[again.committed]
+            again.commit(work)
+            assert contents(again)["pieces"] == states[work[-1].number]["pieces"]
+
+
+def test_a_batch_that_is_sent_again_is_not_done_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        batch = Batch(1, [DECLARE, append(1)])
+        assert store.commit([batch]) == 1
+        assert store.commit([batch, Batch(2, [append(2)])]) == 2
+        assert [segment.first for segment in segments(store)] == [1, 2]
+
+
+def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE]), Batch(2, [append(5, 2)])])
+    with opened(tmp_path) as store:
+        assert store.committed == 2
+        found = assemble(store.recover())
+        assert (found.queues[1].found.next_id, found.next_queue) == (7, 2)
+
+
+def test_a_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, 4)])])
+        for wrong in (append(3), append(5, queue=9)):
+            with pytest.raises(ValueError, match="not declared, or has had the id"):
+                store.commit([Batch(2, [append(6), wrong])])
+        assert [segment.first for segment in segments(store)] == [1]
+        assert store.commit([Batch(2, [append(6)])]) == 2
+
+
+def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, 4), append(5, 2)])])
+        store.commit([Batch(2, [Settle(1, [(2, 1), (4, 2)])])])
+        first, second = segments(store)
+        assert (first.unsettled(), first.left, second.unsettled()) == ([0, 2], 2, [1])
+        store.commit([Batch(3, [Settle(1, [(1, 3)])])])
+        assert [segment.first for segment in segments(store)] == [5]
+        assert store.read(1, [1, 5]) == [None, b"body"]
+        assert store.statistics().messages == 1
+
+
+def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1), spill(2), spill(3)]), Batch(2, [Unspill(1, [(2, 1)])])])
+        assert store.read(1, [1, 2, 3]) == [b"body", None, b"spilled"]
+        assert [segment.first for segment in segments(store)] == [1]
+    with opened(tmp_path, fresh=False) as store:
+        assert store.read(1, [1, 2, 3]) == [b"body", None, b"spilled"]
+    with opened(tmp_path) as store:
+        assert store.read(1, [1, 2, 3]) == [b"body", None, None]
+
+
+def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE])])
+        copy_of(tmp_path, tmp_path / "before")
+        store.commit([Batch(2, [append(1), spill(2)])])
+    for name in ("store.db", "store.db-wal"):  # killed after the one file had the batch, and before the other
+        (tmp_path / name).unlink(missing_ok=True)
+        shutil.copy(tmp_path / "before" / name, tmp_path / name)
+    with opened(tmp_path, fresh=False) as store:
+        assert store.committed == 1
+        assert store.commit([Batch(2, [append(1), spill(2)])]) == 2
+        assert store.read(1, [1, 2]) == [b"body", b"spilled"]
+
+
+def test_what_is_only_spilled_is_not_synced(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE])])
+        before = log_size(tmp_path)
+        assert store.commit([Batch(2, [spill(1), Unspill(1, [(1, 1)])])]) == 2
+        assert log_size(tmp_path) == before
+
+
+def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1), spill(2)]), Batch(2, [DeleteQueue(1)])])
+        assert list(store.recover()) == []
+        assert store.read(1, [1, 2]) == [None, None]
+        with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+            assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
+
+
+def test_a_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
+        store.commit([Batch(2, [Settle(1, [(2, 19_000)])])])
+        (left,) = segments(store)
+        assert (left.first, left.unsettled()) == (1, [0])
+
+
+def test_bodies_can_be_read_beside_a_writer(tmp_path: Path) -> None:
+    with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
+        store.commit([Batch(1, [DECLARE, append(1, body=b"x" * 100_000), spill(2)])])
+        assert reader.read(1, [1, 2, 3]) == [b"x" * 100_000, b"spilled", None]
+
+
+def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE])])
+        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+        store.connection.execute(f"PRAGMA max_page_count = {pages}")
+        large = Batch(2, [append(1, body=bytes(200_000))])
+        with pytest.raises(DiskFull, match=r"store\.db cannot grow.*SQLITE_FULL.*Free space"):
+            store.commit([large])
+        assert (store.committed, segments(store)) == (1, [])
+        store.connection.execute("PRAGMA max_page_count = 1000000")
+        assert store.commit([large]) == 2
+
+
+def test_a_store_that_is_closed_in_order_says_nothing_when_it_opens(tmp_path: Path) -> None:
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert store.notices == []
+
+
+def test_a_log_that_ends_within_a_batch_is_said(tmp_path: Path) -> None:
+    with opened(tmp_path / "one") as store:
+        store.commit([Batch(1, [DECLARE])])
+        store.commit([Batch(2, [append(1)])])
+        cut = copy_of(store.directory, tmp_path / "two", log=log_size(store.directory) - 100)
+    with opened(cut) as store:
+        (said,) = store.notices
+        assert "ends within a batch; the store is opened at batch 1" in said
+        assert "store.db" in said
+
+
+def test_a_body_that_the_disk_has_changed_is_noticed(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, body=b"unmistakable")])])
+    file = tmp_path / "store.db"
+    file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
+    with opened(tmp_path) as store, pytest.raises(StoreCorrupt, match="the disk has changed them"):
+        store.read(1, [1])

@@ -1,0 +1,65 @@
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from triomq.store import Attempts, Batch, Settle, SqliteStore, assemble
+
+from .stores import DECLARE, append, opened
+
+
+@contextmanager
+def statements(connection: sqlite3.Connection) -> Iterator[list[str]]:
+    said: list[str] = []
+    connection.set_trace_callback(said.append)
+    yield said
+    connection.set_trace_callback(None)
+
+
+def unsettled(store: SqliteStore) -> list[int]:
+    (queue,) = assemble(store.recover()).queues.values()
+    return [segment.first + position for segment in queue.segments for position in segment.unsettled()]
+
+
+def test_a_segment_is_touched_once_however_many_of_its_messages_are_settled(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, *[b"x"] * 500), append(501, *[b"x"] * 500)])])
+        with statements(store.connection) as said:
+            store.commit([Batch(2, [Settle(1, [(first, 1) for first in range(2, 900, 2)])])])
+        assert sum(each.startswith("UPDATE segment") for each in said) == 2
+        assert len(said) < 15
+        assert len(unsettled(store)) == 1_000 - 449
+
+
+def test_ranges_may_overlap_and_come_in_any_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(5, *[b"x"] * 5), append(20, *[b"y"] * 3)])])
+        store.commit([Batch(2, [Settle(1, [(21, 1), (1, 7), (6, 3), (6, 1), (100, 5)])])])
+        assert unsettled(store) == [9, 20, 22]
+
+
+def test_how_often_a_message_came_back_is_forgotten_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, b"a", b"b"), Attempts(1, 1, 2), Attempts(1, 2, 5)])])
+    with opened(tmp_path) as store:
+        store.commit([Batch(2, [Settle(1, [(1, 1)])])])
+        assert assemble(store.recover()).queues[1].attempts == {2: 5}
+
+
+def test_a_queue_whose_messages_never_came_back_is_not_searched_for_them(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1)])])
+        with statements(store.connection) as said:
+            store.commit([Batch(2, [Settle(1, [(1, 1)])])])
+        assert not any("attempts" in each for each in said)
+
+
+def test_room_of_settled_messages_is_used_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE])])
+        for number in range(1, 40):
+            settle = Settle(1, [(number - 1, 1)])
+            store.commit([Batch(number + 1, [settle, append(number, bytes(200_000))])])
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    assert pages < 60
