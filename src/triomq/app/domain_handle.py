@@ -214,7 +214,7 @@ class DomainHandle:
             try:
                 return await ask()
             except Restarting as error:
-                await error.ref.wait_running()
+                await error.wait_over()
 
     # Publishing
 

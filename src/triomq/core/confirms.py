@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from triomq.core.keeping import Keeping
+
 __all__ = ["Confirmed", "Confirms", "Receipt"]
 
 
@@ -19,6 +21,8 @@ class Receipt:
 
     Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
 
+    ``number`` is the batch of the store that has to be on disk before anything is said; 0 if there is none.
+
     Args:
         first: The publisher's own number of the run's first message.
         count: How many messages the run has.
@@ -26,13 +30,14 @@ class Receipt:
         done: Called once, when the last placement has been reported.
     """
 
-    __slots__ = ("_done", "count", "first", "missing", "refusals")
+    __slots__ = ("_done", "count", "first", "missing", "number", "refusals")
 
     def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
         """Start with everything missing."""
         self.first = first
         self.count = count
         self.missing = copies
+        self.number = 0
         self.refusals: set[int] | None = None
         self._done = done
 
@@ -69,16 +74,26 @@ class Confirms:
 
     Args:
         wake: Called when a receipt that was missing something is complete, so that ``take`` is called soon.
+        keeping: The broker's, if it has a store.
+        committed: Called, outside of any turn, when something is on disk that ``take`` had to hold back.
     """
 
-    __slots__ = ("_confirmed", "_next", "_receipts", "_wake")
+    __slots__ = ("_committed", "_confirmed", "_keeping", "_next", "_receipts", "_waits", "_wake")
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        keeping: Keeping | None = None,
+        committed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start counting at 1 (AMQP 0-9-1 confirm.select counts publishes from 1)."""
         self._next = 1
         self._receipts: deque[Receipt] = deque()
         self._confirmed: set[int] = set()  # first numbers of receipts that were confirmed out of order
         self._wake = wake
+        self._keeping = keeping
+        self._committed = committed
+        self._waits = False  # whether we are told of a commit
 
     def expect(self, count: int, queues: int) -> Receipt:
         """Number the next run of publishes, which was routed to so many queues, and follow its fate."""
@@ -92,14 +107,18 @@ class Confirms:
     def take(self) -> Confirmed:
         """Collect what can be said now; each number is said once."""
         refused: list[int] = []
-        up_to = self._take_front(refused)
-        single = self._take_rest(refused) if self._receipts else []
+        on_disk = 0 if self._keeping is None else self._keeping.journal.committed
+        up_to = self._take_front(refused, on_disk)
+        single = self._take_rest(refused, on_disk) if self._receipts else []
         return Confirmed(refused, single, up_to)
 
-    def _take_front(self, refused: list[int]) -> int:
-        """Confirm whole receipts from the front, as far as nothing is missing."""
+    def _take_front(self, refused: list[int], on_disk: int) -> int:
+        """Confirm whole receipts from the front, as far as nothing is missing, on disk neither."""
         up_to = 0
         while self._receipts and not self._receipts[0].missing:
+            if self._receipts[0].number > on_disk:
+                self._wait_for(self._receipts[0].number)
+                break
             receipt = self._receipts.popleft()
             if receipt.first in self._confirmed:
                 self._confirmed.discard(receipt.first)
@@ -111,12 +130,28 @@ class Confirms:
             up_to = max(up_to, last if last >= receipt.first else 0)
         return up_to
 
-    def _take_rest(self, refused: list[int]) -> list[int]:
-        """Confirm receipts behind one that misses something, message by message."""
+    def _wait_for(self, number: int) -> None:
+        """Be told when a batch is on disk; about one after the other, for they are so in order."""
+        assert self._keeping is not None
+        if not self._waits:
+            self._waits = True
+            self._keeping.when_committed(number, self._on_disk)
+
+    def _on_disk(self) -> None:
+        self._waits = False
+        self._committed()
+
+    def _take_rest(self, refused: list[int], on_disk: int) -> list[int]:
+        """Confirm receipts behind one that is placed nowhere yet, message by message."""
         single: list[int] = []
+        if not self._receipts[0].missing:
+            return single  # it waits for the disk, and so do those behind it, which come with it
         for receipt in self._receipts:
             if receipt.missing or receipt.first in self._confirmed:
                 continue
+            if receipt.number > on_disk:
+                self._wait_for(receipt.number)
+                break
             self._confirmed.add(receipt.first)
             refusals = receipt.refusals or ()
             refused += sorted(refusals)

@@ -101,7 +101,9 @@ def _readable(codecs: Codecs, message: Message) -> tuple[Message, Properties]:
     if properties is not None:
         return message, properties
     head = message.head
-    plain = Head(exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher)
+    plain = Head(
+        exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher, persistent=head.persistent
+    )
     return Message(plain, message.body), Properties()
 
 
@@ -126,6 +128,7 @@ def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Hea
         flags=flags,
         publisher=head.publisher,
         has_priority=head.has_priority,
+        persistent=head.persistent,
     )
 
 

@@ -16,11 +16,19 @@ __all__ = ["Delayed", "DelayedRun"]
 
 
 class DelayedRun(msgspec.Struct, frozen=True, gc=False):
-    """Messages that share a head and a time; ``size`` is the total of their octets."""
+    """Messages that share a head and a time.
+
+    Args:
+        head: What they share.
+        contents: Their octets.
+        size: Total of their octets.
+        number: Their own in the queue's part of the store; 0 if they are not kept.
+    """
 
     head: Head
     contents: Sequence[bytes]
     size: int
+    number: int = 0
 
 
 class Delayed:
@@ -30,18 +38,20 @@ class Delayed:
     wait, ``size`` how many octets they have.
     """
 
-    __slots__ = ("_heap", "_sequence", "count", "size")
+    __slots__ = ("_heap", "_sequence", "count", "last_number", "size")
 
     def __init__(self) -> None:
         """Start empty."""
         self._heap: list[tuple[float, int, DelayedRun]] = []
         self._sequence = 0
+        self.last_number = 0  # the highest that a run had
         self.count = 0
         self.size = 0
 
     def push(self, run: DelayedRun, due: float) -> None:
         """Keep messages until a time, in seconds of the domain's clock."""
         self._sequence += 1
+        self.last_number = max(self.last_number, run.number)
         self.count += len(run.contents)
         self.size += run.size
         heappush(self._heap, (due, self._sequence, run))
@@ -59,6 +69,10 @@ class Delayed:
         self.count -= len(run.contents)
         self.size -= run.size
         return run
+
+    def numbers(self) -> list[int]:
+        """List the numbers of what waits."""
+        return [run.number for _, _, run in self._heap]
 
     def purge(self) -> int:
         """Forget all and tell how many they were."""

@@ -13,6 +13,7 @@ import msgspec
 from triomq.actors import Ref
 from triomq.core.bindings import Headers
 from triomq.core.clock import Clock
+from triomq.core.keeping import Keeping
 from triomq.core.memory import MemoryAlarm
 from triomq.core.observer import Observers
 from triomq.core.policy import Policies
@@ -56,11 +57,21 @@ class Directory:
         name: The domain's name, for texts.
         codecs: How properties from each wire are decoded; without it only the core's own are.
         memory: Watches what its queues hold; without it nobody does.
+        keeping: How durable things are kept; without it everything is in memory alone.
     """
 
-    def __init__(self, name: str, codecs: Codecs | None = None, memory: MemoryAlarm | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        codecs: Codecs | None = None,
+        memory: MemoryAlarm | None = None,
+        keeping: Keeping | None = None,
+    ) -> None:
         """Start empty."""
         self.name = name
+        self.keeping = keeping
+        if keeping is not None:
+            keeping.watch(self)
         self.codecs = codecs or Codecs()
         self.memory = memory or MemoryAlarm()
         self.memory.watch(self)

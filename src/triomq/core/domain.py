@@ -12,6 +12,14 @@ from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
 from triomq.core.bindings import Binding, Target
 from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
+from triomq.core.kept_topology import (
+    forget_binding,
+    forget_queue,
+    forget_sink,
+    keep_binding,
+    keep_queue,
+    keep_sink,
+)
 from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
 from triomq.core.policy import Policies
@@ -85,6 +93,7 @@ class Domain(DynamicSupervisor):
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.changed()
+        keep_sink(directory, store)
         self._tell(Action.CREATED, Kind.SINK, store.name, message.session)
         return True
 
@@ -112,9 +121,11 @@ class Domain(DynamicSupervisor):
     def _remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
         del self.directory.sinks[store.name]
         self.directory.changed()
+        forget_sink(self.directory, store)
         for binding, destination in store.bindings.items():
             if destination.bound is not None:
                 destination.bound.pop(binding, None)
+            forget_binding(self.directory, binding, store, destination)
             self._tell_binding(Action.DELETED, binding, session)
         self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
@@ -142,6 +153,7 @@ class Domain(DynamicSupervisor):
         self._start_queue(store)
         directory.queues[message.name] = store
         directory.changed()
+        keep_queue(directory, store)
         if owner is not None:
             owner.queues[message.name] = None
         self._tell(Action.CREATED, Kind.QUEUE, store.name, message.session)
@@ -172,6 +184,7 @@ class Domain(DynamicSupervisor):
             store.owner.queues.pop(store.name, None)
         self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
+        forget_queue(self.directory, store)
         self._tell(Action.DELETED, Kind.QUEUE, store.name, session)
         self.directory.look_idle()
 
@@ -205,6 +218,7 @@ class Domain(DynamicSupervisor):
         destination = self._destination(message.binding, message.session)
         added = _ask(sink, AddBinding(message.binding, destination))
         if added:
+            keep_binding(self.directory, message.binding)
             self._tell_binding(Action.CREATED, message.binding, message.session)
         return added
 
@@ -221,8 +235,10 @@ class Domain(DynamicSupervisor):
             return False
         if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
             self.directory.queue(binding.destination, message.session)
+        destination = sink.bindings[binding]
         removed = _ask(sink, RemoveBinding(binding))
         if removed:
+            forget_binding(self.directory, binding, sink, destination)
             self._tell_binding(Action.DELETED, binding, message.session)
         return removed
 
@@ -232,6 +248,7 @@ class Domain(DynamicSupervisor):
             sink = self.directory.sinks.get(binding.source)
             if sink is not None:
                 sink.ref.tell_nowait(RemoveBinding(binding))
+                forget_binding(self.directory, binding, sink, destination)
                 self._tell_binding(Action.DELETED, binding, session)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:

@@ -7,8 +7,7 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.deadletter import MOST_LETTERS, Reason, bury
-from triomq.core.index import Index
-from triomq.core.priority import PriorityIndex
+from triomq.core.kept_index import AnyIndex
 from triomq.core.queue_store import QueueStore
 
 __all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
@@ -50,7 +49,7 @@ class Unexpired:
 
     __slots__ = ("_index", "_now", "longest", "next_head", "next_size", "take", "take_turns")
 
-    def __init__(self, index: Index | PriorityIndex, now: float) -> None:
+    def __init__(self, index: AnyIndex, now: float) -> None:
         """Give the view of one dispatch."""
         self._index = index
         self._now = now

@@ -42,6 +42,11 @@ class Index:
         "unsettled",
     )
 
+    away = 0
+    away_bytes = 0
+    held_bytes = 0
+    """What an index of a broker with a store has of ready messages that are not at hand; here all are."""
+
     def __init__(self) -> None:
         """Start empty, with id 1."""
         self.next_id = 1
@@ -305,15 +310,33 @@ class Index:
         run = self._front()
         return run.head, run.contents[:most]
 
-    def drop(self, count: int, level: int = 0) -> None:
-        """Take so many of the messages that ``first`` shows out for good."""
+    def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
+        """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
+        self._put_back(number, ReturnedMessage(head, content, deadline), marked=True)
+        assert self._attempts is not None
+        self._attempts[number] = attempts
+
+    def drop(self, count: int, level: int = 0) -> Sequence[int]:
+        """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
         if self._returned is None:
-            self._cut(self._front(), count)
-            return
+            run = self._front()
+            first = run.first
+            self._cut(run, count)
+            return range(first, first + count)
         number, message = self._returned.pop()
         if self._attempts:
             self._attempts.pop(number, None)
         self._forget_returned(message.head, 1, len(message.content))
+        return (number,)
+
+    def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
+        """Give the ids up to this of ready messages: the first of some in a row, and how many."""
+        for number, _ in self._returned.after(0) if self._returned is not None else ():
+            if number <= up_to:
+                yield number, 1
+        for run in self._runs or ():
+            if run.first <= up_to:
+                yield run.first, min(len(run.contents), up_to - run.first + 1)
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""

@@ -144,7 +144,7 @@ class MemoryAlarm:
 def octets_in(store: QueueStore) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
     index, delayed = store.index, store.delayed
-    held = index.ready_bytes + (index.ready + index.unsettled) * MESSAGE_OVERHEAD
+    held = index.ready_bytes + index.held_bytes + (index.ready + index.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
         held += delayed.count * MESSAGE_OVERHEAD + delayed.size
     if index.unsettled:

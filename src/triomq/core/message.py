@@ -30,6 +30,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         publisher: Number of the session that published; 0 when nobody knows.
         has_expiration: Whether the properties say when the message is worthless; the core decodes them only then.
         has_priority: Whether they say how urgent it is.
+        persistent: Whether a durable queue keeps the message over a restart.
     """
 
     codec: int = CORE_CODEC
@@ -44,6 +45,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     publisher: int = 0
     has_expiration: bool = False
     has_priority: bool = False
+    persistent: bool = False
 
     @property
     def overhead(self) -> int:

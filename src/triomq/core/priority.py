@@ -28,6 +28,11 @@ class PriorityIndex:
 
     __slots__ = ("_dying", "_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
 
+    away = 0
+    away_bytes = 0
+    held_bytes = 0
+    """As those of ``Index``."""
+
     def __init__(self, levels: int) -> None:
         """Start empty, with id 1."""
         self.highest = levels
@@ -69,12 +74,21 @@ class PriorityIndex:
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
         """Append messages of a run to a level; ``size`` is the total of their octets."""
-        number = min(level, self.highest)
-        if number not in self._levels:
-            self._levels[number] = Index()
+        number = self._level(level)
         self._levels[number].next_id = self.next_id
         self.next_id += len(contents)
         self._change(number, Index.push, head, contents, size, deadline)
+
+    def _level(self, level: int) -> int:
+        """Give the number of the level that messages of a level go to, and let there be one."""
+        number = min(level, self.highest)
+        if number not in self._levels:
+            self._levels[number] = Index()
+        return number
+
+    def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
+        """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
+        self._change(self._level(level), Index.restore, number, head, content, deadline, level, attempts)
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Hand out the first messages of the highest level; see ``Index.take``."""
@@ -120,9 +134,14 @@ class PriorityIndex:
         """Look at the first ready messages of a level; see ``Index.first``."""
         return self._levels[level].first(most)
 
-    def drop(self, count: int, level: int) -> None:
-        """Take so many of the messages that ``first`` shows out for good."""
-        self._change(level, Index.drop, count)
+    def drop(self, count: int, level: int) -> Sequence[int]:
+        """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
+        return self._change(level, Index.drop, count)
+
+    def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
+        """Give the ids up to this of ready messages: the first of some in a row, and how many."""
+        for level in self._levels.values():
+            yield from level.ready_ids(up_to)
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""

@@ -23,12 +23,15 @@ from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
+from triomq.core.kept_delay import DelayedRead, forget_delayed
+from triomq.core.kept_index import KeptIndex
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue_store import Enlist, OptionsChanged, QueueStatistics, QueueStore
-from triomq.core.refusals import InExclusiveUse
+from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, QueueStatistics, QueueStore
+from triomq.core.not_at_hand import NotAtHand
+from triomq.core.refusals import InExclusiveUse, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.strategies import suitable_dispatch
 from triomq.core.timekeeper import Due, Timekeeper
@@ -81,6 +84,7 @@ class Queue(InPlaceActor):
         self._store.take_back("the queue is deleted")
         self._store.directory.clock.forget(self._store)
         self._store.tell_room()
+        self._store.tell_arrived()
 
     # Publishing
 
@@ -100,6 +104,9 @@ class Queue(InPlaceActor):
             if store.options.overflow is Overflow.REJECT_PUBLISH_DLX:
                 store.dead_lettered += bury(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
+            if placed and store.keeps(message.head):
+                assert store.directory.keeping is not None
+                message.receipt.number = store.directory.keeping.journal.number
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
@@ -138,7 +145,7 @@ class Queue(InPlaceActor):
         """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
         self._deliver()
         index = self._index
-        if index.ready:
+        if index.ready or index.away:
             return False
         dropped = self._store.dropped
         self._push(message.head, [message.content], len(message.content))
@@ -263,8 +270,13 @@ class Queue(InPlaceActor):
     def get(self, message: Get) -> Batch | None:
         """Hand out one message, after feeds have taken what they can."""
         self._time.use()
-        if not self._deliver() or not self._index.ready:
+        if not self._deliver():
             return None
+        if not self._index.ready:
+            if self._index.away and not self._store.feeds:
+                self._require_at_hand()
+            else:
+                return None
         self._store.delivered += 1
         batch = self._index.take(1, UNLIMITED)
         batch.queue = self.ref
@@ -274,11 +286,18 @@ class Queue(InPlaceActor):
         """Forget all messages that no consumer has, after feeds have taken what they can."""
         self._deliver()
         store = self._store
-        return self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+        if store.delayed is not None:
+            forget_delayed(store, store.delayed.numbers())
+        count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+        if store.durable and store.directory.keeping is not None:
+            store.directory.keeping.note()
+        return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
         """Show ready messages, after feeds have taken what they can."""
         self._deliver()
+        if self._index.away and not self._index.ready:
+            self._require_at_hand()
         return browse(self._store, message.after, message.limit)
 
     def discard(self, message: Discard) -> int:
@@ -313,10 +332,44 @@ class Queue(InPlaceActor):
         """Dispatch once per turn."""
         self._deliver()
         store = self._store
+        if self._index.away:
+            self._look_for_more()
         if store.room_wanted and not is_full(store):
             store.tell_room()
         if store.directory.idle_wanted:
             store.directory.look_idle()
+
+    # What is not at hand, in a broker with a store
+
+    def _look_for_more(self) -> None:
+        """Have more messages at hand, if there are few left; those that need not be read are delivered at once."""
+        store, index = self._store, self._index
+        assert isinstance(index, KeptIndex)
+        while index.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
+            self._deliver()
+
+    def _require_at_hand(self) -> None:
+        """Have the first message at hand.
+
+        Raises:
+            NotAtHand: It has to be read first.
+            QueueUnreadable: It cannot be read.
+        """
+        self._look_for_more()
+        if not self._index.ready:
+            assert isinstance(self._index, KeptIndex)
+            raise QueueUnreadable(self._store.name) if self._index.is_broken else NotAtHand(self._store)
+
+    def arrived(self, message: Arrived) -> None:
+        """Have at hand what was read; ``after_batch`` delivers it."""
+        assert isinstance(self._index, KeptIndex)
+        self._index.arrived(message.reading)
+        self._time.expect_expiry()
+        self._store.tell_arrived()
+
+    def delayed_read(self, message: DelayedRead) -> None:
+        """Delay again what an earlier life of the broker has delayed."""
+        self._time.put_back(message)
 
     def _deliver(self) -> bool:
         """Hand out what feeds have room for, then let the oldest give way if there is still too much.

@@ -12,15 +12,19 @@ from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
 from triomq.core.feed import Feed
 from triomq.core.index import Index
+from triomq.core.kept_index import AnyIndex, KeptIndex
+from triomq.core.message import Head
 from triomq.core.options import QueueOptions
 from triomq.core.policy import Policy, queue_options
 from triomq.core.priority import PriorityIndex
+from triomq.errors import StoreError
+from triomq.store import Reading
 
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
 
-__all__ = ["Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
+__all__ = ["Arrived", "Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +59,12 @@ class Enlist(Request[QueueStatistics], frozen=True):
     """To a queue: what is in you, now that everything before this has been dealt with?"""
 
 
+class Arrived(Message, frozen=True):
+    """To a queue: here is what you wanted to have at hand."""
+
+    reading: Reading | StoreError
+
+
 class OptionsChanged(Message, frozen=True):
     """To a queue: your store has other options now."""
 
@@ -62,17 +72,20 @@ class OptionsChanged(Message, frozen=True):
 class QueueStore:
     """What of a queue outlives its incarnations; made and kept by the domain.
 
-    ``options`` are those in force: what was declared, under the policy that applies.
+    ``options`` are those in force: what was declared, under the policy that applies. ``durable`` says whether it is
+    there again after a restart: what belongs to one session is not.
 
     Args:
         name: The queue's name.
         declared: What it was declared with.
         directory: The domain's directory.
         owner: The session that has the queue for itself.
+        number: Its number in the store, if that knows it already.
     """
 
     __slots__ = (
         "_most_bytes",
+        "arrived_wanted",
         "bound",
         "dead_lettered",
         "declared",
@@ -80,6 +93,7 @@ class QueueStore:
         "delivered",
         "directory",
         "dropped",
+        "durable",
         "expired",
         "feeds",
         "index",
@@ -96,7 +110,13 @@ class QueueStore:
     ref: Ref
 
     def __init__(
-        self, name: str, declared: QueueOptions, directory: "Directory", owner: "Session | None" = None
+        self,
+        name: str,
+        declared: QueueOptions,
+        directory: "Directory",
+        owner: "Session | None" = None,
+        *,
+        number: int = 0,
     ) -> None:
         """Start empty."""
         self.name = name
@@ -105,10 +125,12 @@ class QueueStore:
         self.policy: Policy | None = None
         self.directory = directory
         self.owner = owner
-        self.index: Index | PriorityIndex = PriorityIndex(declared.max_priority) if declared.max_priority else Index()
+        self.durable = declared.durable and owner is None
+        self.index = self._make_index(number)
         self.delayed: Delayed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
+        self.arrived_wanted: list[Callable[[], None]] | None = None
         self.bound: dict[Binding, None] | None = None
         self.feeds: dict[Feed, None] | None = None
         self.published = 0
@@ -118,6 +140,19 @@ class QueueStore:
         self.dead_lettered = 0
         self._most_bytes: int | None = None
         self.govern()
+
+    def _make_index(self, number: int) -> AnyIndex:
+        levels, directory = self.declared.max_priority, self.directory
+        index = PriorityIndex(levels) if levels else Index()
+        keeping = directory.keeping
+        if keeping is None:
+            return index
+        number = number or keeping.number_queue()
+        return KeptIndex(index, keeping, number, durable=self.durable, now=directory.clock.now)
+
+    def keeps(self, head: Head) -> bool:
+        """Whether messages with this head are there again after a restart."""
+        return self.durable and head.persistent and self.directory.keeping is not None
 
     def limit_bytes(self, octets: int) -> None:
         """Keep no more octets of ready bodies than this, unless the options set a limit of their own."""
@@ -143,8 +178,8 @@ class QueueStore:
         index = self.index
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
-            index.ready,
-            index.ready_bytes,
+            index.ready + index.away,
+            index.ready_bytes + index.away_bytes,
             index.unsettled,
             feeds,
             self.published,
@@ -166,7 +201,7 @@ class QueueStore:
         if self.ref.waiting or index.unsettled or (self.delayed is not None and self.delayed.count):
             return False
         dying = options.dead_letter_sink is not None and index.next_deadline() < inf
-        return not index.ready or not (self.feeds or dying)
+        return not (index.ready or index.away) or not (self.feeds or dying)
 
     def wait_room(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the queue may have room again or is gone."""
@@ -182,6 +217,18 @@ class QueueStore:
     def tell_room(self) -> None:
         """Call whoever waits for room."""
         wanted, self.room_wanted = self.room_wanted, None
+        for callback in wanted or ():
+            callback()
+
+    def wait_arrived(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, when messages are at hand that had to be read."""
+        if self.arrived_wanted is None:
+            self.arrived_wanted = []
+        self.arrived_wanted.append(callback)
+
+    def tell_arrived(self) -> None:
+        """Call whoever waits for messages to be at hand."""
+        wanted, self.arrived_wanted = self.arrived_wanted, None
         for callback in wanted or ():
             callback()
 

@@ -14,6 +14,7 @@ __all__ = [
     "QueueLocked",
     "QueueNotEmpty",
     "QueueStopped",
+    "QueueUnreadable",
     "Restarting",
     "SinkBroken",
     "SinkInUse",
@@ -174,6 +175,23 @@ class Restarting(Refused):
         """Word the refusal."""
         self.ref = ref
         super().__init__(f"{ref.path} is being restarted; ask again when it runs")
+
+    async def wait_over(self) -> None:
+        """Wait until it runs.
+
+        Raises:
+            ActorStopped: It will not run again.
+        """
+        await self.ref.wait_running()
+
+
+class QueueUnreadable(Refused):
+    """The store cannot give back what it has of a queue."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"messages of queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
 
 
 class SinkBroken(Refused):

@@ -6,12 +6,14 @@ still be taken in the turn in which it came, so that a time to live of 0 means: 
 
 from collections.abc import Callable, Sequence
 from math import inf, nextafter
+from time import time
 
 from triomq.actors import Message as ActorMessage
 from triomq.core.batch import Batch
 from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.dispatch import Ready
 from triomq.core.expiry import Unexpired, drop_expired, next_deadline
+from triomq.core.kept_delay import DelayedRead, forget_delayed, keep_delayed, put_back_delayed
 from triomq.core.limits import is_full
 from triomq.core.message import Head
 from triomq.core.publish import Publish
@@ -65,9 +67,19 @@ class Timekeeper:
     def put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
         store = self._store
-        if store.delayed is None:
-            store.delayed = Delayed()
-        store.delayed.push(DelayedRun(run.head, run.contents, run.size), store.directory.clock.now() + run.delay)
+        delayed = store.delayed
+        if delayed is None:
+            delayed = store.delayed = Delayed()
+        number = delayed.last_number + 1 if store.keeps(run.head) else 0
+        put_off = DelayedRun(run.head, run.contents, run.size, number)
+        delayed.push(put_off, store.directory.clock.now() + run.delay)
+        if number:
+            keep_delayed(store, put_off, time() + run.delay)
+        self.keeps = True
+
+    def put_back(self, message: DelayedRead) -> None:
+        """Keep runs until their time has come, which an earlier life of the broker has put off."""
+        put_back_delayed(self._store, message)
         self.keeps = True
 
     def hurry(self) -> None:
@@ -85,6 +97,7 @@ class Timekeeper:
         store, now = self._store, self._store.directory.clock.now()
         while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
             push(run.head, run.contents, run.size)
+            forget_delayed(store, (run.number,))
         if drop_expired(store, self._over_before()):
             return True
         store.directory.clock.set(store, now)

@@ -24,6 +24,7 @@ __all__ = ["Blocked", "PublishingPaused"]
 
 _GATE = "memory alarm"
 _REASON = "low on memory"  # RabbitMQ's word
+_UNWRITABLE = "the store cannot be written"
 _PERSISTENT = 2  # delivery-mode
 
 
@@ -38,13 +39,14 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_drops_told", "_paused")
+    __slots__ = ("_connection", "_drops_told", "_paused", "_unwritable_told")
 
     def __init__(self, connection: "AMQPConnection") -> None:
         """Start unpaused."""
         self._connection = connection
         self._paused = False
         self._drops_told = False  # that messages are dropped, in this alarm
+        self._unwritable_told = False  # that the store cannot be written
 
     def refuses(self) -> bool:
         """Tell whether what is published now is to be refused.
@@ -90,6 +92,38 @@ class Blocked:
         """Wait for the end of the alarm no longer."""
         self._paused = False
         self._connection.directory.memory.forget(self._over)
+        keeping = self._connection.directory.keeping
+        if keeping is not None:
+            keeping.forget_writable(self._writable)
+
+    def tell_unwritable(self) -> None:
+        """Tell the client, once, that durable messages are refused, since the store cannot be written.
+
+        It is read on: its acks make room.
+        """
+        connection = self._connection
+        keeping = connection.directory.keeping
+        assert keeping is not None
+        if self._unwritable_told:
+            return
+        self._unwritable_told = True
+        connection.note(logging.WARNING, "durable messages are refused", reason=str(keeping.journal.fault))
+        if connection.login.client_can("connection.blocked"):
+            connection.engine.send_method(0, ConnectionBlocked(_UNWRITABLE))
+        keeping.when_writable(self._writable)
+
+    def _writable(self) -> None:
+        self._connection.ref.act(self._tell_writable)
+
+    def _tell_writable(self) -> None:
+        connection = self._connection
+        self._unwritable_told = False
+        if connection.has_left:
+            return
+        if connection.login.client_can("connection.blocked"):
+            connection.engine.send_method(0, ConnectionUnblocked())
+        connection.note(logging.INFO, "durable messages are taken again")
+        connection.ref.touch()
 
     def drop(self, message: Message, queues: Iterable[Ref]) -> None:
         """Drop a message whose publisher asked for no confirms, if that may be.

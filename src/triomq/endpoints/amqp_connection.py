@@ -161,7 +161,7 @@ class AMQPConnection(Connection):
                 EVENTS[type(event)](self, event)
             except Restarting as error:
                 events.appendleft(event)
-                self._wait_for(error.ref)
+                self._wait_for(error)
                 break
             except PublishingPaused:
                 events.appendleft(event)
@@ -175,6 +175,10 @@ class AMQPConnection(Connection):
         if turn.spent and self.virtual_host:
             self.directory.memory.note(turn.spent, self._octets)
             self._octets = 0
+            keeping = self.directory.keeping
+            if keeping is not None and keeping.is_behind:
+                self.gates.close("store")
+                keeping.when_caught_up(self._caught_up)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -183,10 +187,14 @@ class AMQPConnection(Connection):
         self.gates.close("budget")
         trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self.go_on, "budget")
 
-    def _wait_for(self, ref: Ref) -> None:
-        """Wait until an actor that we asked has been restarted; read nothing until then."""
+    def _caught_up(self) -> None:
+        """Read again: the store has written what was on its way."""
+        self.ref.act(self.go_on, "store")
+
+    def _wait_for(self, restarting: Restarting) -> None:
+        """Wait until an actor that we asked can answer; read nothing until then."""
         self.gates.close("restart")
-        self.start_task(self._ask_again, ref)
+        self.start_task(self._ask_again, restarting)
 
     def start_task(self, async_function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
         """Let something be done that waits; it ends with the endpoint at the latest, and tells us by ``Ref.act``."""
@@ -199,9 +207,9 @@ class AMQPConnection(Connection):
         """Whether everything is put back, and only the transport's end is awaited."""
         return self._left
 
-    async def _ask_again(self, ref: Ref) -> None:
+    async def _ask_again(self, restarting: Restarting) -> None:
         try:
-            await ref.wait_running()
+            await restarting.wait_over()
         except ActorStopped:
             pass  # the next try says so
         self.ref.act(self.go_on, "restart")
@@ -380,8 +388,26 @@ class AMQPConnection(Connection):
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
-        if self.engine.finished and not self._left and not self._events:
+        if self.engine.finished and not self._left and not self._events and not self.outlet.held:
             self.leave()
+
+    def hold_replies(self) -> None:
+        """Write nothing until the store has what they say: it was just told."""
+        keeping = self.directory.keeping
+        assert keeping is not None
+        if not self.outlet.held:
+            self.outlet.held = True
+            keeping.when_committed(keeping.noted, self._on_disk)
+
+    def _on_disk(self) -> None:
+        self.ref.act(self._release_replies)
+
+    def _release_replies(self) -> None:
+        keeping = self.directory.keeping
+        self.outlet.held = False
+        if keeping is not None and keeping.is_waited_for:
+            self.hold_replies()
+        self.ref.touch()
 
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""

@@ -96,6 +96,9 @@ def _received(connection: "AMQPConnection", event: Received) -> None:
         return
     try:
         HANDLERS[type(event.method)](channel, event.method)
+        keeping = connection.directory.keeping
+        if keeping is not None and keeping.is_waited_for:
+            connection.hold_replies()
     except Restarting:
         raise
     except AnswerError as error:

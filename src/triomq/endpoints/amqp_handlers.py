@@ -55,7 +55,12 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
         raise AnswerError(406, "cannot switch from tx to confirm mode")
     publisher = channel.publisher
     if publisher.confirms is None:
-        publisher.confirms = Confirms(lambda: channel.connection.confirming(channel))
+        connection = channel.connection
+        publisher.confirms = Confirms(
+            lambda: connection.confirming(channel),
+            connection.directory.keeping,
+            lambda: connection.ref.act(connection.confirming, channel),
+        )
     if not method.no_wait:
         channel.reply(ConfirmSelectOk())
 

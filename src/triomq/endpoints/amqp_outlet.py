@@ -65,6 +65,7 @@ class Outlet:
         "_refuse",
         "_stuck_since",
         "_transport",
+        "held",
         "may_write",
         "window",
     )
@@ -73,6 +74,7 @@ class Outlet:
         """Start with nothing on the way."""
         self.window = Window(bytes=OUTLET_BYTES)
         self.may_write = True  # the transport has taken everything so far
+        self.held = False  # whether something is said that must not be heard before it is on disk
         self._engine = engine
         self._transport = transport
         self._refuse = refuse
@@ -105,7 +107,7 @@ class Outlet:
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
-        if not self.may_write:
+        if not self.may_write or self.held:
             return
         if self._outgoing:
             self._encode()

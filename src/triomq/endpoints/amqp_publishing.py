@@ -11,6 +11,7 @@ from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
 from triomq.endpoints.amqp_copies import CC, copies_of
+from triomq.endpoints.amqp_modes import DELIVERY_MODE, by_mode
 from triomq.endpoints.amqp_permissions import require_write
 from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
 from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
@@ -62,7 +63,10 @@ class Publisher:
         "_framings",
         "_head",
         "_heads",
+        "_keeping",
+        "_looked_into",
         "_method",
+        "_persistent",
         "_plain",
         "_route",
         "_routes",
@@ -81,8 +85,11 @@ class Publisher:
         self._route = _NOWHERE
         self._plain = True  # messages that are alike go to the same queues, and are not refused
         self._head = Head()
-        self._heads: dict[tuple[str, str, Framing], Head] = {}
-        self._routes: dict[tuple[str, str, Framing], Route] = {}  # of plain ones, found in this version
+        self._heads: dict[tuple[str, str, Framing, bool], Head] = {}
+        self._routes: dict[tuple[str, str, Framing, bool], Route] = {}  # of plain ones, found in this version
+        self._keeping = channel.connection.directory.keeping
+        self._persistent = False  # what is published now, if there is a store
+        self._looked_into = LOOKED_INTO | (DELIVERY_MODE if self._keeping is not None else 0)
 
     def publish(self, run: PublishRun) -> None:
         """Route a run of publishes and hand it to each queue.
@@ -92,9 +99,11 @@ class Publisher:
             SinkInternal: Only exchanges may publish into it.
             AnswerError: The properties or flags are not acceptable.
         """
-        if run.framing.flags & LOOKED_INTO:
+        if run.framing.flags & self._looked_into:
             self._look_into(run)
         else:
+            if self._persistent:
+                self._be_persistent(False)
             self._publish(run.method, run.framing, run.contents, run.size)
 
     def _look_into(self, run: PublishRun) -> None:
@@ -140,13 +149,27 @@ class Publisher:
         contents = run.contents
         if stop - start < len(contents):
             contents = contents[start:stop]
-        if contents:
-            size = run.size if contents is run.contents else sum(map(len, contents))
-            self._publish(run.method, run.framing, contents, size)
+        if not contents:
+            return
+        for persistent, some in self._by_mode(run.framing, contents):
+            self._be_persistent(persistent)
+            size = run.size if some is run.contents else sum(map(len, some))
+            self._publish(run.method, run.framing, some, size)
+
+    def _by_mode(self, framing: Framing, contents: list[bytes]) -> Sequence[tuple[bool, list[bytes]]]:
+        return [(False, contents)] if self._keeping is None else by_mode(framing, contents)
+
+    def _be_persistent(self, persistent: bool) -> None:
+        """Publish messages of one mode from now on."""
+        if persistent is not self._persistent:
+            self._persistent = persistent
+            self._method = None  # what is known is of the other mode
 
     def _publish_special(self, method: BasicPublish, special: _Special) -> None:
         """Publish one message, by all its keys."""
         framing, content = special.framing, special.content
+        (mode,) = self._by_mode(framing, [content])
+        self._be_persistent(mode[0])
         if not special.keys:
             self._publish(method, framing, [content], len(content))
             return
@@ -161,21 +184,28 @@ class Publisher:
         self._place_or_refuse(method, content, route.queues)
 
     def _place_or_refuse(self, method: BasicPublish, content: bytes, queues: tuple[Ref, ...]) -> None:
-        """Hand one message to its queues, unless memory is short.
+        """Hand one message to its queues, unless memory is short or the store cannot be written.
 
         Raises:
             PublishingPaused: It is, and the connection is to wait.
             AnswerError: It is, and the publisher cannot be told otherwise.
         """
-        channel = self._channel
-        if not channel.connection.blocked.refuses() or not queues:
+        channel, blocked = self._channel, self._channel.connection.blocked
+        unwritable = self._is_refused(queues)
+        if unwritable:
+            blocked.tell_unwritable()
+        elif not blocked.refuses() or not queues:
             self._place(method, [content], len(content), queues)
-        elif channel.transaction is not None:
-            raise AnswerError(406, "low on memory; the whole transaction was rolled back")
-        elif self.confirms is not None:
+            return
+        if channel.transaction is not None:
+            reason = "the store cannot be written" if unwritable else "low on memory"
+            raise AnswerError(406, f"{reason}; the whole transaction was rolled back")
+        if self.confirms is not None:
             self.confirms.expect(1, 1).refused(0, 1)
+        elif unwritable:
+            raise AnswerError(506, "the store cannot be written: persistent messages are refused; use confirms")
         else:
-            channel.connection.blocked.drop(Message(self._head, content), queues)
+            blocked.drop(Message(self._head, content), queues)
 
     def _publish(self, method: BasicPublish, framing: Framing, contents: list[bytes], size: int) -> None:
         """Route messages that are alike."""
@@ -195,7 +225,7 @@ class Publisher:
         if directory.version != self._version:
             self._routes.clear()
             self._version = directory.version
-        alike = (method.exchange, method.routing_key, framing)
+        alike = (method.exchange, method.routing_key, framing, self._persistent)
         head = self._heads.get(alike)
         if head is None:
             head = self._heads[alike] = self._make_head(method, framing)
@@ -205,11 +235,18 @@ class Publisher:
             self._method = None  # nothing is kept of a publish that is refused
             require_write(self._channel, "exchange", method.exchange)
             route = self._find(method, content)
-            self._plain = not route.by_headers and not directory.memory.on
+            self._plain = not route.by_headers and not directory.memory.on and not self._is_refused(route.queues)
             if self._plain:
                 self._routes[alike] = route
         self._route = route
         self._method, self._framing = method, framing
+
+    def _is_refused(self, queues: Sequence[Ref]) -> bool:
+        """Tell whether the store should keep what is published, and cannot."""
+        if not self._persistent or self._keeping is None or self._keeping.journal.fault is None:
+            return False
+        directory = self._channel.connection.directory
+        return any(directory.queues[directory.name_of(queue)].durable for queue in queues)
 
     def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
         if len(self._heads) >= _HEADS:
@@ -228,6 +265,7 @@ class Publisher:
             self._channel.connection.session.number,
             bool(framing.flags & _EXPIRATION),
             bool(framing.flags & _PRIORITY),
+            self._persistent,
         )
 
     def _find(self, method: BasicPublish, content: bytes) -> Route:

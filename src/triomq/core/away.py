@@ -1,0 +1,266 @@
+"""What of a queue is away: not at hand in memory, but in the store, or on the way there.
+
+It is everything from some id on, so one integer tells where it begins. What has come lately is still in memory, since
+it is not written yet; so a queue that is emptied fast is never read back from disk.
+
+Messages that nobody asked to be kept are put out of memory as well, in another file of the store, some hundred
+kilobytes at a time.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+
+import msgspec
+
+from triomq.core.keeping import Keeping
+from triomq.core.message import Head
+from triomq.errors import StoreError
+from triomq.store import BodyRun, Fetch, Reading, SegmentRead, Unspill, decode_body
+
+__all__ = ["Away", "Found", "PutAway"]
+
+_log = logging.getLogger("triomq.core")
+
+_SPILL = 256 * 1024
+"""Octets of transient messages that are put out of memory at once."""
+
+_READ = 2 * 1024 * 1024
+"""Octets that are read at once: some milliseconds of work."""
+
+
+class Found(msgspec.Struct, gc=False):
+    """Messages with ids in a row that are at hand again."""
+
+    head: Head
+    contents: Sequence[bytes]
+    first: int
+    size: int
+    deadline: float
+    level: int
+
+
+class PutAway(msgspec.Struct, gc=False):
+    """Messages that are away and still in memory.
+
+    Args:
+        run: The messages.
+        encoded: Their head, as the store has it.
+        bodies: Octets of their bodies.
+        number: The batch that has them; 0 as long as the store was not told.
+    """
+
+    run: Found
+    encoded: bytes
+    bodies: int
+    number: int
+
+
+class Away:
+    """What of one queue is away; made with its index, if the broker has a store, outlives the queue's incarnations.
+
+    ``first`` is the id from which on all is away that is not settled, ``count`` how many messages that are, ``size``
+    the octets of their bodies, ``held`` how many octets of theirs are in memory still.
+
+    Args:
+        keeping: The broker's.
+        queue: The queue's number in the store.
+        now: Gives the time of the domain's clock, in seconds.
+    """
+
+    __slots__ = (
+        "_expects",
+        "_fetch",
+        "_journal",
+        "_keeping",
+        "_loose",
+        "_now",
+        "_pending",
+        "_queue",
+        "broken",
+        "count",
+        "first",
+        "held",
+        "size",
+        "spilled",
+    )
+
+    def __init__(self, keeping: Keeping, queue: int, now: Callable[[], float]) -> None:
+        """Start with nothing away."""
+        self._keeping = keeping
+        self._journal = keeping.journal
+        self._queue = queue
+        self._now = now
+        self._pending: deque[PutAway] = deque()
+        self._loose = 0  # octets of the last pending ones that the store was not told of
+        self._expects = False  # whether we are told of the next commit
+        self.spilled = False  # whether anything was put into the store only to have it out of memory
+        self._fetch: Fetch | None = None
+        self.broken = False  # whether the store could not give back what it has
+        self.first = 1
+        self.count = 0
+        self.size = 0
+        self.held = 0
+
+    def recover(self, first: int, count: int, size: int) -> None:
+        """Begin with what the store has from an earlier life of the broker."""
+        self.first, self.count, self.size = first, count, size
+
+    # Putting away
+
+    def put(self, run: Found, encoded: bytes, bodies: int, number: int) -> None:
+        """Put messages away, behind all that are there.
+
+        Args:
+            run: The messages.
+            encoded: Their head, as the store has it.
+            bodies: Octets of their bodies.
+            number: The batch that has them, 0 if they are not to be kept.
+        """
+        if not self.count:
+            self.first = run.first
+        if number and self._loose:
+            self._spill()
+        self._pending.append(PutAway(run, encoded, bodies, number))
+        self.count += len(run.contents)
+        self.size += bodies
+        self.held += run.size
+        if not number:
+            self._loose += run.size
+            if self._loose >= _SPILL:
+                self._spill()
+        self._expect()
+
+    def _spill(self) -> None:
+        """Tell the store what it has not been told: the last ones, whose ids are in a row."""
+        loose = []
+        for pending in reversed(self._pending):
+            if pending.number:
+                break
+            loose.append(pending)
+        loose.reverse()
+        self._loose = 0
+        first = loose[0].run.first
+        runs = [BodyRun(each.run.first - first, each.encoded, each.run.contents) for each in loose]
+        self._journal.cut(self._queue)
+        self._journal.spill(self._queue, first, runs, sum(len(each.run.contents) for each in loose))
+        self.spilled = True
+        for each in loose:
+            each.number = self._journal.number
+
+    def _expect(self) -> None:
+        """See to it that memory is given back when the store has the messages."""
+        if not self._expects and self._pending and self._pending[0].number:
+            self._expects = True
+            self._journal.when_committed(self._pending[0].number, self._committed)
+
+    def _committed(self) -> None:
+        self._expects = False
+        committed = self._journal.committed
+        while self._pending and 0 < self._pending[0].number <= committed:
+            self.held -= self._pending.popleft().run.size
+        self._expect()
+
+    # Getting back
+
+    def get(self, stop: int, done: Callable[[Reading | StoreError], None]) -> list[Found]:
+        """Get the next messages: those that are in memory are given, those on disk are read, and come later.
+
+        Args:
+            stop: One more than the highest id of the queue.
+            done: Called with what was read, outside of any turn.
+        """
+        if self._fetch is not None or not self.count or self.broken:
+            return []
+        written = self._pending[0].run.first if self._pending else stop
+        if self.first < written:
+            self._fetch = self._journal.fetch(self._queue, self.first, written, _READ, done)
+            return []
+        if not self._pending:
+            missing = {"queue": self._queue, "messages": self.count}
+            _log.error("the store has fewer messages than it said; see `triomq store check`", extra={"fields": missing})
+            self.count = self.size = 0
+        found: list[Found] = []
+        octets = 0
+        while self._pending and octets < _READ:
+            pending = self._pending.popleft()
+            octets += pending.run.size
+            self._count_back(pending.run, pending.bodies)
+            self.held -= pending.run.size
+            if not pending.number:
+                self._loose -= pending.run.size
+            found.append(pending.run)
+            self.first = pending.run.first + len(pending.run.contents)
+        return found
+
+    def _count_back(self, run: Found, bodies: int) -> None:
+        self.count -= len(run.contents)
+        self.size = max(0, self.size - bodies) if self.count else 0  # after a restart the sizes are rounded
+
+    def read(self, reading: Reading | StoreError) -> list[Found]:
+        """Give what was read."""
+        if self._fetch is None:
+            return []  # purged meanwhile
+        self._fetch = None
+        if isinstance(reading, StoreError):
+            self.broken = True
+            _log.error("messages cannot be read", extra={"fields": {"queue": self._queue, "reason": str(reading)}})
+            return []
+        found = [run for segment in reading.segments for run in self._runs_of(segment)]
+        self.first = max(self.first, reading.up_to)
+        for run in found:
+            self._count_back(run, run.size - len(run.contents) * run.head.overhead)
+        return found
+
+    def _runs_of(self, segment: SegmentRead) -> list[Found]:
+        """Take a segment apart, without what is settled or at hand already."""
+        bits = int.from_bytes(segment.settled, "little")
+        if segment.spilled:
+            self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
+        found: list[Found] = []
+        now = self._now()
+        for stored in decode_body(segment.body):
+            head, level, deadline = self._keeping.heads.decode(stored.head, now)
+            first = segment.first + stored.offset
+            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), self.first - first):
+                contents = stored.contents[start:stop]
+                found.append(Found(head, contents, first + start, sum(map(len, contents)), deadline, level))
+        return found
+
+    # Forgetting
+
+    def purge(self, stop: int) -> int:
+        """Forget everything and tell how many messages that was."""
+        count = self.count
+        if self._fetch is not None:
+            self._journal.forget_fetch(self._fetch)
+            self._fetch = None
+        if count and self.spilled:
+            self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
+        self._pending.clear()
+        self._loose = 0
+        self.first = stop
+        self.count = self.size = self.held = 0
+        return count
+
+
+def _unsettled(bits: int, count: int, skip: int) -> list[tuple[int, int]]:
+    """Give the stretches of positions whose bits are not set, from ``skip`` on, as start and stop."""
+    start = max(0, skip)
+    if start >= count:
+        return []
+    if not bits & ((1 << count) - 1):
+        return [(start, count)]
+    found: list[tuple[int, int]] = []
+    begin = -1
+    for position in range(start, count):
+        if bits >> position & 1:
+            if begin >= 0:
+                found.append((begin, position))
+                begin = -1
+        elif begin < 0:
+            begin = position
+    if begin >= 0:
+        found.append((begin, count))
+    return found

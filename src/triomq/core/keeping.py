@@ -1,0 +1,114 @@
+"""What the queues of a broker share that is kept: the journal of the store, and how much of each queue is in memory."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from triomq.core.stored import HeadCodec
+from triomq.errors import StoreError
+from triomq.store import Journal
+
+if TYPE_CHECKING:
+    from triomq.core.directory import Directory
+
+__all__ = ["QUEUE_MEMORY", "Keeping"]
+
+QUEUE_MEMORY = 8 * 1024 * 1024
+"""Octets of messages that a queue has in memory if there is a store; the others are only there."""
+
+_MOST_UNWRITTEN = 64 * 1024 * 1024
+"""Octets on their way to the disk from which on publishers have to wait."""
+
+
+class Keeping:
+    """How a broker keeps things; made by whoever opens it, with the store, and lent to each domain's directory.
+
+    Args:
+        journal: What the store is told.
+        queue_memory: Octets of messages that each queue has in memory.
+    """
+
+    __slots__ = (
+        "_behind",
+        "_directories",
+        "_next_queue",
+        "_unwritable",
+        "heads",
+        "journal",
+        "noted",
+        "queue_memory",
+    )
+
+    def __init__(self, journal: Journal, queue_memory: int = QUEUE_MEMORY) -> None:
+        """Start before anything is recovered."""
+        self.journal = journal
+        self.queue_memory = queue_memory
+        self.heads = HeadCodec()
+        self.noted = 0  # the last batch with something whose doer is told only when it is on disk
+        self._behind: dict[Callable[[], None], None] = {}
+        self._unwritable: dict[Callable[[], None], None] = {}
+        self._next_queue = 0
+        self._directories: list[Directory] = []
+        journal.on_fault(self._fault_changed)
+
+    def watch(self, directory: "Directory") -> None:
+        """Know one more domain."""
+        self._directories.append(directory)
+
+    def _fault_changed(self, fault: StoreError | None) -> None:
+        """Let publishers look for their routes anew: then they see whether the store can be written."""
+        for directory in self._directories:
+            directory.changed()
+        self._catch_up()
+        if fault is None:
+            waiting, self._unwritable = self._unwritable, {}
+            for callback in waiting:
+                callback()
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, outside of any turn, when the store can be written again."""
+        self._unwritable[callback] = None
+
+    def forget_writable(self, callback: Callable[[], None]) -> None:
+        """Call that no more, should it not have been called yet."""
+        self._unwritable.pop(callback, None)
+
+    def number_queue(self) -> int:
+        """Give a number that no queue has, not even one that is only on disk."""
+        if not self._next_queue:
+            recovered = self.journal.recovered
+            self._next_queue = 1 if recovered is None else recovered.next_queue
+        self._next_queue += 1
+        return self._next_queue - 1
+
+    def note(self) -> None:
+        """Note that something has been said that whoever did it wants to know on disk."""
+        self.noted = self.journal.said
+        self.journal.wake()  # marks alone wake nobody up
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether there is something of that kind that is not on disk."""
+        return self.noted > self.journal.committed
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is on its way to the disk that publishers have to wait."""
+        return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
+
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, outside of any turn, when the store is not behind any more, or has failed."""
+        if not self._behind:
+            self.journal.when_committed(self.journal.said, self._catch_up)
+        self._behind[callback] = None
+
+    def _catch_up(self) -> None:
+        if self.is_behind:
+            self.journal.when_committed(self.journal.said, self._catch_up)
+            return
+        behind, self._behind = self._behind, {}
+        for callback in behind:
+            callback()
+
+    def when_committed(self, number: int, callback: Callable[[], None]) -> None:
+        """Have something called, once, when the batch with a number is on disk; outside of any turn, never in this one."""
+        self.journal.when_committed(number, callback)

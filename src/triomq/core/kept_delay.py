@@ -1,0 +1,85 @@
+"""Delayed messages in a store: they have no ids yet, so they stand apart, by numbers of their own.
+
+When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from time import time
+
+from triomq.actors import Message as ActorMessage
+from triomq.core.delay import Delayed, DelayedRun
+from triomq.core.keeping import Keeping
+from triomq.core.kept_index import KeptIndex
+from triomq.core.queue_store import QueueStore
+from triomq.errors import StoreError
+from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
+
+__all__ = ["DelayedRead", "forget_delayed", "keep_delayed", "put_back_delayed", "read_delayed"]
+
+_AT_ONCE = 500
+"""Records that are read at once."""
+
+
+def keep_delayed(store: QueueStore, run: DelayedRun, due: float) -> None:
+    """Keep messages that are not ready before a time, in seconds since 1970."""
+    keeping, index = store.directory.keeping, store.index
+    assert keeping is not None
+    assert isinstance(index, KeptIndex)
+    encoded = keeping.heads.encode(run.head, 0, float("inf"), 0.0)
+    keeping.journal.add(
+        Delay(
+            queue=index.queue,
+            number=run.number,
+            due=due,
+            count=len(run.contents),
+            size=run.size,
+            body=encode_body([BodyRun(0, encoded, run.contents)]),
+        )
+    )
+
+
+def forget_delayed(store: QueueStore, numbers: Sequence[int]) -> None:
+    """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
+    kept = [number for number in numbers if number]
+    if kept and store.directory.keeping is not None:
+        assert isinstance(store.index, KeptIndex)
+        store.directory.keeping.journal.add(Drop(store.index.queue, kept))
+
+
+class DelayedRead(ActorMessage, frozen=True):
+    """To a queue: here is what an earlier life of the broker has delayed."""
+
+    found: Sequence[DelayedFound]
+    bodies: Sequence[bytes | None] | StoreError
+
+
+def read_delayed(keeping: Keeping, store: QueueStore, found: Sequence[DelayedFound]) -> None:
+    """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
+    assert isinstance(store.index, KeptIndex)
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        keeping.journal.fetch_delayed(store.index.queue, [each.number for each in some], partial(_tell, store, some))
+
+
+def _tell(store: QueueStore, found: Sequence[DelayedFound], bodies: Sequence[bytes | None] | StoreError) -> None:
+    store.ref.tell_nowait(DelayedRead(found, bodies))
+
+
+def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
+    """Delay messages again, for as long as is left.
+
+    Raises:
+        StoreError: They could not be read.
+    """
+    if isinstance(message.bodies, StoreError):
+        raise message.bodies
+    keeping, now = store.directory.keeping, store.directory.clock.now()
+    assert keeping is not None
+    if store.delayed is None:
+        store.delayed = Delayed()
+    for found, body in zip(message.found, message.bodies, strict=True):
+        for stored in decode_body(body) if body is not None else ():
+            head, _, _ = keeping.heads.decode(stored.head, now)
+            run = DelayedRun(head, stored.contents, found.size, found.number)
+            store.delayed.push(run, now + found.due - time())

@@ -1,0 +1,162 @@
+"""Sinks, queues and bindings in a store: what of a domain is there again after a restart, and how it comes back.
+
+A binding is kept if both its ends are durable. What belongs to one session is not.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from triomq.core.bindings import Binding, Target
+from triomq.core.directory import Directory
+from triomq.core.keeping import Keeping
+from triomq.core.kept_delay import read_delayed
+from triomq.core.kept_index import KeptIndex
+from triomq.core.queue_store import QueueStore
+from triomq.core.sink import Destination, SinkStore
+from triomq.core.stored import (
+    decode_binding,
+    decode_key,
+    decode_queue_options,
+    decode_sink_options,
+    encode_binding,
+    encode_key,
+    encode_options,
+)
+from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, RecordFound, RecoveredQueue, Remove
+
+__all__ = [
+    "forget_binding",
+    "forget_queue",
+    "forget_sink",
+    "keep_binding",
+    "keep_queue",
+    "keep_sink",
+    "recover",
+    "recovered_domains",
+]
+
+_log = logging.getLogger("triomq.core")
+
+
+# Writing
+
+
+def keep_sink(directory: Directory, store: SinkStore) -> None:
+    """Keep a sink, if it is durable."""
+    keeping = directory.keeping
+    if keeping is not None and store.declared.durable:
+        keeping.journal.add(Put(Kind.SINK, encode_key(directory.name, store.name), encode_options(store.declared)))
+        keeping.note()
+
+
+def forget_sink(directory: Directory, store: SinkStore) -> None:
+    """Keep a sink no longer."""
+    keeping = directory.keeping
+    if keeping is not None and store.declared.durable:
+        keeping.journal.add(Remove(Kind.SINK, encode_key(directory.name, store.name)))
+        keeping.note()
+
+
+def keep_queue(directory: Directory, store: QueueStore) -> None:
+    """Keep a queue, if it is durable."""
+    keeping = directory.keeping
+    if keeping is not None and store.durable:
+        assert isinstance(store.index, KeptIndex)
+        key = encode_key(directory.name, store.name)
+        keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared)))
+        keeping.note()
+
+
+def forget_queue(directory: Directory, store: QueueStore) -> None:
+    """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
+    keeping = directory.keeping
+    if keeping is not None:
+        assert isinstance(store.index, KeptIndex)
+        if store.durable or store.index.has_spilled:
+            keeping.journal.add(DeleteQueue(store.index.queue))
+        if store.durable:
+            keeping.note()
+
+
+def keep_binding(directory: Directory, binding: Binding) -> None:
+    """Keep a binding, if both its ends are kept."""
+    keeping, sinks = directory.keeping, directory.sinks
+    ends = directory.queues if binding.target is Target.QUEUE else sinks
+    if keeping is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
+        keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), b""))
+        keeping.note()
+
+
+def forget_binding(directory: Directory, binding: Binding, source: SinkStore, destination: Destination) -> None:
+    """Keep a binding no longer; its ends may have gone from the directory already."""
+    keeping = directory.keeping
+    if keeping is not None and _is_kept(source, destination):
+        keeping.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
+        keeping.note()
+
+
+def _is_kept(source: SinkStore, destination: Destination) -> bool:
+    durable = destination.durable if isinstance(destination, QueueStore) else destination.declared.durable
+    return durable and source.declared.durable
+
+
+# Reading
+
+
+def recovered_domains(keeping: Keeping) -> list[str]:
+    """List the domains that the store knows something of."""
+    recovered = keeping.journal.recovered
+    if recovered is None:
+        return []
+    keys = [decode_key(found.found.key)[0] for found in recovered.queues.values()]
+    keys += [_domain_of(record) for record in recovered.records if record.kind in (Kind.SINK, Kind.BINDING)]
+    return list(dict.fromkeys(keys))
+
+
+def _domain_of(record: RecordFound) -> str:
+    return decode_key(record.key)[0] if record.kind == Kind.SINK else decode_binding(record.key)[0]
+
+
+def recover(directory: Directory) -> None:
+    """Fill a directory with what the store has of its domain; to be called before the domain is started."""
+    keeping = directory.keeping
+    recovered = keeping.journal.recovered if keeping is not None else None
+    if keeping is None or recovered is None:
+        return
+    for record in recovered.records:
+        if record.kind == Kind.SINK:
+            domain, name = decode_key(record.key)
+            if domain == directory.name:
+                directory.sinks[name] = SinkStore(name, decode_sink_options(record.value), directory.policies)
+    for found in recovered.queues.values():
+        domain, name = decode_key(found.found.key)
+        if domain == directory.name:
+            directory.queues[name] = _recover_queue(directory, keeping, name, found)
+    bindings = [decode_binding(record.key) for record in recovered.records if record.kind == Kind.BINDING]
+    _bind(directory, [binding for domain, binding in bindings if domain == directory.name])
+
+
+def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered: RecoveredQueue) -> QueueStore:
+    found = recovered.found
+    store = QueueStore(name, decode_queue_options(found.value), directory, number=found.queue)
+    assert isinstance(store.index, KeptIndex)
+    count = sum(segment.left for segment in recovered.segments)
+    size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
+    store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
+    if recovered.delayed:
+        read_delayed(keeping, store, recovered.delayed)
+    return store
+
+
+def _bind(directory: Directory, bindings: Iterable[Binding]) -> None:
+    for binding in bindings:
+        source = directory.sinks.get(binding.source)
+        ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
+        destination: Destination | None = ends.get(binding.destination)
+        if source is None or destination is None:
+            _log.warning("a binding leads nowhere", extra={"fields": {"binding": str(binding)}})
+            continue
+        source.add(binding, destination)
+        if destination.bound is None:
+            destination.bound = {}
+        destination.bound[binding] = None

@@ -1,0 +1,57 @@
+"""Delivery modes: which of a run's messages are persistent (AMQP 0-9-1 section 1.8.1, delivery-mode).
+
+Asked only in a broker that has a store. What stands before the octet is mostly the same in all messages of a run, so
+it is compared as one slice.
+"""
+
+from typing import Protocol
+
+__all__ = ["DELIVERY_MODE", "by_mode"]
+
+DELIVERY_MODE = 0x1000
+"""The property's flag (section 4.2.6.1)."""
+
+_CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 0x8000, 0x4000, 0x2000
+
+
+class Shape(Protocol):
+    """Where properties stand in contents that are alike, and which."""
+
+    @property
+    def flags(self) -> int:
+        """The property flags."""
+
+    @property
+    def properties_start(self) -> int:
+        """Where the properties begin, with their flags."""
+
+
+def by_mode(shape: Shape, contents: list[bytes]) -> list[tuple[bool, list[bytes]]]:
+    """Cut a run where the mode changes: whether the messages are persistent, and the messages, in order."""
+    if not shape.flags & DELIVERY_MODE:
+        return [(False, contents)]
+    start = shape.properties_start
+    parts: list[tuple[bool, list[bytes]]] = []
+    begin, mode, known = 0, False, b""
+    for number, content in enumerate(contents):
+        if known and content.startswith(known, start):
+            continue
+        place = _place_of(shape.flags, content, start + 2)
+        known = content[start : place + 1]
+        found = content[place : place + 1] == b"\x02"
+        if number and found is not mode:
+            parts.append((mode, contents[begin:number]))
+            begin = number
+        mode = found
+    parts.append((mode, contents[begin:] if begin else contents))
+    return parts
+
+
+def _place_of(flags: int, content: bytes, position: int) -> int:
+    """Find the octet; the properties are well formed as far as their lengths, or it is beyond their end."""
+    for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
+        if flags & flag and position < len(content):
+            position += 1 + content[position]
+    if flags & _HEADERS:
+        position += 4 + int.from_bytes(content[position : position + 4], "big")
+    return position
