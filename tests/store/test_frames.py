@@ -25,7 +25,7 @@ FRAMES: list[ToStore | FromStore] = [
     Read(1, 2, [3, 4]),
     BackUp(1, "/a/path"),
     Failed("DiskFull", "no room"),
-    Found([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01", b"")]),
+    Found([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01")]),
     Opened(7, ["cut"]),
     Committed(1 << 40),
     Fetched(1, [b"body", None]),

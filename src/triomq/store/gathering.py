@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import msgspec
 
-from triomq.store.body import BodyRun, RunNote, encode_body, encode_notes
+from triomq.store.body import BodyRun, encode_body
 from triomq.store.operations import (
     Append,
     Batch,
@@ -18,7 +18,6 @@ from triomq.store.operations import (
     Delivered,
     Operation,
     Range,
-    Ripen,
     Settle,
 )
 
@@ -34,7 +33,6 @@ class _Run(msgspec.Struct, gc=False):
     head: bytes
     contents: Sequence[bytes]
     size: int
-    note: bytes
 
     @property
     def stop(self) -> int:
@@ -51,7 +49,7 @@ class _Segment(msgspec.Struct):
 
     queue: int
     runs: list[_Run]
-    size: int
+    octets: int
 
     @property
     def first(self) -> int:
@@ -81,7 +79,6 @@ class _Segment(msgspec.Struct):
             count=stop - first,
             size=sum(run.size for run in runs),
             body=encode_body([BodyRun(run.first - first, run.head, run.contents) for run in runs]),
-            note=encode_notes([RunNote(run.first - first, len(run.contents), run.size, run.note) for run in runs]),
             settled=[gap for gap in gaps if gap[1]] + _touching(ranges, first, stop),
         )
 
@@ -103,17 +100,18 @@ class Gathering:
         """Tell whether there is anything to send."""
         return bool(self._operations or self._settled or self._delivered)
 
-    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes) -> None:
+    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Keep messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
-        run = _Run(first, head, contents, size, note)
-        self.octets += size
+        run = _Run(first, head, contents, size)
+        octets = sum(map(len, contents))
+        self.octets += octets
         segment = self._open.get(queue)
-        if segment is None or segment.size >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, [run], size)
+        if segment is None or segment.octets >= _SEGMENT:
+            segment = self._open[queue] = _Segment(queue, [run], octets)
             self._operations.append(segment)
         else:
             segment.runs.append(run)
-            segment.size += size
+            segment.octets += octets
 
     def settle(self, queue: int, first: int, count: int) -> None:
         """Forget messages with ids in a row."""
@@ -130,9 +128,7 @@ class Gathering:
 
     def add(self, operation: Operation) -> None:
         """Do anything else, in the order in which it is added."""
-        if isinstance(operation, Ripen):
-            self._open.pop(operation.queue, None)  # ids that come later stand behind those of what ripens
-        elif isinstance(operation, DeleteQueue):
+        if isinstance(operation, DeleteQueue):
             self._forget(operation.queue)
         self.octets += len(getattr(operation, "body", b""))
         self._operations.append(operation)

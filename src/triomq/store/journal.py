@@ -93,20 +93,17 @@ class Journal:
         """About how many octets are gathered or on their way."""
         return self._unanswered_octets + self._gathering.octets
 
-    def append(
-        self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes = b""
-    ) -> None:
+    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Keep messages with ids in a row, above all that the queue has had.
 
         Args:
             queue: The queue's number.
             first: The first one's id.
-            head: What they share.
+            head: What they share, and what the core wants to know of them.
             contents: Their octets; the sequence must not change any more.
-            size: Total of the octets.
-            note: What to give back at recovery without reading the contents.
+            size: What the core counts for them, in octets; what they take here is counted besides.
         """
-        self._gathering.append(queue, first, head, contents, size, note)
+        self._gathering.append(queue, first, head, contents, size)
         self.wake()
 
     def spill(self, queue: int, first: int, head: bytes, contents: Sequence[bytes]) -> None:

@@ -18,7 +18,6 @@ from triomq.store.operations import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
@@ -40,7 +39,6 @@ __all__ = ["MemoryStore"]
 class _Segment(msgspec.Struct):
     count: int
     size: int
-    note: bytes
     body: bytes
     settled: int = 0
 
@@ -106,11 +104,11 @@ class MemoryStore:
         queue.next_id = first + count
         settled = bits_of(first, count, operation.settled)
         if settled.bit_count() < count:
-            queue.segments[first] = _Segment(count, operation.size, operation.note, operation.body, settled)
+            queue.segments[first] = _Segment(count, operation.size, operation.body, settled)
 
     def _spill(self, operation: Spill) -> None:
         queue = self._queue(operation.queue)
-        queue.spilled[operation.first] = _Segment(operation.count, len(operation.body), b"", operation.body)
+        queue.spilled[operation.first] = _Segment(operation.count, len(operation.body), operation.body)
 
     def _settle(self, operation: Settle) -> None:
         queue = self._queues.get(operation.queue)
@@ -139,21 +137,6 @@ class MemoryStore:
             raise ValueError(f"queue {operation.queue} has delayed messages with number {operation.number} already")
         delayed[operation.number] = operation
 
-    def _ripen(self, operation: Ripen) -> None:
-        queue = self._queues.get(operation.queue)
-        found = None if queue is None else queue.delayed.pop(operation.number, None)
-        if found is not None:
-            self._append(
-                Append(
-                    queue=found.queue,
-                    first=operation.first,
-                    count=found.count,
-                    size=found.size,
-                    body=found.body,
-                    note=operation.note,
-                )
-            )
-
     def _drop(self, operation: Drop) -> None:
         if operation.queue in self._queues:
             for number in operation.numbers:
@@ -175,9 +158,9 @@ class MemoryStore:
             yield QueueFound(number, queue.key, queue.value, queue.next_id)
             for first, segment in sorted(queue.segments.items()):
                 settled = octets_of(segment.settled)
-                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled, segment.note)
+                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled)
             for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
-                yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size, delay.note)
+                yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size)
             for level, up_to in sorted(queue.delivered.items()):
                 yield DeliveredFound(number, level, up_to)
             for identity, count in sorted(queue.attempts.items()):
@@ -213,7 +196,6 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     Delivered: MemoryStore._delivered,
     Attempts: MemoryStore._attempts,
     Delay: MemoryStore._delay,
-    Ripen: MemoryStore._ripen,
     Drop: MemoryStore._drop,
     Spill: MemoryStore._spill,
     Unspill: MemoryStore._unspill,

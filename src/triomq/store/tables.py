@@ -17,7 +17,6 @@ from triomq.store.operations import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
@@ -93,7 +92,7 @@ class Tables:
         gone = settled.bit_count()
         self._grow(queue, first, count, gone)
         if gone < count:
-            row = (queue, first, count, count - gone, operation.size, octets_of(settled), operation.note)
+            row = (queue, first, count, count - gone, operation.size, octets_of(settled))
             self._insert_segment(row, self._insert_body(operation.body), batch)
 
     def _grow(self, queue: int, first: int, count: int, settled: int) -> None:
@@ -105,8 +104,8 @@ class Tables:
         if not done.rowcount:
             raise ValueError(f"queue {queue} is not declared, or has had the id {first} already")
 
-    def _insert_segment(self, row: tuple[int, int, int, int, int, bytes, bytes], body: int, batch: int) -> None:
-        self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, body, batch))
+    def _insert_segment(self, row: tuple[int, int, int, int, int, bytes], body: int, batch: int) -> None:
+        self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, body, batch))
 
     def _insert_body(self, octets: bytes) -> int:
         done = self._execute("INSERT INTO body (checksum, octets) VALUES (?, ?)", (checksum(octets), octets))
@@ -115,7 +114,7 @@ class Tables:
 
     def _spill(self, operation: Spill, batch: int) -> None:
         count = operation.count
-        row = (operation.queue, operation.first, count, count, len(operation.body), b"", b"")
+        row = (operation.queue, operation.first, count, count, len(operation.body), b"")
         self._insert_segment(row, self._insert_body(operation.body), batch)
 
     def _unspill(self, operation: Unspill, batch: int) -> None:
@@ -210,20 +209,9 @@ class Tables:
         ).fetchone()
         if not present:
             raise ValueError(f"queue {queue} is not declared, or has delayed messages with number {number} already")
-        row = (queue, number, operation.due, operation.count, operation.size, operation.note)
+        row = (queue, number, operation.due, operation.count, operation.size)
         body = self._insert_body(operation.body)
-        self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, body))
-
-    def _ripen(self, operation: Ripen, batch: int) -> None:
-        key = (operation.queue, operation.number)
-        found = self._execute("SELECT count, size, body FROM delayed WHERE queue = ? AND number = ?", key).fetchone()
-        if found is None:
-            return
-        count, size, body = found
-        self._execute("DELETE FROM delayed WHERE queue = ? AND number = ?", key)
-        self._grow(operation.queue, operation.first, count, 0)
-        row = (operation.queue, operation.first, count, count, size, b"", operation.note)
-        self._insert_segment(row, body, batch)
+        self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?)", (*row, body))
 
     def _drop(self, operation: Drop, batch: int) -> None:
         for number in operation.numbers:
@@ -244,13 +232,12 @@ class Tables:
             yield QueueFound(*found)
             queue = found[:1]
             for row in self._execute(
-                "SELECT queue, first, count, unsettled, size, settled, note FROM segment"
-                " WHERE queue = ? ORDER BY first",
+                "SELECT queue, first, count, unsettled, size, settled FROM segment WHERE queue = ? ORDER BY first",
                 queue,
             ):
                 yield SegmentFound(*row)
             for row in self._execute(
-                "SELECT queue, number, due, count, size, note FROM delayed WHERE queue = ? ORDER BY number", queue
+                "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
                 yield DelayedFound(*row)
             for row in self._execute("SELECT * FROM delivered WHERE queue = ? ORDER BY level", queue):
@@ -302,7 +289,6 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     Delivered: Tables._delivered,
     Attempts: Tables._attempts,
     Delay: Tables._delay,
-    Ripen: Tables._ripen,
     Drop: Tables._drop,
     Spill: Tables._spill,
     Unspill: Tables._unspill,
