@@ -16,6 +16,8 @@ from triomq.store import (
 )
 from triomq.store.gathering import Gathering
 
+from .stores import bodies
+
 
 def gathered(gathering: Gathering) -> list[Operation]:
     return list(gathering.batch(1).operations)
@@ -24,12 +26,11 @@ def gathered(gathering: Gathering) -> list[Operation]:
 def messages(store: MemoryStore, queue: int) -> dict[int, tuple[bytes, bytes]]:
     """Read back what is not settled: head and content by id."""
     found = {}
+    read = bodies(store, queue)
     for segment in assemble(store.recover()).queues[queue].segments:
-        (body,) = store.read(queue, [segment.first])
-        assert body is not None
         contents = {
             run.offset + number: (run.head, content)
-            for run in decode_body(body)
+            for run in decode_body(read[segment.first])
             for number, content in enumerate(run.contents)
         }
         found.update({segment.first + position: contents[position] for position in segment.unsettled()})

@@ -1,9 +1,9 @@
 import pytest
 
 from triomq.errors import DiskFull, StoreError
-from triomq.store import DeclareQueue, Journal, Recovered
+from triomq.store import DeclareQueue, Journal, Reading, Recovered
 
-Answer = list[bytes | None] | StoreError
+Answer = Reading | list[bytes | None] | StoreError
 
 
 @pytest.fixture
@@ -89,15 +89,15 @@ def test_whoever_sends_is_woken_up_but_not_for_marks(journal: Journal) -> None:
 
 def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> None:
     answers: list[Answer] = []
-    first = journal.fetch(1, [1], answers.append)
-    second = journal.fetch(1, [2], answers.append)
+    first = journal.fetch(1, 1, 5, 100, answers.append)
+    second = journal.fetch_delayed(1, [2], answers.append)
     assert journal.take_fetches() == [first, second]
     assert journal.take_fetches() == []
-    journal.fetched(first.number, [b"body"])
+    journal.fetched(first.request.number, Reading([], 5))
     assert journal.take_fetches(again=True) == [second]
     journal.forget_fetch(second)
-    journal.fetched(second.number, [b"late"])
-    assert answers == [[b"body"]]
+    journal.fetched(second.request.number, [b"late"])
+    assert answers == [Reading([], 5)]
 
 
 def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:

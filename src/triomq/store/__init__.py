@@ -29,6 +29,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
+from triomq.store.reading import Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -67,6 +68,9 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "BodyRun",
     "decode_body",
     "encode_body",
+    # what it gives back
+    "Reading",
+    "SegmentRead",
     # what it finds
     "AttemptsFound",
     "DelayedFound",

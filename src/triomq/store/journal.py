@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 
 from triomq.errors import StoreError
 from triomq.store.body import BodyRun, encode_body
+from triomq.store.frames import Read, ReadDelayed
 from triomq.store.gathering import Gathering
 from triomq.store.operations import Batch, Operation, Spill
+from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
 __all__ = ["Fetch", "Journal"]
@@ -26,24 +28,18 @@ _UNDER_WAY = 2
 
 
 class Fetch:
-    """A wish to read bodies; made by ``Journal.fetch``, ends when it is answered.
+    """A wish to read bodies; made by the journal, ends when it is answered.
 
     Args:
-        number: Which one it is.
-        queue: The queue's number.
-        firsts: The first ids of the segments.
-        done: Called with the bodies, None where a segment is gone; or with what went wrong.
+        request: What is sent to the store.
+        done: Called with what was read, or with what went wrong.
     """
 
-    __slots__ = ("done", "firsts", "number", "queue")
+    __slots__ = ("done", "request")
 
-    def __init__(
-        self, number: int, queue: int, firsts: Sequence[int], done: "Callable[[list[bytes | None] | StoreError], None]"
-    ) -> None:
+    def __init__(self, request: Read | ReadDelayed, done: Callable[..., None]) -> None:
         """Wish for them."""
-        self.number = number
-        self.queue = queue
-        self.firsts = firsts
+        self.request = request
         self.done = done
 
 
@@ -126,17 +122,45 @@ class Journal:
         self.wake()
 
     def fetch(
-        self, queue: int, firsts: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
+        self, queue: int, first: int, stop: int, octets: int, done: Callable[[Reading | StoreError], None]
     ) -> Fetch:
-        """Have the bodies of segments read that are committed; ``done`` is called later, outside of any turn."""
+        """Have the segments read that hold ids of a range, kept or spilled.
+
+        All of the range must be committed, or settled: what still is on its way to the store counts as not there. What
+        was read may have messages that have been settled since.
+
+        Args:
+            queue: The queue's number.
+            first: The first id of the range.
+            stop: The id behind its last one.
+            octets: About how many octets of bodies to read at once; at least one segment is read if there is any.
+            done: Called later, outside of any turn, with what was read or with what went wrong.
+        """
         self._fetched += 1
-        fetch = self._fetches[self._fetched] = Fetch(self._fetched, queue, firsts, done)
+        return self._wish(Read(self._fetched, queue, first, stop, octets), done)
+
+    def fetch_delayed(
+        self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
+    ) -> Fetch:
+        """Have the bodies of delayed messages read; all at once, so ask for no more than there is room for.
+
+        Args:
+            queue: The queue's number.
+            numbers: Theirs, as of ``DelayedFound``.
+            done: Called later, outside of any turn, with the bodies, None for what is not there; or with what went
+                wrong.
+        """
+        self._fetched += 1
+        return self._wish(ReadDelayed(self._fetched, queue, numbers), done)
+
+    def _wish(self, request: Read | ReadDelayed, done: Callable[..., None]) -> Fetch:
+        fetch = self._fetches[request.number] = Fetch(request, done)
         self.wake()
         return fetch
 
     def forget_fetch(self, fetch: Fetch) -> None:
         """Read them no more, should they not have been read yet."""
-        self._fetches.pop(fetch.number, None)
+        self._fetches.pop(fetch.request.number, None)
 
     def on_commit(self, callback: Callable[[int], None]) -> None:
         """Have something called with ``committed``, outside of any turn, whenever that has grown."""
@@ -204,8 +228,8 @@ class Journal:
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
-    def fetched(self, number: int, bodies: list[bytes | None] | StoreError) -> None:
+    def fetched(self, number: int, found: Reading | list[bytes | None] | StoreError) -> None:
         """Hear what was read."""
         fetch = self._fetches.pop(number, None)
         if fetch is not None:
-            fetch.done(bodies)
+            fetch.done(found)

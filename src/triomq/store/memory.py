@@ -1,6 +1,7 @@
 """The store that keeps nothing beyond the process: what the others are measured by, and what tests use."""
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -22,6 +23,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
+from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -56,6 +58,9 @@ class _Queue(msgspec.Struct):
     delayed: dict[int, Delay] = {}
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
+
+
+_NONE = _Queue(b"", b"")
 
 
 class MemoryStore:
@@ -142,13 +147,21 @@ class MemoryStore:
             for number in operation.numbers:
                 self._queues[operation.queue].delayed.pop(number, None)
 
-    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of segments."""
-        found = self._queues.get(queue)
-        if found is None:
-            return [None] * len(firsts)
-        segments = [found.segments.get(first) or found.spilled.get(first) for first in firsts]
-        return [None if segment is None else segment.body for segment in segments]
+    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+        """Give the segments that hold ids of a range; the base says more."""
+        found = self._queues.get(queue, _NONE)
+        segments = [
+            SegmentRead(start, segment.count, octets_of(segment.settled), segment.body, spilled)
+            for spilled, place in ((False, found.segments), (True, found.spilled))
+            for start, segment in place.items()
+            if start < stop and first < start + segment.count
+        ]
+        return collect(sorted(segments, key=attrgetter("first")), stop, octets)
+
+    def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of delayed messages."""
+        delayed = self._queues.get(queue, _NONE).delayed
+        return [delayed[number].body if number in delayed else None for number in numbers]
 
     def recover(self) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart."""

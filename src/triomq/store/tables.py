@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 from triomq.errors import StoreCorrupt
 from triomq.store.body import checksum
@@ -21,6 +22,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
+from triomq.store.reading import SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -32,12 +34,19 @@ from triomq.store.recovered import (
 )
 from triomq.store.settling import bits_of, octets_of
 
-__all__ = ["Tables", "read_body"]
+__all__ = ["Tables", "read_delayed", "read_segments"]
 
 _WHOLE = 10_000
 """Ids in a row from which on segments are deleted by one statement, not one by one: a purge."""
 
-_READ = "SELECT octets, checksum FROM segment JOIN body USING (body) WHERE queue = ? AND first = ?"
+_READ = """
+    SELECT first, count, settled, octets, checksum FROM segment LEFT JOIN body USING (body)
+    WHERE queue = :queue AND first < :stop AND first + count > :first AND first >= coalesce(
+        (SELECT max(first) FROM segment WHERE queue = :queue AND first <= :first), :first
+    )
+    ORDER BY first
+"""
+_READ_DELAYED = "SELECT octets, checksum FROM delayed LEFT JOIN body USING (body) WHERE queue = ? AND number = ?"
 
 _SegmentRow = tuple[int, int, int, bytes, int]  # first, count, unsettled, settled, body
 _COLUMNS = "SELECT first, count, unsettled, settled, body FROM segment WHERE queue = ? "
@@ -261,22 +270,39 @@ def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
         yield each
 
 
-def read_body(connection: sqlite3.Connection, queue: int, first: int) -> bytes | None:
-    """Give the body of a segment, None if there is none.
+def read_segments(
+    connection: sqlite3.Connection, queue: int, first: int, stop: int, *, spilled: bool
+) -> Iterator[SegmentRead]:
+    """Give the segments that hold ids of a range, in order; as of one moment, until the iterator is closed.
+
+    Raises:
+        StoreCorrupt: One of them is not what was written.
+    """
+    with closing(connection.execute(_READ, {"queue": queue, "first": first, "stop": stop})) as rows:
+        for start, count, settled, octets, expected in rows:
+            _require_whole(octets, expected, f"messages from id {start} on of queue {queue}")
+            yield SegmentRead(start, count, settled, octets, spilled)
+
+
+def read_delayed(connection: sqlite3.Connection, queue: int, number: int) -> bytes | None:
+    """Give the body of delayed messages, None if they are not there.
 
     Raises:
         StoreCorrupt: It is not what was written.
     """
-    row: tuple[bytes, int] | None = connection.execute(_READ, (queue, first)).fetchone()
+    row: tuple[bytes | None, int] | None = connection.execute(_READ_DELAYED, (queue, number)).fetchone()
     if row is None:
         return None
-    octets, expected = row
-    if checksum(octets) != expected:
+    _require_whole(*row, f"delayed messages with number {number} of queue {queue}")
+    return row[0]
+
+
+def _require_whole(octets: bytes | None, expected: int, what: str) -> None:
+    if octets is None or checksum(octets) != expected:
         raise StoreCorrupt(
-            f"the messages from id {first} on of queue {queue} are not what was written: the disk has changed them. "
+            f"the {what} are not what was written: the disk has changed them. "
             "Stop the broker and put a backup in place; `triomq store check` says what can still be read"
         )
-    return octets
 
 
 _APPLY: dict[type[Operation], Callable[..., None]] = {
