@@ -1,5 +1,5 @@
 from triomq.store import BodyRun, decode_body, encode_body
-from triomq.store.body import checksum
+from triomq.store.body import checksum, gaps_of
 
 
 def test_runs_come_back_as_they_were() -> None:
@@ -9,3 +9,10 @@ def test_runs_come_back_as_they_were() -> None:
 
 def test_other_octets_have_another_sum() -> None:
     assert checksum(b"octets") != checksum(b"octetz")
+
+
+def test_ids_that_no_run_has_are_gaps() -> None:
+    runs = [BodyRun(1, b"", [b"a", b"b"]), BodyRun(3, b"", [b"c"]), BodyRun(7, b"", [b"d"])]
+    assert gaps_of(runs, 100, 10) == [(100, 1), (104, 3), (108, 2)]
+    assert gaps_of(runs[:1], 100, 3) == [(100, 1)]
+    assert gaps_of([], 100, 3) == [(100, 3)]

@@ -9,7 +9,9 @@ from zlib import crc32
 
 import msgspec
 
-__all__ = ["BodyRun", "checksum", "decode_body", "encode_body"]
+from triomq.store.operations import Range
+
+__all__ = ["BodyRun", "checksum", "decode_body", "encode_body", "gaps_of"]
 
 
 class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -33,6 +35,22 @@ _runs = msgspec.msgpack.Decoder(list[BodyRun])
 def encode_body(runs: Sequence[BodyRun]) -> bytes:
     """Make the octets that are kept."""
     return _encode(runs)
+
+
+def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
+    """Give the ids that a segment spans and that none of its runs has.
+
+    Args:
+        runs: In the order of their offsets.
+        first: The segment's first id.
+        count: How many ids it spans.
+    """
+    position, gaps = 0, []
+    for run in [*runs, BodyRun(count, b"", ())]:
+        if run.offset > position:
+            gaps.append((first + position, run.offset - position))
+        position = run.offset + len(run.contents)
+    return gaps
 
 
 def decode_body(body: bytes) -> list[BodyRun]:

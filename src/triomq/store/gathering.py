@@ -6,11 +6,10 @@ settled before the batch is sent is never written; marks are written once. All o
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import msgspec
 
-from triomq.store.body import BodyRun, encode_body
+from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.operations import (
     Append,
     Batch,
@@ -72,14 +71,14 @@ class _Segment(msgspec.Struct):
         if not runs:
             return None
         first, stop = runs[0].first, runs[-1].stop
-        gaps = [(before.stop, after.first - before.stop) for before, after in pairwise(runs)]
+        count, body = stop - first, [BodyRun(run.first - first, run.head, run.contents) for run in runs]
         return Append(
             queue=self.queue,
             first=first,
-            count=stop - first,
+            count=count,
             size=sum(run.size for run in runs),
-            body=encode_body([BodyRun(run.first - first, run.head, run.contents) for run in runs]),
-            settled=[gap for gap in gaps if gap[1]] + _touching(ranges, first, stop),
+            body=encode_body(body),
+            settled=gaps_of(body, first, count) + _touching(ranges, first, stop),
         )
 
 
@@ -112,6 +111,10 @@ class Gathering:
         else:
             segment.runs.append(run)
             segment.octets += octets
+
+    def cut(self, queue: int) -> None:
+        """Let messages that are appended from now on begin another segment."""
+        self._open.pop(queue, None)
 
     def settle(self, queue: int, first: int, count: int) -> None:
         """Forget messages with ids in a row."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from triomq.errors import StoreError
-from triomq.store.body import BodyRun, encode_body
+from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.gathering import Gathering
 from triomq.store.operations import Batch, Operation, Spill
@@ -69,7 +69,7 @@ class Journal:
         self._fetches: dict[int, Fetch] = {}
         self._fetched = 0
         self._sent_fetches = 0
-        self._on_commit: list[Callable[[int], None]] = []
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._on_fault: list[Callable[[StoreError | None], None]] = []
 
     # What the core calls, within turns
@@ -102,10 +102,24 @@ class Journal:
         self._gathering.append(queue, first, head, contents, size)
         self.wake()
 
-    def spill(self, queue: int, first: int, head: bytes, contents: Sequence[bytes]) -> None:
-        """Put messages out of memory, for ``fetch`` to give them back while this broker lives; ids as of ``append``."""
-        body = encode_body([BodyRun(0, head, contents)])
-        self.add(Spill(queue=queue, first=first, count=len(contents), body=body))
+    def cut(self, queue: int) -> None:
+        """Let messages that are appended to a queue from now on begin another segment.
+
+        To be called when messages are spilled whose ids lie between those of two appends: segments must not overlap.
+        """
+        self._gathering.cut(queue)
+
+    def spill(self, queue: int, first: int, runs: Sequence[BodyRun], count: int) -> None:
+        """Put messages out of memory that are not to be kept, for ``fetch`` to give back while this broker lives.
+
+        Args:
+            queue: The queue's number.
+            first: The first one's id; no segment of the queue has ids between this and the last one's.
+            runs: The messages, with offsets from the first one; ids that no run has count as settled.
+            count: How many ids they span.
+        """
+        settled = gaps_of(runs, first, count)
+        self.add(Spill(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
         """Forget messages with ids in a row, kept or not."""
@@ -162,9 +176,17 @@ class Journal:
         """Read them no more, should they not have been read yet."""
         self._fetches.pop(fetch.request.number, None)
 
-    def on_commit(self, callback: Callable[[int], None]) -> None:
-        """Have something called with ``committed``, outside of any turn, whenever that has grown."""
-        self._on_commit.append(callback)
+    def when_committed(self, number: int, callback: Callable[[], None]) -> None:
+        """Have something called once when ``committed`` has reached a number, outside of any turn.
+
+        Args:
+            number: What ``number`` was when something was added, or ``said``; never lower than what was given before.
+            callback: Called in the order of the numbers, soon if this one has been reached already. It must be cheap,
+                and right also if who wanted it has gone in the meantime.
+        """
+        self._waiting.append((number, callback))
+        if number <= self.committed:
+            self.wake()
 
     def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
         """Have something called, outside of any turn, when batches cannot be written, and with None when they can."""
@@ -183,6 +205,7 @@ class Journal:
 
     def take(self) -> Batch | None:
         """Give the next batch to send, None as long as there is none or enough are on their way."""
+        self._tell_committed()  # those who came after what they wait for
         if not self._gathering or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
         self._last += 1
@@ -205,8 +228,12 @@ class Journal:
         self._set_fault(None)
         if number > self.committed:
             self.committed = number
-            for callback in self._on_commit:
-                callback(number)
+            self._tell_committed()
+
+    def _tell_committed(self) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self.committed:
+            waiting.popleft()[1]()
 
     def failed(self, fault: StoreError) -> None:
         """Hear that batches cannot be written just now; they stay unanswered."""

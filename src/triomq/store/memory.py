@@ -107,13 +107,10 @@ class MemoryStore:
         if first < queue.next_id:
             raise ValueError(f"queue {operation.queue} has had the id {first} already; the next is {queue.next_id}")
         queue.next_id = first + count
-        settled = bits_of(first, count, operation.settled)
-        if settled.bit_count() < count:
-            queue.segments[first] = _Segment(count, operation.size, operation.body, settled)
+        _insert(queue.segments, operation, operation.size)
 
     def _spill(self, operation: Spill) -> None:
-        queue = self._queue(operation.queue)
-        queue.spilled[operation.first] = _Segment(operation.count, len(operation.body), operation.body)
+        _insert(self._queue(operation.queue).spilled, operation, len(operation.body))
 
     def _settle(self, operation: Settle) -> None:
         queue = self._queues.get(operation.queue)
@@ -190,6 +187,13 @@ class MemoryStore:
 
     def close(self) -> None:
         """End; what is in it stays until it is forgotten."""
+
+
+def _insert(segments: dict[int, _Segment], operation: Append | Spill, size: int) -> None:
+    segment = _Segment(operation.count, size, operation.body)
+    segment.settled = bits_of(operation.first, operation.count, operation.settled)
+    if segment.left:
+        segments[operation.first] = segment
 
 
 def _settle_in(segments: dict[int, _Segment], ranges: Sequence[Range]) -> None:

@@ -147,13 +147,14 @@ class Drop(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
 class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11, kw_only=True):
     """Put messages out of memory that nobody has asked to be kept: gone when the broker starts again, never synced.
 
-    The fields are those of ``Append``. Recovery never shows them.
+    The fields are those of ``Append``. Recovery never shows them. Segments of a queue, kept or spilled, do not overlap.
     """
 
     queue: int
     first: int
     count: int
     body: bytes
+    settled: Sequence[Range] = ()
 
 
 class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):

@@ -98,33 +98,29 @@ class Tables:
     def _append(self, operation: Append, batch: int) -> None:
         queue, first, count = operation.queue, operation.first, operation.count
         settled = bits_of(first, count, operation.settled)
-        gone = settled.bit_count()
-        self._grow(queue, first, count, gone)
-        if gone < count:
-            row = (queue, first, count, count - gone, operation.size, octets_of(settled))
-            self._insert_segment(row, self._insert_body(operation.body), batch)
-
-    def _grow(self, queue: int, first: int, count: int, settled: int) -> None:
-        """Count messages that come, above all ids that were there before."""
         done = self._execute(
             "UPDATE queue SET next_id = ?, stored = stored + ?, settled = settled + ? WHERE queue = ? AND next_id <= ?",
-            (first + count, count, settled, queue, first),
+            (first + count, count, settled.bit_count(), queue, first),
         )
         if not done.rowcount:
             raise ValueError(f"queue {queue} is not declared, or has had the id {first} already")
+        self._insert(operation, operation.size, settled, batch)
 
-    def _insert_segment(self, row: tuple[int, int, int, int, int, bytes], body: int, batch: int) -> None:
-        self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, body, batch))
+    def _spill(self, operation: Spill, batch: int) -> None:
+        settled = bits_of(operation.first, operation.count, operation.settled)
+        self._insert(operation, len(operation.body), settled, batch)
+
+    def _insert(self, segment: Append | Spill, size: int, settled: int, batch: int) -> None:
+        """Write a segment, unless all of it is settled."""
+        queue, first, count = segment.queue, segment.first, segment.count
+        if left := count - settled.bit_count():
+            row = (queue, first, count, left, size, octets_of(settled), self._insert_body(segment.body), batch)
+            self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _insert_body(self, octets: bytes) -> int:
         done = self._execute("INSERT INTO body (checksum, octets) VALUES (?, ?)", (checksum(octets), octets))
         assert done.lastrowid is not None
         return done.lastrowid
-
-    def _spill(self, operation: Spill, batch: int) -> None:
-        count = operation.count
-        row = (operation.queue, operation.first, count, count, len(operation.body), b"")
-        self._insert_segment(row, self._insert_body(operation.body), batch)
 
     def _unspill(self, operation: Unspill, batch: int) -> None:
         self._settle_ranges(operation.queue, operation.ranges)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from triomq.errors import RestartLimitExceeded, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
-from triomq.store import Reading, SqliteStore, decode_body
+from triomq.store import BodyRun, Reading, SqliteStore, decode_body
 from triomq.store.keeper import BackUpStore, HostKind
 
 from .house import declare, house, segments
@@ -164,7 +164,7 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
 async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
-        one.journal.spill(1, 1, b"head", [b"a"])
+        one.journal.spill(1, 1, [BodyRun(0, b"head", [b"a"])], 1)
         await one.committed()
         victim = one.keeper.pid
         assert victim is not None
