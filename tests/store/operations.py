@@ -16,7 +16,6 @@ from triomq.store import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
@@ -66,7 +65,7 @@ class Author:
         first = self._ids(queue, count)
         settled = self._draw(st.lists(st.tuples(st.integers(first, first + count - 1), st.integers(1, 9)), max_size=2))
         body = self._body(count)
-        return Append(queue=queue, first=first, count=count, size=len(body), body=body, note=b"n", settled=settled)
+        return Append(queue=queue, first=first, count=count, size=len(body), body=body, settled=settled)
 
     def spill(self, queue: int) -> Operation:
         count = self._draw(st.integers(1, 3))
@@ -101,10 +100,7 @@ class Author:
         self._delayed += 1
         count = self._draw(st.integers(1, 3))
         body = self._body(count)
-        return Delay(queue=queue, number=self._delayed, due=1.5, count=count, size=len(body), body=body, note=b"d")
-
-    def ripen(self, queue: int) -> Operation:
-        return Ripen(queue, self._draw(st.integers(1, max(1, self._delayed))), self._ids(queue, 3), b"ripe")
+        return Delay(queue=queue, number=self._delayed, due=1.5, count=count, size=len(body), body=body)
 
     def drop(self, queue: int) -> Operation:
         return Drop(queue, [self._draw(st.integers(1, max(1, self._delayed)))])
@@ -122,7 +118,6 @@ _MAKERS = (
     Author.delivered,
     Author.attempts,
     Author.delay,
-    Author.ripen,
     Author.drop,
 )
 

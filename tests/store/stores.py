@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from triomq.store import Append, BodyRun, DeclareQueue, SqliteStore, encode_body
+from triomq.store import Append, BodyRun, DeclareQueue, Reader, SqliteStore, encode_body
 
 DECLARE = DeclareQueue(1, b"q", b"options")
 
@@ -19,3 +19,9 @@ def append(first: int, *contents: bytes, queue: int = 1) -> Append:
 def opened(directory: Path, *, fresh: bool = True) -> Iterator[SqliteStore]:
     with closing(SqliteStore(directory, fresh=fresh, patience=0)) as store:
         yield store
+
+
+def bodies(reader: Reader, queue: int = 1) -> dict[int, bytes]:
+    """Read all segments of a queue: their bodies by the first ids."""
+    reading = reader.read(queue, 1, 1 << 40, 1 << 40)
+    return {segment.first: segment.body for segment in reading.segments}

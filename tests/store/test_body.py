@@ -1,5 +1,5 @@
-from triomq.store import BodyRun, RunNote, decode_body, decode_notes, encode_body, encode_notes
-from triomq.store.body import checksum
+from triomq.store import BodyRun, decode_body, encode_body
+from triomq.store.body import checksum, gaps_of
 
 
 def test_runs_come_back_as_they_were() -> None:
@@ -7,12 +7,12 @@ def test_runs_come_back_as_they_were() -> None:
     assert decode_body(encode_body(runs)) == runs
 
 
-def test_notes_come_back_and_cost_nothing_when_there_is_nothing_to_say() -> None:
-    notes = [RunNote(0, 1, 10, b""), RunNote(1, 2, 20, b"note")]
-    assert decode_notes(encode_notes(notes)) == notes
-    assert encode_notes(notes[:1]) == b""
-    assert decode_notes(b"") == []
-
-
 def test_other_octets_have_another_sum() -> None:
     assert checksum(b"octets") != checksum(b"octetz")
+
+
+def test_ids_that_no_run_has_are_gaps() -> None:
+    runs = [BodyRun(1, b"", [b"a", b"b"]), BodyRun(3, b"", [b"c"]), BodyRun(7, b"", [b"d"])]
+    assert gaps_of(runs, 100, 10) == [(100, 1), (104, 3), (108, 2)]
+    assert gaps_of(runs[:1], 100, 3) == [(100, 1)]
+    assert gaps_of([], 100, 3) == [(100, 3)]

@@ -2,18 +2,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.errors import DiskFull, StoreError
-from triomq.store import Batch, QueueFound, SegmentFound
+from triomq.store import Batch, QueueFound, Reading, SegmentFound, SegmentRead
 from triomq.store.frames import (
     BackedUp,
     BackUp,
     Committed,
     Failed,
     Fetched,
+    FetchedDelayed,
     Found,
     FrameReader,
     FromStore,
+    NotFetched,
     Opened,
     Read,
+    ReadDelayed,
     ToStore,
     Write,
     encode_frame,
@@ -22,14 +25,16 @@ from triomq.store.frames import (
 from .operations import batches
 
 FRAMES: list[ToStore | FromStore] = [
-    Read(1, 2, [3, 4]),
+    Read(1, 2, 3, 9, 1000),
+    ReadDelayed(1, 2, [3, 4]),
     BackUp(1, "/a/path"),
     Failed("DiskFull", "no room"),
-    Found([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01", b"")]),
+    Found([QueueFound(1, b"q", b"", 1), SegmentFound(1, 1, 3, 2, 99, b"\x01")]),
     Opened(7, ["cut"]),
     Committed(1 << 40),
-    Fetched(1, [b"body", None]),
-    Fetched(1, [], Failed("StoreError", "why")),
+    Fetched(1, Reading([SegmentRead(3, 2, b"\x01", b"body", spilled=True)], 5)),
+    FetchedDelayed(1, [b"body", None]),
+    NotFetched(1, Failed("StoreError", "why")),
     BackedUp(1),
 ]
 

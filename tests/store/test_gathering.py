@@ -6,20 +6,17 @@ from triomq.store import (
     Batch,
     BodyRun,
     DeclareQueue,
-    Delay,
     DeleteQueue,
     Delivered,
     MemoryStore,
     Operation,
-    Ripen,
-    RunNote,
     Settle,
     assemble,
     decode_body,
-    decode_notes,
-    encode_body,
 )
 from triomq.store.gathering import Gathering
+
+from .stores import bodies
 
 
 def gathered(gathering: Gathering) -> list[Operation]:
@@ -29,12 +26,11 @@ def gathered(gathering: Gathering) -> list[Operation]:
 def messages(store: MemoryStore, queue: int) -> dict[int, tuple[bytes, bytes]]:
     """Read back what is not settled: head and content by id."""
     found = {}
+    read = bodies(store, queue)
     for segment in assemble(store.recover()).queues[queue].segments:
-        (body,) = store.read(queue, [segment.first])
-        assert body is not None
         contents = {
             run.offset + number: (run.head, content)
-            for run in decode_body(body)
+            for run in decode_body(read[segment.first])
             for number, content in enumerate(run.contents)
         }
         found.update({segment.first + position: contents[position] for position in segment.unsettled()})
@@ -45,15 +41,15 @@ def messages(store: MemoryStore, queue: int) -> dict[int, tuple[bytes, bytes]]:
 def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.DataObject) -> None:
     store, gathering, number = MemoryStore(), Gathering(), 0
     kept: dict[int, tuple[bytes, bytes]] = {}
-    next_id, delayed = 1, 0
+    next_id = 1
     gathering.add(DeclareQueue(1, b"q", b""))
     for _ in range(data.draw(st.integers(0, 25))):
-        action = data.draw(st.sampled_from(["append", "append", "settle", "settle", "ripen", "send"]))
+        action = data.draw(st.sampled_from(["append", "append", "settle", "settle", "send"]))
         if action == "append":
             next_id += data.draw(st.integers(0, 2))  # what is not to be kept has ids too
             contents = [b"%d" % (next_id + position) for position in range(data.draw(st.integers(1, 4)))]
             head = data.draw(st.sampled_from([b"x", b"y"]))
-            gathering.append(1, next_id, head, contents, sum(map(len, contents)), b"")
+            gathering.append(1, next_id, head, contents, sum(map(len, contents)))
             kept |= {next_id + position: (head, content) for position, content in enumerate(contents)}
             next_id += len(contents)
         elif action == "settle":
@@ -62,13 +58,6 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
             if count:
                 gathering.settle(1, first, count)
                 kept = {id_: message for id_, message in kept.items() if not first <= id_ < first + count}
-        elif action == "ripen":
-            delayed += 1
-            body = encoded(b"ripe")
-            gathering.add(Delay(queue=1, number=delayed, due=0, count=1, size=4, body=body))
-            gathering.add(Ripen(1, delayed, next_id))
-            kept[next_id] = (b"d", b"ripe")
-            next_id += 1
         else:
             number += 1
             store.commit([Batch(number, gathering.batch(number).operations)])
@@ -77,24 +66,20 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
     assert messages(store, 1) == kept
 
 
-def encoded(content: bytes) -> bytes:
-    return encode_body([BodyRun(0, b"d", [content])])
-
-
 def test_all_that_a_queue_gets_becomes_one_segment() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a", b"b"], 2, b"")
-    gathering.append(1, 3, b"y", [b"c"], 1, b"urgent")
+    gathering.append(1, 1, b"x", [b"a", b"b"], 2)
+    gathering.append(1, 3, b"y", [b"c"], 1)
     (append,) = gathered(gathering)
     assert isinstance(append, Append)
     assert (append.first, append.count, append.size, append.settled) == (1, 3, 3, [])
-    assert decode_notes(append.note) == [RunNote(0, 2, 2, b""), RunNote(2, 1, 1, b"urgent")]
+    assert decode_body(append.body) == [BodyRun(0, b"x", [b"a", b"b"]), BodyRun(2, b"y", [b"c"])]
 
 
 def test_a_segment_that_grows_large_is_followed_by_another() -> None:
     gathering = Gathering()
     for first in range(1, 6):
-        gathering.append(1, first, b"x", [bytes(600_000)], 600_000, b"")
+        gathering.append(1, first, b"x", [bytes(600_000)], 600_000)
     gathering.settle(1, 2, 3)
     found = [each for each in gathered(gathering) if isinstance(each, Append)]
     assert [(each.first, each.count) for each in found] == [(1, 1), (5, 1)]
@@ -102,8 +87,8 @@ def test_a_segment_that_grows_large_is_followed_by_another() -> None:
 
 def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a", b"b"], 2, b"")
-    gathering.append(1, 3, b"x", [b"c"], 1, b"")
+    gathering.append(1, 1, b"x", [b"a", b"b"], 2)
+    gathering.append(1, 3, b"x", [b"c"], 1)
     gathering.settle(1, 1, 1)
     gathering.settle(1, 2, 1)
     (append,) = gathered(gathering)
@@ -115,8 +100,8 @@ def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
 
 def test_ids_without_a_message_are_settled_from_the_start() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a"], 1, b"")
-    gathering.append(1, 5, b"x", [b"b"], 1, b"")
+    gathering.append(1, 1, b"x", [b"a"], 1)
+    gathering.append(1, 5, b"x", [b"b"], 1)
     (append,) = gathered(gathering)
     assert isinstance(append, Append)
     assert (append.count, append.settled) == (5, [(2, 3)])
@@ -133,8 +118,8 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
 
 def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
     gathering = Gathering()
-    gathering.append(1, 1, b"x", [b"a"], 1, b"")
-    gathering.append(2, 1, b"x", [b"a"], 1, b"")
+    gathering.append(1, 1, b"x", [b"a"], 1)
+    gathering.append(2, 1, b"x", [b"a"], 1)
     gathering.settle(1, 1, 1)
     gathering.delivered(1, 0, 1)
     gathering.add(DeleteQueue(1))

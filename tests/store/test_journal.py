@@ -1,9 +1,11 @@
+from functools import partial
+
 import pytest
 
 from triomq.errors import DiskFull, StoreError
-from triomq.store import DeclareQueue, Journal, Recovered
+from triomq.store import Append, BodyRun, DeclareQueue, Journal, Reading, Recovered, Spill, encode_body
 
-Answer = list[bytes | None] | StoreError
+Answer = Reading | list[bytes | None] | StoreError
 
 
 @pytest.fixture
@@ -41,14 +43,53 @@ def test_the_next_batch_gathers_while_two_are_on_their_way(journal: Journal) -> 
 
 
 def test_an_answer_is_for_all_batches_up_to_its_number(journal: Journal) -> None:
-    heard: list[int] = []
-    journal.on_commit(heard.append)
     for _ in range(2):
         say(journal)
         journal.take()
     journal.answered(12)
     journal.answered(12)
-    assert (journal.committed, journal.unanswered, heard) == (12, [], [12])
+    assert (journal.committed, journal.unanswered) == (12, [])
+
+
+def test_whoever_waits_for_a_number_is_told_once_in_order(journal: Journal) -> None:
+    heard: list[str] = []
+    for name in ("one", "two", "three"):
+        say(journal)
+        journal.when_committed(journal.number, partial(heard.append, name))
+        journal.when_committed(journal.said, partial(heard.append, f"{name} again"))
+        journal.take()
+    journal.answered(11)
+    assert heard == ["one", "one again"]
+    journal.answered(12)
+    journal.answered(12)
+    assert heard[2:] == ["two", "two again"]
+
+
+def test_whoever_waits_for_what_is_committed_already_is_told_soon_but_not_at_once(journal: Journal) -> None:
+    heard: list[str] = []
+    woken: list[None] = []
+    journal.wake = lambda: woken.append(None)
+    journal.when_committed(journal.said, partial(heard.append, "told"))
+    assert (len(woken), heard) == (1, [])
+    assert journal.take() is None
+    assert heard == ["told"]
+
+
+def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
+    heard: list[str] = []
+
+    def say_more() -> None:
+        say(journal)
+        journal.when_committed(journal.number, partial(heard.append, "more"))
+
+    say(journal)
+    journal.when_committed(journal.number, say_more)
+    journal.take()
+    journal.answered(11)
+    assert heard == []
+    assert journal.take() is not None
+    journal.answered(12)
+    assert heard == ["more"]
 
 
 def test_octets_are_counted_until_they_are_on_disk(journal: Journal) -> None:
@@ -89,19 +130,42 @@ def test_whoever_sends_is_woken_up_but_not_for_marks(journal: Journal) -> None:
 
 def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> None:
     answers: list[Answer] = []
-    first = journal.fetch(1, [1], answers.append)
-    second = journal.fetch(1, [2], answers.append)
+    first = journal.fetch(1, 1, 5, 100, answers.append)
+    second = journal.fetch_delayed(1, [2], answers.append)
     assert journal.take_fetches() == [first, second]
     assert journal.take_fetches() == []
-    journal.fetched(first.number, [b"body"])
+    journal.fetched(first.request.number, Reading([], 5))
     assert journal.take_fetches(again=True) == [second]
     journal.forget_fetch(second)
-    journal.fetched(second.number, [b"late"])
-    assert answers == [[b"body"]]
+    journal.fetched(second.request.number, [b"late"])
+    assert answers == [Reading([], 5)]
 
 
 def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:
-    journal.spill(1, 5, b"head", [b"a", b"b"])
+    runs = [BodyRun(0, b"head", [b"a", b"b"]), BodyRun(3, b"other", [b"c"])]
+    journal.spill(1, 5, runs, 6)
     batch = journal.take()
     assert batch is not None
-    assert [type(each).__name__ for each in batch.operations] == ["Spill"]
+    assert batch.operations == [
+        Spill(queue=1, first=5, count=6, body=encode_body(runs), settled=[(7, 1), (9, 2)]),
+    ]
+
+
+def test_what_is_appended_behind_a_cut_is_another_segment(journal: Journal) -> None:
+    journal.append(1, 1, b"head", [b"a"], 1)
+    journal.append(2, 1, b"head", [b"a"], 1)
+    journal.cut(1)
+    journal.append(1, 3, b"head", [b"b"], 1)
+    journal.append(2, 3, b"head", [b"b"], 1)
+    batch = journal.take()
+    assert batch is not None
+    found = [(each.queue, each.first, each.count) for each in batch.operations if isinstance(each, Append)]
+    assert found == [(1, 1, 1), (2, 1, 3), (1, 3, 1)]
+
+
+def test_octets_are_those_of_contents_and_the_size_is_what_the_core_says(journal: Journal) -> None:
+    journal.append(1, 1, b"head", [b"x" * 1000], 7)
+    assert journal.octets == 1000
+    batch = journal.take()
+    assert batch is not None
+    assert [each.size for each in batch.operations if isinstance(each, Append)] == [7]

@@ -13,7 +13,7 @@ from triomq.store import (
 def test_pieces_are_put_together_by_queue() -> None:
     record = RecordFound(1, b"sink", b"options")
     queue, other = QueueFound(4, b"q", b"", 9), QueueFound(2, b"p", b"", 1)
-    segment, delayed = SegmentFound(4, 1, 2, 1, 10, b"\x01", b""), DelayedFound(4, 1, 1.5, 1, 3, b"")
+    segment, delayed = SegmentFound(4, 1, 2, 1, 10, b"\x01"), DelayedFound(4, 1, 1.5, 1, 3)
     found = assemble([record, other, queue, segment, delayed, DeliveredFound(4, 0, 2), AttemptsFound(4, 2, 3)])
     assert found.records == [record]
     assert found.queues[4] == RecoveredQueue(queue, [segment], [delayed], {0: 2}, {2: 3})
@@ -26,4 +26,4 @@ def test_nothing_is_found_in_nothing() -> None:
 
 
 def test_positions_that_are_not_settled_are_listed() -> None:
-    assert SegmentFound(1, 10, 4, 2, 0, b"\x05", b"").unsettled() == [1, 3]
+    assert SegmentFound(1, 10, 4, 2, 0, b"\x05").unsettled() == [1, 3]

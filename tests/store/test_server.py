@@ -5,18 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store import Batch, Settle
+from triomq.errors import StoreCorrupt
+from triomq.store import Batch, Delay, Reading, SegmentRead, Settle
 from triomq.store.frames import (
     BackedUp,
     BackUp,
     Committed,
     Failed,
     Fetched,
+    FetchedDelayed,
     Found,
     FrameReader,
     FromStore,
+    NotFetched,
     Opened,
     Read,
+    ReadDelayed,
     ToStore,
     Write,
     encode_frame,
@@ -94,18 +98,36 @@ def test_batches_behind_one_that_failed_are_left_aside_until_all_are_sent_again(
     failed = broker.hear()
     assert isinstance(failed, Failed)
     assert "has had the id 1 already" in failed.text
-    broker.say(Write(Batch(3, [append(3)])), Read(1, 1, [3]))
-    assert broker.hear() == Fetched(1, [None])
+    broker.say(Write(Batch(3, [append(3)])), Read(1, 1, 3, 4, 0))
+    assert broker.hear() == Fetched(1, Reading([], 4))
     broker.say(Write(Batch(2, [append(2)])), Write(Batch(3, [append(3)])))
     assert broker.hear() == Committed(3)
 
 
 def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
     one = append(1)
-    broker.say(Write(Batch(1, [DECLARE, one, append(2), Settle(1, [(2, 1)])])))
+    delay = Delay(queue=1, number=4, due=0, count=1, size=1, body=b"later")
+    broker.say(Write(Batch(1, [DECLARE, one, append(2), Settle(1, [(2, 1)]), delay])))
     broker.hear()
-    broker.say(Read(7, 1, [1, 2]), Read(8, 9, [1]))
-    assert (broker.hear(), broker.hear()) == (Fetched(7, [one.body, None]), Fetched(8, [None]))
+    broker.say(Read(7, 1, 1, 3, 9_999), Read(8, 9, 1, 2, 9_999), ReadDelayed(9, 1, [4, 5]))
+    assert broker.hear() == Fetched(7, Reading([SegmentRead(1, 1, b"", one.body, spilled=False)], 3))
+    assert broker.hear() == Fetched(8, Reading([], 2))
+    assert broker.hear() == FetchedDelayed(9, [b"later", None])
+
+
+def test_what_cannot_be_read_is_answered_with_the_reason(broker: Broker, tmp_path: Path) -> None:
+    broker.say(Write(Batch(1, [DECLARE, append(1, b"unmistakable")])))
+    broker.hear()
+    broker.leave()
+    file = tmp_path / "store.db"
+    file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
+    broker = Broker(tmp_path)
+    assert (type(broker.hear()), type(broker.hear())) == (Found, Opened)
+    broker.say(Read(1, 1, 1, 2, 0))
+    answer = broker.hear()
+    assert isinstance(answer, NotFetched)
+    assert isinstance(answer.failed.error, StoreCorrupt)
+    broker.leave()
 
 
 def test_a_copy_is_made(broker: Broker, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from triomq.store import (
 )
 
 from .operations import batches
-from .stores import DECLARE, opened
+from .stores import DECLARE, bodies, opened
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where syncing costs nothing: kills, unlike the loss of a machine, do not ask for a disk."""
@@ -47,11 +47,12 @@ def contents(store: Store) -> dict[object, object]:
     """Everything that can be seen of a store."""
     pieces = list(store.recover())
     found = assemble(pieces)
-    bodies = {
-        number: store.read(number, [segment.first for segment in queue.segments])
+    read = {number: store.read(number, 1, 1 << 40, 1 << 40).segments for number in found.queues}
+    delayed = {
+        number: store.read_delayed(number, [each.number for each in queue.delayed])
         for number, queue in found.queues.items()
     }
-    return {"pieces": pieces, "bodies": bodies}
+    return {"pieces": pieces, "segments": read, "delayed": delayed}
 
 
 def copy_of(directory: Path, target: Path, *, log: int | None = None) -> Path:
@@ -136,19 +137,19 @@ def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp
         assert (first.unsettled(), first.left, second.unsettled()) == ([0, 2], 2, [1])
         store.commit([Batch(3, [Settle(1, [(1, 3)])])])
         assert [segment.first for segment in segments(store)] == [5]
-        assert store.read(1, [1, 5]) == [None, b"body"]
+        assert bodies(store) == {5: b"body"}
         assert store.statistics().messages == 1
 
 
 def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([Batch(1, [DECLARE, append(1), spill(2), spill(3)]), Batch(2, [Unspill(1, [(2, 1)])])])
-        assert store.read(1, [1, 2, 3]) == [b"body", None, b"spilled"]
+        assert bodies(store) == {1: b"body", 3: b"spilled"}
         assert [segment.first for segment in segments(store)] == [1]
     with opened(tmp_path, fresh=False) as store:
-        assert store.read(1, [1, 2, 3]) == [b"body", None, b"spilled"]
+        assert bodies(store) == {1: b"body", 3: b"spilled"}
     with opened(tmp_path) as store:
-        assert store.read(1, [1, 2, 3]) == [b"body", None, None]
+        assert bodies(store) == {1: b"body"}
 
 
 def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path)
     with opened(tmp_path, fresh=False) as store:
         assert store.committed == 1
         assert store.commit([Batch(2, [append(1), spill(2)])]) == 2
-        assert store.read(1, [1, 2]) == [b"body", b"spilled"]
+        assert bodies(store) == {1: b"body", 2: b"spilled"}
 
 
 def test_what_is_only_spilled_is_not_synced(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> Non
     with opened(tmp_path) as store:
         store.commit([Batch(1, [DECLARE, append(1), spill(2)]), Batch(2, [DeleteQueue(1)])])
         assert list(store.recover()) == []
-        assert store.read(1, [1, 2]) == [None, None]
+        assert bodies(store) == {}
         with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
             assert connection.execute("SELECT count(*) FROM body").fetchone() == (0,)
 
@@ -193,7 +194,7 @@ def test_a_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
 def test_bodies_can_be_read_beside_a_writer(tmp_path: Path) -> None:
     with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
         store.commit([Batch(1, [DECLARE, append(1, body=b"x" * 100_000), spill(2)])])
-        assert reader.read(1, [1, 2, 3]) == [b"x" * 100_000, b"spilled", None]
+        assert bodies(reader) == {1: b"x" * 100_000, 2: b"spilled"}
 
 
 def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -232,4 +233,4 @@ def test_a_body_that_the_disk_has_changed_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
     with opened(tmp_path) as store, pytest.raises(StoreCorrupt, match="the disk has changed them"):
-        store.read(1, [1])
+        bodies(store)

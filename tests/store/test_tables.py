@@ -4,6 +4,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from triomq.store import Attempts, Batch, Settle, SqliteStore, assemble
+from triomq.store.tables import read_segments
 
 from .stores import DECLARE, append, opened
 
@@ -63,3 +64,20 @@ def test_room_of_settled_messages_is_used_again(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     assert pages < 60
+
+
+def test_what_a_range_costs_to_read_does_not_depend_on_what_else_is_there(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, *(append(first) for first in range(1, 50))])])
+        few = steps(store.connection, 20, 25)
+        store.commit([Batch(2, [append(first) for first in range(50, 3_000)])])
+        assert steps(store.connection, 20, 25) == steps(store.connection, 2_000, 2_005) == few
+
+
+def steps(connection: sqlite3.Connection, first: int, stop: int) -> int:
+    """Count what SQLite's machine does to read a range."""
+    done: list[None] = []
+    connection.set_progress_handler(lambda: done.append(None), 1)
+    assert len(list(read_segments(connection, 1, first, stop, spilled=False))) == stop - first
+    connection.set_progress_handler(None, 1)
+    return len(done)

@@ -4,7 +4,7 @@ Here is what needs no event loop; the actor that runs a store in a process of it
 """
 
 from triomq.store.backing import back_up
-from triomq.store.body import BodyRun, RunNote, decode_body, decode_notes, encode_body, encode_notes
+from triomq.store.body import BodyRun, decode_body, encode_body
 from triomq.store.checking import Gap, Report, check
 from triomq.store.compacting import compact
 from triomq.store.interface import Reader, Store, StoreStatistics
@@ -25,11 +25,11 @@ from triomq.store.operations import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
 )
+from triomq.store.reading import Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -59,7 +59,6 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Put",
     "Range",
     "Remove",
-    "Ripen",
     "Settle",
     "Spill",
     "Unspill",
@@ -67,11 +66,11 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Journal",
     # bodies of segments
     "BodyRun",
-    "RunNote",
     "decode_body",
-    "decode_notes",
     "encode_body",
-    "encode_notes",
+    # what it gives back
+    "Reading",
+    "SegmentRead",
     # what it finds
     "AttemptsFound",
     "DelayedFound",

@@ -1,4 +1,4 @@
-"""The body of a segment: the contents of its messages, in runs that share a head; and the note beside it.
+"""The body of a segment: the contents of its messages, in runs that share a head.
 
 A segment spans ids in a row, but need not have a message for each: what was settled before it was written, and what was
 not to be kept at all, is counted as settled from the start. So each run says where it begins.
@@ -9,7 +9,9 @@ from zlib import crc32
 
 import msgspec
 
-__all__ = ["BodyRun", "RunNote", "checksum", "decode_body", "decode_notes", "encode_body", "encode_notes"]
+from triomq.store.operations import Range
+
+__all__ = ["BodyRun", "checksum", "decode_body", "encode_body", "gaps_of"]
 
 
 class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -17,7 +19,7 @@ class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Args:
         offset: The position of the first one in its segment.
-        head: What they share; opaque octets here.
+        head: What they share, and whatever else the core wants to know of them; opaque octets here.
         contents: Their octets.
     """
 
@@ -26,25 +28,8 @@ class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     contents: Sequence[bytes]
 
 
-class RunNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of a run without reading the body.
-
-    Args:
-        offset: As of the run.
-        count: How many messages it has.
-        size: Total of their octets.
-        note: What the core wants to know besides; opaque octets here.
-    """
-
-    offset: int
-    count: int
-    size: int
-    note: bytes
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _runs = msgspec.msgpack.Decoder(list[BodyRun])
-_notes = msgspec.msgpack.Decoder(list[RunNote])
 
 
 def encode_body(runs: Sequence[BodyRun]) -> bytes:
@@ -52,19 +37,25 @@ def encode_body(runs: Sequence[BodyRun]) -> bytes:
     return _encode(runs)
 
 
+def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
+    """Give the ids that a segment spans and that none of its runs has.
+
+    Args:
+        runs: In the order of their offsets.
+        first: The segment's first id.
+        count: How many ids it spans.
+    """
+    position, gaps = 0, []
+    for run in [*runs, BodyRun(count, b"", ())]:
+        if run.offset > position:
+            gaps.append((first + position, run.offset - position))
+        position = run.offset + len(run.contents)
+    return gaps
+
+
 def decode_body(body: bytes) -> list[BodyRun]:
     """Give the runs back."""
     return _runs.decode(body)
-
-
-def encode_notes(notes: Sequence[RunNote]) -> bytes:
-    """Make the note of a segment; none if no run has anything to say."""
-    return _encode(notes) if any(each.note for each in notes) else b""
-
-
-def decode_notes(note: bytes) -> list[RunNote]:
-    """Give back what each run had to say; nothing if none had."""
-    return _notes.decode(note) if note else []
 
 
 def checksum(body: bytes) -> int:

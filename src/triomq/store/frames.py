@@ -8,6 +8,7 @@ import msgspec
 from triomq import errors
 from triomq.errors import StoreError
 from triomq.store.operations import Batch
+from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
 __all__ = [
@@ -16,11 +17,14 @@ __all__ = [
     "Committed",
     "Failed",
     "Fetched",
+    "FetchedDelayed",
     "Found",
     "FrameReader",
     "FromStore",
+    "NotFetched",
     "Opened",
     "Read",
+    "ReadDelayed",
     "ToStore",
     "Write",
     "encode_frame",
@@ -38,24 +42,34 @@ class Write(_Frame, frozen=True, tag=1):
 
 
 class Read(_Frame, frozen=True, tag=2):
-    """Read the bodies of segments; answered by ``Fetched``."""
+    """Read the segments of a range of ids, as of ``Reader.read``; answered by ``Fetched``."""
 
     number: int
     queue: int
-    firsts: Sequence[int]
+    first: int
+    stop: int
+    octets: int
 
 
-class BackUp(_Frame, frozen=True, tag=3):
+class ReadDelayed(_Frame, frozen=True, tag=3):
+    """Read the bodies of delayed messages, as of ``Reader.read_delayed``; answered by ``FetchedDelayed``."""
+
+    number: int
+    queue: int
+    numbers: Sequence[int]
+
+
+class BackUp(_Frame, frozen=True, tag=4):
     """Copy the store to a file while it is in use; answered by ``BackedUp``."""
 
     number: int
     path: str
 
 
-ToStore = Write | Read | BackUp
+ToStore = Write | Read | ReadDelayed | BackUp
 
 
-class Failed(_Frame, frozen=True, tag=4):
+class Failed(_Frame, frozen=True, tag=5):
     """It cannot be done: to a ``Write``, that nothing of it is kept; before ``Opened``, that there is no store.
 
     Args:
@@ -79,13 +93,13 @@ class Failed(_Frame, frozen=True, tag=4):
         return error
 
 
-class Found(_Frame, frozen=True, tag=5):
+class Found(_Frame, frozen=True, tag=6):
     """Some of what is there; some come before ``Opened``, if it was asked for."""
 
     pieces: Sequence[Piece]
 
 
-class Opened(_Frame, frozen=True, tag=6):
+class Opened(_Frame, frozen=True, tag=7):
     """The store is open.
 
     Args:
@@ -97,28 +111,41 @@ class Opened(_Frame, frozen=True, tag=6):
     notices: Sequence[str]
 
 
-class Committed(_Frame, frozen=True, tag=7):
+class Committed(_Frame, frozen=True, tag=8):
     """All batches up to this number are on disk."""
 
     number: int
 
 
-class Fetched(_Frame, frozen=True, tag=8):
-    """Bodies, None where a segment is gone; or why they cannot be read."""
+class Fetched(_Frame, frozen=True, tag=9):
+    """What was read of a range."""
 
     number: int
-    bodies: Sequence[bytes | None]
-    failed: Failed | None = None
+    reading: Reading
 
 
-class BackedUp(_Frame, frozen=True, tag=9):
+class FetchedDelayed(_Frame, frozen=True, tag=10):
+    """Bodies of delayed messages, None for those that are not there."""
+
+    number: int
+    bodies: list[bytes | None]
+
+
+class NotFetched(_Frame, frozen=True, tag=11):
+    """Why something cannot be read."""
+
+    number: int
+    failed: Failed
+
+
+class BackedUp(_Frame, frozen=True, tag=12):
     """The copy is made, or why not."""
 
     number: int
     failed: Failed | None = None
 
 
-FromStore = Failed | Found | Opened | Committed | Fetched | BackedUp
+FromStore = Failed | Found | Opened | Committed | Fetched | FetchedDelayed | NotFetched | BackedUp
 
 _length = struct.Struct("<I")
 _encode = msgspec.msgpack.Encoder().encode

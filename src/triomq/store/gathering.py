@@ -6,11 +6,10 @@ settled before the batch is sent is never written; marks are written once. All o
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import msgspec
 
-from triomq.store.body import BodyRun, RunNote, encode_body, encode_notes
+from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.operations import (
     Append,
     Batch,
@@ -18,7 +17,6 @@ from triomq.store.operations import (
     Delivered,
     Operation,
     Range,
-    Ripen,
     Settle,
 )
 
@@ -34,7 +32,6 @@ class _Run(msgspec.Struct, gc=False):
     head: bytes
     contents: Sequence[bytes]
     size: int
-    note: bytes
 
     @property
     def stop(self) -> int:
@@ -51,7 +48,7 @@ class _Segment(msgspec.Struct):
 
     queue: int
     runs: list[_Run]
-    size: int
+    octets: int
 
     @property
     def first(self) -> int:
@@ -74,15 +71,14 @@ class _Segment(msgspec.Struct):
         if not runs:
             return None
         first, stop = runs[0].first, runs[-1].stop
-        gaps = [(before.stop, after.first - before.stop) for before, after in pairwise(runs)]
+        count, body = stop - first, [BodyRun(run.first - first, run.head, run.contents) for run in runs]
         return Append(
             queue=self.queue,
             first=first,
-            count=stop - first,
+            count=count,
             size=sum(run.size for run in runs),
-            body=encode_body([BodyRun(run.first - first, run.head, run.contents) for run in runs]),
-            note=encode_notes([RunNote(run.first - first, len(run.contents), run.size, run.note) for run in runs]),
-            settled=[gap for gap in gaps if gap[1]] + _touching(ranges, first, stop),
+            body=encode_body(body),
+            settled=gaps_of(body, first, count) + _touching(ranges, first, stop),
         )
 
 
@@ -103,17 +99,22 @@ class Gathering:
         """Tell whether there is anything to send."""
         return bool(self._operations or self._settled or self._delivered)
 
-    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes) -> None:
+    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Keep messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
-        run = _Run(first, head, contents, size, note)
-        self.octets += size
+        run = _Run(first, head, contents, size)
+        octets = sum(map(len, contents))
+        self.octets += octets
         segment = self._open.get(queue)
-        if segment is None or segment.size >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, [run], size)
+        if segment is None or segment.octets >= _SEGMENT:
+            segment = self._open[queue] = _Segment(queue, [run], octets)
             self._operations.append(segment)
         else:
             segment.runs.append(run)
-            segment.size += size
+            segment.octets += octets
+
+    def cut(self, queue: int) -> None:
+        """Let messages that are appended from now on begin another segment."""
+        self._open.pop(queue, None)
 
     def settle(self, queue: int, first: int, count: int) -> None:
         """Forget messages with ids in a row."""
@@ -130,9 +131,7 @@ class Gathering:
 
     def add(self, operation: Operation) -> None:
         """Do anything else, in the order in which it is added."""
-        if isinstance(operation, Ripen):
-            self._open.pop(operation.queue, None)  # ids that come later stand behind those of what ripens
-        elif isinstance(operation, DeleteQueue):
+        if isinstance(operation, DeleteQueue):
             self._forget(operation.queue)
         self.octets += len(getattr(operation, "body", b""))
         self._operations.append(operation)

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.store.operations import Batch
+from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
 __all__ = ["Reader", "Store", "StoreStatistics"]
@@ -30,10 +31,25 @@ class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
 class Reader(Protocol):
     """Reads bodies; has its own connection, so that it never waits for a commit."""
 
-    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of segments, None for those that are wholly settled by now.
+    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+        """Give the segments that hold ids of a range, kept or spilled; those that are wholly settled are gone.
+
+        Args:
+            queue: The queue's number.
+            first: The first id of the range.
+            stop: The id behind its last one.
+            octets: About how many octets of bodies to give at once; at least one segment is given if there is any.
 
         Raises:
+            StoreCorrupt: One of them is not what was written.
+            StoreError: They cannot be read.
+        """
+
+    def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of delayed messages by their numbers, None for those that are not there.
+
+        Raises:
+            StoreCorrupt: One of them is not what was written.
             StoreError: They cannot be read.
         """
 

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from triomq.errors import StoreError
-from triomq.store.body import BodyRun, encode_body
+from triomq.store.body import BodyRun, encode_body, gaps_of
+from triomq.store.frames import Read, ReadDelayed
 from triomq.store.gathering import Gathering
 from triomq.store.operations import Batch, Operation, Spill
+from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
 __all__ = ["Fetch", "Journal"]
@@ -26,24 +28,18 @@ _UNDER_WAY = 2
 
 
 class Fetch:
-    """A wish to read bodies; made by ``Journal.fetch``, ends when it is answered.
+    """A wish to read bodies; made by the journal, ends when it is answered.
 
     Args:
-        number: Which one it is.
-        queue: The queue's number.
-        firsts: The first ids of the segments.
-        done: Called with the bodies, None where a segment is gone; or with what went wrong.
+        request: What is sent to the store.
+        done: Called with what was read, or with what went wrong.
     """
 
-    __slots__ = ("done", "firsts", "number", "queue")
+    __slots__ = ("done", "request")
 
-    def __init__(
-        self, number: int, queue: int, firsts: Sequence[int], done: "Callable[[list[bytes | None] | StoreError], None]"
-    ) -> None:
+    def __init__(self, request: Read | ReadDelayed, done: Callable[..., None]) -> None:
         """Wish for them."""
-        self.number = number
-        self.queue = queue
-        self.firsts = firsts
+        self.request = request
         self.done = done
 
 
@@ -73,7 +69,7 @@ class Journal:
         self._fetches: dict[int, Fetch] = {}
         self._fetched = 0
         self._sent_fetches = 0
-        self._on_commit: list[Callable[[int], None]] = []
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._on_fault: list[Callable[[StoreError | None], None]] = []
 
     # What the core calls, within turns
@@ -93,26 +89,37 @@ class Journal:
         """About how many octets are gathered or on their way."""
         return self._unanswered_octets + self._gathering.octets
 
-    def append(
-        self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int, note: bytes = b""
-    ) -> None:
+    def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Keep messages with ids in a row, above all that the queue has had.
 
         Args:
             queue: The queue's number.
             first: The first one's id.
-            head: What they share.
+            head: What they share, and what the core wants to know of them.
             contents: Their octets; the sequence must not change any more.
-            size: Total of the octets.
-            note: What to give back at recovery without reading the contents.
+            size: What the core counts for them, in octets; what they take here is counted besides.
         """
-        self._gathering.append(queue, first, head, contents, size, note)
+        self._gathering.append(queue, first, head, contents, size)
         self.wake()
 
-    def spill(self, queue: int, first: int, head: bytes, contents: Sequence[bytes]) -> None:
-        """Put messages out of memory, for ``fetch`` to give them back while this broker lives; ids as of ``append``."""
-        body = encode_body([BodyRun(0, head, contents)])
-        self.add(Spill(queue=queue, first=first, count=len(contents), body=body))
+    def cut(self, queue: int) -> None:
+        """Let messages that are appended to a queue from now on begin another segment.
+
+        To be called when messages are spilled whose ids lie between those of two appends: segments must not overlap.
+        """
+        self._gathering.cut(queue)
+
+    def spill(self, queue: int, first: int, runs: Sequence[BodyRun], count: int) -> None:
+        """Put messages out of memory that are not to be kept, for ``fetch`` to give back while this broker lives.
+
+        Args:
+            queue: The queue's number.
+            first: The first one's id; no segment of the queue has ids between this and the last one's.
+            runs: The messages, with offsets from the first one; ids that no run has count as settled.
+            count: How many ids they span.
+        """
+        settled = gaps_of(runs, first, count)
+        self.add(Spill(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
         """Forget messages with ids in a row, kept or not."""
@@ -129,21 +136,57 @@ class Journal:
         self.wake()
 
     def fetch(
-        self, queue: int, firsts: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
+        self, queue: int, first: int, stop: int, octets: int, done: Callable[[Reading | StoreError], None]
     ) -> Fetch:
-        """Have the bodies of segments read that are committed; ``done`` is called later, outside of any turn."""
+        """Have the segments read that hold ids of a range, kept or spilled.
+
+        All of the range must be committed, or settled: what still is on its way to the store counts as not there. What
+        was read may have messages that have been settled since.
+
+        Args:
+            queue: The queue's number.
+            first: The first id of the range.
+            stop: The id behind its last one.
+            octets: About how many octets of bodies to read at once; at least one segment is read if there is any.
+            done: Called later, outside of any turn, with what was read or with what went wrong.
+        """
         self._fetched += 1
-        fetch = self._fetches[self._fetched] = Fetch(self._fetched, queue, firsts, done)
+        return self._wish(Read(self._fetched, queue, first, stop, octets), done)
+
+    def fetch_delayed(
+        self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
+    ) -> Fetch:
+        """Have the bodies of delayed messages read; all at once, so ask for no more than there is room for.
+
+        Args:
+            queue: The queue's number.
+            numbers: Theirs, as of ``DelayedFound``.
+            done: Called later, outside of any turn, with the bodies, None for what is not there; or with what went
+                wrong.
+        """
+        self._fetched += 1
+        return self._wish(ReadDelayed(self._fetched, queue, numbers), done)
+
+    def _wish(self, request: Read | ReadDelayed, done: Callable[..., None]) -> Fetch:
+        fetch = self._fetches[request.number] = Fetch(request, done)
         self.wake()
         return fetch
 
     def forget_fetch(self, fetch: Fetch) -> None:
         """Read them no more, should they not have been read yet."""
-        self._fetches.pop(fetch.number, None)
+        self._fetches.pop(fetch.request.number, None)
 
-    def on_commit(self, callback: Callable[[int], None]) -> None:
-        """Have something called with ``committed``, outside of any turn, whenever that has grown."""
-        self._on_commit.append(callback)
+    def when_committed(self, number: int, callback: Callable[[], None]) -> None:
+        """Have something called once when ``committed`` has reached a number, outside of any turn.
+
+        Args:
+            number: What ``number`` was when something was added, or ``said``; never lower than what was given before.
+            callback: Called in the order of the numbers, soon if this one has been reached already. It must be cheap,
+                and right also if who wanted it has gone in the meantime.
+        """
+        self._waiting.append((number, callback))
+        if number <= self.committed:
+            self.wake()
 
     def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
         """Have something called, outside of any turn, when batches cannot be written, and with None when they can."""
@@ -162,6 +205,7 @@ class Journal:
 
     def take(self) -> Batch | None:
         """Give the next batch to send, None as long as there is none or enough are on their way."""
+        self._tell_committed()  # those who came after what they wait for
         if not self._gathering or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
         self._last += 1
@@ -184,8 +228,12 @@ class Journal:
         self._set_fault(None)
         if number > self.committed:
             self.committed = number
-            for callback in self._on_commit:
-                callback(number)
+            self._tell_committed()
+
+    def _tell_committed(self) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self.committed:
+            waiting.popleft()[1]()
 
     def failed(self, fault: StoreError) -> None:
         """Hear that batches cannot be written just now; they stay unanswered."""
@@ -207,8 +255,8 @@ class Journal:
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
-    def fetched(self, number: int, bodies: list[bytes | None] | StoreError) -> None:
+    def fetched(self, number: int, found: Reading | list[bytes | None] | StoreError) -> None:
         """Hear what was read."""
         fetch = self._fetches.pop(number, None)
         if fetch is not None:
-            fetch.done(bodies)
+            fetch.done(found)

@@ -1,6 +1,7 @@
 """The store that keeps nothing beyond the process: what the others are measured by, and what tests use."""
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -18,11 +19,11 @@ from triomq.store.operations import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
 )
+from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -40,7 +41,6 @@ __all__ = ["MemoryStore"]
 class _Segment(msgspec.Struct):
     count: int
     size: int
-    note: bytes
     body: bytes
     settled: int = 0
 
@@ -58,6 +58,9 @@ class _Queue(msgspec.Struct):
     delayed: dict[int, Delay] = {}
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
+
+
+_NONE = _Queue(b"", b"")
 
 
 class MemoryStore:
@@ -104,13 +107,10 @@ class MemoryStore:
         if first < queue.next_id:
             raise ValueError(f"queue {operation.queue} has had the id {first} already; the next is {queue.next_id}")
         queue.next_id = first + count
-        settled = bits_of(first, count, operation.settled)
-        if settled.bit_count() < count:
-            queue.segments[first] = _Segment(count, operation.size, operation.note, operation.body, settled)
+        _insert(queue.segments, operation, operation.size)
 
     def _spill(self, operation: Spill) -> None:
-        queue = self._queue(operation.queue)
-        queue.spilled[operation.first] = _Segment(operation.count, len(operation.body), b"", operation.body)
+        _insert(self._queue(operation.queue).spilled, operation, len(operation.body))
 
     def _settle(self, operation: Settle) -> None:
         queue = self._queues.get(operation.queue)
@@ -139,33 +139,26 @@ class MemoryStore:
             raise ValueError(f"queue {operation.queue} has delayed messages with number {operation.number} already")
         delayed[operation.number] = operation
 
-    def _ripen(self, operation: Ripen) -> None:
-        queue = self._queues.get(operation.queue)
-        found = None if queue is None else queue.delayed.pop(operation.number, None)
-        if found is not None:
-            self._append(
-                Append(
-                    queue=found.queue,
-                    first=operation.first,
-                    count=found.count,
-                    size=found.size,
-                    body=found.body,
-                    note=operation.note,
-                )
-            )
-
     def _drop(self, operation: Drop) -> None:
         if operation.queue in self._queues:
             for number in operation.numbers:
                 self._queues[operation.queue].delayed.pop(number, None)
 
-    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of segments."""
-        found = self._queues.get(queue)
-        if found is None:
-            return [None] * len(firsts)
-        segments = [found.segments.get(first) or found.spilled.get(first) for first in firsts]
-        return [None if segment is None else segment.body for segment in segments]
+    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+        """Give the segments that hold ids of a range; the base says more."""
+        found = self._queues.get(queue, _NONE)
+        segments = [
+            SegmentRead(start, segment.count, octets_of(segment.settled), segment.body, spilled)
+            for spilled, place in ((False, found.segments), (True, found.spilled))
+            for start, segment in place.items()
+            if start < stop and first < start + segment.count
+        ]
+        return collect(sorted(segments, key=attrgetter("first")), stop, octets)
+
+    def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of delayed messages."""
+        delayed = self._queues.get(queue, _NONE).delayed
+        return [delayed[number].body if number in delayed else None for number in numbers]
 
     def recover(self) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart."""
@@ -175,9 +168,9 @@ class MemoryStore:
             yield QueueFound(number, queue.key, queue.value, queue.next_id)
             for first, segment in sorted(queue.segments.items()):
                 settled = octets_of(segment.settled)
-                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled, segment.note)
+                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled)
             for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
-                yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size, delay.note)
+                yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size)
             for level, up_to in sorted(queue.delivered.items()):
                 yield DeliveredFound(number, level, up_to)
             for identity, count in sorted(queue.attempts.items()):
@@ -194,6 +187,13 @@ class MemoryStore:
 
     def close(self) -> None:
         """End; what is in it stays until it is forgotten."""
+
+
+def _insert(segments: dict[int, _Segment], operation: Append | Spill, size: int) -> None:
+    segment = _Segment(operation.count, size, operation.body)
+    segment.settled = bits_of(operation.first, operation.count, operation.settled)
+    if segment.left:
+        segments[operation.first] = segment
 
 
 def _settle_in(segments: dict[int, _Segment], ranges: Sequence[Range]) -> None:
@@ -213,7 +213,6 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     Delivered: MemoryStore._delivered,
     Attempts: MemoryStore._attempts,
     Delay: MemoryStore._delay,
-    Ripen: MemoryStore._ripen,
     Drop: MemoryStore._drop,
     Spill: MemoryStore._spill,
     Unspill: MemoryStore._unspill,

@@ -1,6 +1,6 @@
 """What a store is told: numbered batches of operations, each batch whole on disk or not at all.
 
-Everything that means something only to the core is opaque octets here: keys, options, notes, and the contents of
+Everything that means something only to the core is opaque octets here: keys, options, heads, and the contents of
 messages. A queue goes by a number that the core gives it; a message by its queue and its id, which only grows. What
 belongs together is in one batch: a dead letter is an ``Append`` there and a ``Settle`` here, a transaction is all it
 has to say to all its queues.
@@ -25,7 +25,6 @@ __all__ = [
     "Put",
     "Range",
     "Remove",
-    "Ripen",
     "Settle",
     "Spill",
     "Unspill",
@@ -82,9 +81,8 @@ class Append(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tru
         queue: The queue's number.
         first: The id of the first.
         count: How many there are, at least one.
-        size: Total of the octets of their contents.
+        size: What the core counts for them, in octets; given back when the store is opened.
         body: The contents as ``encode_body`` makes them.
-        note: What the core wants to know of them after a restart without reading the body: deadlines, levels.
         settled: Ids among them that are settled already.
     """
 
@@ -93,7 +91,6 @@ class Append(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tru
     count: int
     size: int
     body: bytes
-    note: bytes = b""
     settled: Sequence[Range] = ()
 
 
@@ -121,16 +118,15 @@ class Attempts(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
 
 
 class Delay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_only=True):
-    """Keep messages that are not ready yet; they get ids when they are.
+    """Keep messages that are not ready yet; when they are, they are appended and dropped here in one batch.
 
     Args:
         queue: The queue's number.
         number: The core's own for them, unique in the queue.
         due: When they are ready, in seconds since 1970.
         count: How many there are.
-        size: Total of the octets of their contents.
+        size: As of ``Append``.
         body: The contents as ``encode_body`` makes them.
-        note: As of ``Append``.
     """
 
     queue: int
@@ -139,41 +135,29 @@ class Delay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_on
     count: int
     size: int
     body: bytes
-    note: bytes = b""
 
 
-class Ripen(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
-    """Let messages that were delayed be ready, as a segment that begins with this id; their octets stay where they are.
-
-    Ignored if they are not there.
-    """
-
-    queue: int
-    number: int
-    first: int
-    note: bytes = b""
-
-
-class Drop(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11):
+class Drop(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
     """Forget messages that were delayed, by their numbers; those that are not there are ignored."""
 
     queue: int
     numbers: Sequence[int]
 
 
-class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12, kw_only=True):
+class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11, kw_only=True):
     """Put messages out of memory that nobody has asked to be kept: gone when the broker starts again, never synced.
 
-    The fields are those of ``Append``. Recovery never shows them.
+    The fields are those of ``Append``. Recovery never shows them. Segments of a queue, kept or spilled, do not overlap.
     """
 
     queue: int
     first: int
     count: int
     body: bytes
+    settled: Sequence[Range] = ()
 
 
-class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
+class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):
     """Forget messages that were put out of memory; ids that are not there are ignored."""
 
     queue: int
@@ -181,19 +165,7 @@ class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
 
 
 Operation = (
-    Put
-    | Remove
-    | DeclareQueue
-    | DeleteQueue
-    | Append
-    | Settle
-    | Delivered
-    | Attempts
-    | Delay
-    | Ripen
-    | Drop
-    | Spill
-    | Unspill
+    Put | Remove | DeclareQueue | DeleteQueue | Append | Settle | Delivered | Attempts | Delay | Drop | Spill | Unspill
 )
 
 

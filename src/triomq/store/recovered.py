@@ -53,9 +53,8 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
         first: The id of its first message.
         count: How many messages it was made of.
         left: How many of them are not settled.
-        size: Octets of all contents, also of those that are settled.
+        size: What the core counted for all of them, also for those that are settled; octets.
         settled: A bit for each position that is settled, the lowest of the first octet for the first; empty if none is.
-        note: As it was given.
     """
 
     queue: int
@@ -64,7 +63,6 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
     left: int
     size: int
     settled: bytes
-    note: bytes
 
     def unsettled(self) -> list[int]:
         """List the positions that are not settled."""
@@ -80,7 +78,6 @@ class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4
     due: float
     count: int
     size: int
-    note: bytes
 
 
 class DeliveredFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):

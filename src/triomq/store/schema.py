@@ -33,12 +33,12 @@ _FIRST = f"""
     );
     CREATE TABLE segment (
         queue INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, unsettled INTEGER NOT NULL,
-        size INTEGER NOT NULL, settled BLOB NOT NULL, note BLOB NOT NULL, body INTEGER NOT NULL, batch INTEGER NOT NULL,
+        size INTEGER NOT NULL, settled BLOB NOT NULL, body INTEGER NOT NULL, batch INTEGER NOT NULL,
         PRIMARY KEY (queue, first)
     ) WITHOUT ROWID;
     CREATE TABLE delayed (
         queue INTEGER NOT NULL, number INTEGER NOT NULL, due REAL NOT NULL, count INTEGER NOT NULL,
-        size INTEGER NOT NULL, note BLOB NOT NULL, body INTEGER NOT NULL, PRIMARY KEY (queue, number)
+        size INTEGER NOT NULL, body INTEGER NOT NULL, PRIMARY KEY (queue, number)
     ) WITHOUT ROWID;
     CREATE TABLE body (body INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, octets BLOB NOT NULL);
     CREATE TABLE delivered (

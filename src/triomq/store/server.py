@@ -24,11 +24,14 @@ from triomq.store.frames import (
     Committed,
     Failed,
     Fetched,
+    FetchedDelayed,
     Found,
     FrameReader,
     FromStore,
+    NotFetched,
     Opened,
     Read,
+    ReadDelayed,
     ToStore,
     Write,
     encode_frame,
@@ -87,11 +90,11 @@ class _Server:
             self.send(Found(some))
 
     def run(self, store: SqliteStore) -> None:
-        with closing(_Reading(store.directory, self.send)) as reading:
+        with closing(_ReadingThread(store.directory, self.send)) as reading:
             while frames := self._receive():
                 batches = [frame.batch for frame in frames if isinstance(frame, Write)]
                 for frame in frames:
-                    if isinstance(frame, Read | BackUp):
+                    if isinstance(frame, Read | ReadDelayed | BackUp):
                         reading.put(frame)
                 if batches:
                     self._commit(store, batches)
@@ -131,6 +134,12 @@ class _Server:
             self.send(Committed(max(number, batches[-1].number)))
 
 
+def _read(reader: SqliteReader, frame: Read | ReadDelayed) -> FromStore:
+    if isinstance(frame, Read):
+        return Fetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.octets))
+    return FetchedDelayed(frame.number, reader.read_delayed(frame.queue, frame.numbers))
+
+
 def _start(batches: list[Batch], expected: int) -> int:
     """Find the position from which on batches follow on what was done; behind the last if they do not."""
     for position, batch in enumerate(batches):
@@ -139,16 +148,16 @@ def _start(batches: list[Batch], expected: int) -> int:
     return len(batches)
 
 
-class _Reading:
+class _ReadingThread:
     """The thread that reads; made with the conversation, ends with it."""
 
     def __init__(self, directory: Path, send: Callable[[FromStore], None]) -> None:
         self._directory = directory
         self._send = send
-        self._wanted: queue.SimpleQueue[Read | BackUp | None] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[Read | ReadDelayed | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def put(self, frame: Read | BackUp) -> None:
+    def put(self, frame: Read | ReadDelayed | BackUp) -> None:
         if isinstance(frame, BackUp):  # may take minutes, and others want to read meanwhile
             threading.Thread(target=self._back_up, args=(frame,), daemon=True).start()
             return
@@ -159,12 +168,12 @@ class _Reading:
 
     def _run(self) -> None:
         reader: SqliteReader | None = None
-        while isinstance(frame := self._wanted.get(), Read):
+        while (frame := self._wanted.get()) is not None:
             try:
                 reader = reader or SqliteReader(self._directory)
-                self._send(Fetched(frame.number, reader.read(frame.queue, frame.firsts)))
+                self._send(_read(reader, frame))
             except StoreError as error:
-                self._send(Fetched(frame.number, [], Failed.of(error)))
+                self._send(NotFetched(frame.number, Failed.of(error)))
         if reader is not None:
             reader.close()
 

@@ -6,8 +6,10 @@ batches it has, so that a batch that is sent again is done where it was not done
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
@@ -18,9 +20,10 @@ from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.log_tail import lost_frames, written_frames
 from triomq.store.operations import Batch, DeleteQueue, Operation, Spill, Unspill
+from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.schema import migrate
-from triomq.store.tables import Tables, read_body
+from triomq.store.tables import Tables, read_delayed, read_segments
 
 __all__ = ["SqliteReader", "SqliteStore"]
 
@@ -87,31 +90,36 @@ class SqliteReader:
 
     def __init__(self, directory: Path) -> None:
         """Open both files."""
-        self._path = directory / DATABASE
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: dict[Path, sqlite3.Connection] = {}
+        self._kept, self._spilled = directory / DATABASE, directory / SPILL
         try:
-            with faults_named(self._path):
-                for name in (DATABASE, SPILL):
-                    self._connections.append(connect_reader(directory / name))
+            for path in (self._kept, self._spilled):
+                with faults_named(path):
+                    self._connections[path] = connect_reader(path)
         except BaseException:
             self.close()
             raise
 
-    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of segments, None for those that are wholly settled by now."""
-        with faults_named(self._path):
-            return [self._read(queue, first) for first in firsts]
+    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+        """Give the segments that hold ids of a range; the base says more."""
+        with (
+            closing(self._segments(self._kept, queue, first, stop)) as kept,
+            closing(self._segments(self._spilled, queue, first, stop)) as spilled,
+        ):
+            return collect(merge(kept, spilled, key=attrgetter("first")), stop, octets)
 
-    def _read(self, queue: int, first: int) -> bytes | None:
-        for connection in self._connections:
-            octets = read_body(connection, queue, first)
-            if octets is not None:
-                return octets
-        return None
+    def _segments(self, path: Path, queue: int, first: int, stop: int) -> Generator[SegmentRead]:
+        with faults_named(path):
+            yield from read_segments(self._connections[path], queue, first, stop, spilled=path == self._spilled)
+
+    def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of delayed messages, None for those that are not there."""
+        with faults_named(self._kept):
+            return [read_delayed(self._connections[self._kept], queue, number) for number in numbers]
 
     def close(self) -> None:
         """Close both files."""
-        for connection in self._connections:
+        for connection in self._connections.values():
             connection.close()
 
 
@@ -193,11 +201,18 @@ class SqliteStore:
         with faults_named(self._kept.path):
             yield from self._kept.tables.recover()
 
-    def read(self, queue: int, firsts: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of segments."""
+    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+        """Give the segments that hold ids of a range; the base says more."""
+        return self._reading().read(queue, first, stop, octets)
+
+    def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
+        """Give the bodies of delayed messages, None for those that are not there."""
+        return self._reading().read_delayed(queue, numbers)
+
+    def _reading(self) -> SqliteReader:
         if self._reader is None:
             self._reader = SqliteReader(self.directory)
-        return self._reader.read(queue, firsts)
+        return self._reader
 
     def statistics(self) -> StoreStatistics:
         """Take a snapshot."""

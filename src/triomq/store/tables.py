@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 from triomq.errors import StoreCorrupt
 from triomq.store.body import checksum
@@ -17,11 +18,11 @@ from triomq.store.operations import (
     Put,
     Range,
     Remove,
-    Ripen,
     Settle,
     Spill,
     Unspill,
 )
+from triomq.store.reading import SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -33,12 +34,19 @@ from triomq.store.recovered import (
 )
 from triomq.store.settling import bits_of, octets_of
 
-__all__ = ["Tables", "read_body"]
+__all__ = ["Tables", "read_delayed", "read_segments"]
 
 _WHOLE = 10_000
 """Ids in a row from which on segments are deleted by one statement, not one by one: a purge."""
 
-_READ = "SELECT octets, checksum FROM segment JOIN body USING (body) WHERE queue = ? AND first = ?"
+_READ = """
+    SELECT first, count, settled, octets, checksum FROM segment LEFT JOIN body USING (body)
+    WHERE queue = :queue AND first < :stop AND first + count > :first AND first >= coalesce(
+        (SELECT max(first) FROM segment WHERE queue = :queue AND first <= :first), :first
+    )
+    ORDER BY first
+"""
+_READ_DELAYED = "SELECT octets, checksum FROM delayed LEFT JOIN body USING (body) WHERE queue = ? AND number = ?"
 
 _SegmentRow = tuple[int, int, int, bytes, int]  # first, count, unsettled, settled, body
 _COLUMNS = "SELECT first, count, unsettled, settled, body FROM segment WHERE queue = ? "
@@ -90,33 +98,29 @@ class Tables:
     def _append(self, operation: Append, batch: int) -> None:
         queue, first, count = operation.queue, operation.first, operation.count
         settled = bits_of(first, count, operation.settled)
-        gone = settled.bit_count()
-        self._grow(queue, first, count, gone)
-        if gone < count:
-            row = (queue, first, count, count - gone, operation.size, octets_of(settled), operation.note)
-            self._insert_segment(row, self._insert_body(operation.body), batch)
-
-    def _grow(self, queue: int, first: int, count: int, settled: int) -> None:
-        """Count messages that come, above all ids that were there before."""
         done = self._execute(
             "UPDATE queue SET next_id = ?, stored = stored + ?, settled = settled + ? WHERE queue = ? AND next_id <= ?",
-            (first + count, count, settled, queue, first),
+            (first + count, count, settled.bit_count(), queue, first),
         )
         if not done.rowcount:
             raise ValueError(f"queue {queue} is not declared, or has had the id {first} already")
+        self._insert(operation, operation.size, settled, batch)
 
-    def _insert_segment(self, row: tuple[int, int, int, int, int, bytes, bytes], body: int, batch: int) -> None:
-        self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, body, batch))
+    def _spill(self, operation: Spill, batch: int) -> None:
+        settled = bits_of(operation.first, operation.count, operation.settled)
+        self._insert(operation, len(operation.body), settled, batch)
+
+    def _insert(self, segment: Append | Spill, size: int, settled: int, batch: int) -> None:
+        """Write a segment, unless all of it is settled."""
+        queue, first, count = segment.queue, segment.first, segment.count
+        if left := count - settled.bit_count():
+            row = (queue, first, count, left, size, octets_of(settled), self._insert_body(segment.body), batch)
+            self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _insert_body(self, octets: bytes) -> int:
         done = self._execute("INSERT INTO body (checksum, octets) VALUES (?, ?)", (checksum(octets), octets))
         assert done.lastrowid is not None
         return done.lastrowid
-
-    def _spill(self, operation: Spill, batch: int) -> None:
-        count = operation.count
-        row = (operation.queue, operation.first, count, count, len(operation.body), b"", b"")
-        self._insert_segment(row, self._insert_body(operation.body), batch)
 
     def _unspill(self, operation: Unspill, batch: int) -> None:
         self._settle_ranges(operation.queue, operation.ranges)
@@ -210,20 +214,9 @@ class Tables:
         ).fetchone()
         if not present:
             raise ValueError(f"queue {queue} is not declared, or has delayed messages with number {number} already")
-        row = (queue, number, operation.due, operation.count, operation.size, operation.note)
+        row = (queue, number, operation.due, operation.count, operation.size)
         body = self._insert_body(operation.body)
-        self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, body))
-
-    def _ripen(self, operation: Ripen, batch: int) -> None:
-        key = (operation.queue, operation.number)
-        found = self._execute("SELECT count, size, body FROM delayed WHERE queue = ? AND number = ?", key).fetchone()
-        if found is None:
-            return
-        count, size, body = found
-        self._execute("DELETE FROM delayed WHERE queue = ? AND number = ?", key)
-        self._grow(operation.queue, operation.first, count, 0)
-        row = (operation.queue, operation.first, count, count, size, b"", operation.note)
-        self._insert_segment(row, body, batch)
+        self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?)", (*row, body))
 
     def _drop(self, operation: Drop, batch: int) -> None:
         for number in operation.numbers:
@@ -244,13 +237,12 @@ class Tables:
             yield QueueFound(*found)
             queue = found[:1]
             for row in self._execute(
-                "SELECT queue, first, count, unsettled, size, settled, note FROM segment"
-                " WHERE queue = ? ORDER BY first",
+                "SELECT queue, first, count, unsettled, size, settled FROM segment WHERE queue = ? ORDER BY first",
                 queue,
             ):
                 yield SegmentFound(*row)
             for row in self._execute(
-                "SELECT queue, number, due, count, size, note FROM delayed WHERE queue = ? ORDER BY number", queue
+                "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
                 yield DelayedFound(*row)
             for row in self._execute("SELECT * FROM delivered WHERE queue = ? ORDER BY level", queue):
@@ -274,22 +266,39 @@ def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
         yield each
 
 
-def read_body(connection: sqlite3.Connection, queue: int, first: int) -> bytes | None:
-    """Give the body of a segment, None if there is none.
+def read_segments(
+    connection: sqlite3.Connection, queue: int, first: int, stop: int, *, spilled: bool
+) -> Iterator[SegmentRead]:
+    """Give the segments that hold ids of a range, in order; as of one moment, until the iterator is closed.
+
+    Raises:
+        StoreCorrupt: One of them is not what was written.
+    """
+    with closing(connection.execute(_READ, {"queue": queue, "first": first, "stop": stop})) as rows:
+        for start, count, settled, octets, expected in rows:
+            _require_whole(octets, expected, f"messages from id {start} on of queue {queue}")
+            yield SegmentRead(start, count, settled, octets, spilled)
+
+
+def read_delayed(connection: sqlite3.Connection, queue: int, number: int) -> bytes | None:
+    """Give the body of delayed messages, None if they are not there.
 
     Raises:
         StoreCorrupt: It is not what was written.
     """
-    row: tuple[bytes, int] | None = connection.execute(_READ, (queue, first)).fetchone()
+    row: tuple[bytes | None, int] | None = connection.execute(_READ_DELAYED, (queue, number)).fetchone()
     if row is None:
         return None
-    octets, expected = row
-    if checksum(octets) != expected:
+    _require_whole(*row, f"delayed messages with number {number} of queue {queue}")
+    return row[0]
+
+
+def _require_whole(octets: bytes | None, expected: int, what: str) -> None:
+    if octets is None or checksum(octets) != expected:
         raise StoreCorrupt(
-            f"the messages from id {first} on of queue {queue} are not what was written: the disk has changed them. "
+            f"the {what} are not what was written: the disk has changed them. "
             "Stop the broker and put a backup in place; `triomq store check` says what can still be read"
         )
-    return octets
 
 
 _APPLY: dict[type[Operation], Callable[..., None]] = {
@@ -302,7 +311,6 @@ _APPLY: dict[type[Operation], Callable[..., None]] = {
     Delivered: Tables._delivered,
     Attempts: Tables._attempts,
     Delay: Tables._delay,
-    Ripen: Tables._ripen,
     Drop: Tables._drop,
     Spill: Tables._spill,
     Unspill: Tables._unspill,

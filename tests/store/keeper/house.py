@@ -8,10 +8,10 @@ import trio
 
 from triomq.actors.testing import open_test_system
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, Journal, SegmentFound, SqliteStore, assemble
+from triomq.store import DeclareQueue, Journal, Reading, SegmentFound, SqliteStore, assemble
 from triomq.store.keeper import HostKind, Keeper, Keeping, WaitCommitted
 
-Answer = list[bytes | None] | StoreError
+Answer = Reading | StoreError
 
 
 class House:
@@ -25,7 +25,7 @@ class House:
         with trio.fail_after(20):
             await self.keeper.ref.ask(WaitCommitted())
 
-    async def fetched(self, *firsts: int) -> Answer:
+    async def fetched(self, first: int, stop: int) -> Answer:
         answers: list[Answer] = []
         done = trio.Event()
 
@@ -33,7 +33,7 @@ class House:
             answers.append(answer)
             done.set()
 
-        self.journal.fetch(1, firsts, note)
+        self.journal.fetch(1, first, stop, 1 << 20, note)
         with trio.fail_after(20):
             await done.wait()
         return answers[0]

@@ -6,18 +6,21 @@ import trio
 import trio.testing
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError
-from triomq.store import DeclareQueue, Journal, QueueFound, Recovered
+from triomq.store import DeclareQueue, Journal, QueueFound, Reading, Recovered, SegmentRead
 from triomq.store.frames import (
     BackedUp,
     BackUp,
     Committed,
     Failed,
     Fetched,
+    FetchedDelayed,
     Found,
     FrameReader,
     FromStore,
+    NotFetched,
     Opened,
     Read,
+    ReadDelayed,
     ToStore,
     Write,
     encode_frame,
@@ -136,18 +139,22 @@ async def test_what_trying_again_does_not_mend_ends_it(journal: Journal) -> None
 
 
 async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journal, nursery: trio.Nursery) -> None:
-    answers: list[list[bytes | None] | StoreError] = []
-    for _ in range(2):
-        journal.fetch(1, [1], answers.append)
+    answers: list[Reading | list[bytes | None] | StoreError] = []
+    journal.fetch(1, 1, 9, 100, answers.append)
+    journal.fetch_delayed(1, [5], answers.append)
+    journal.fetch(1, 9, 10, 100, answers.append)
     journal.take_fetches()
     host = Host(journal)
     nursery.start_soon(host.conversation.run)
-    assert await host.hear() == [Read(1, 1, [1])]
-    assert await host.hear() == [Read(2, 1, [1])]
-    await host.say(Fetched(1, [b"body"]), Fetched(2, [], Failed("StoreCorrupt", "torn")))
+    heard: list[ToStore | FromStore] = []
+    while len(heard) < 3:
+        heard += await host.hear()
+    assert heard == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
+    reading = Reading([SegmentRead(1, 1, b"", b"body", spilled=False)], 2)
+    await host.say(Fetched(1, reading), FetchedDelayed(2, [b"later"]), NotFetched(3, Failed("StoreCorrupt", "torn")))
     await trio.testing.wait_all_tasks_blocked()
-    assert answers[0] == [b"body"]
-    assert isinstance(answers[1], StoreCorrupt)
+    assert answers[:2] == [reading, [b"later"]]
+    assert isinstance(answers[2], StoreCorrupt)
     await host.end()
 
 

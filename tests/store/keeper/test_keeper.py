@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from triomq.errors import RestartLimitExceeded, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
-from triomq.store import SqliteStore, decode_body
+from triomq.store import BodyRun, Reading, SqliteStore, decode_body
 from triomq.store.keeper import BackUpStore, HostKind
 
 from .house import declare, house, segments
@@ -70,11 +70,10 @@ async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
         one.journal.append(1, 1, b"head", [b"a" * 300_000, b"b"], 300001)
         await one.committed()
         answer = await one.fetched(1, 7)
-        assert isinstance(answer, list)
-        body, missing = answer
-        assert missing is None
-        assert body is not None
-        (run,) = decode_body(body)
+        assert isinstance(answer, Reading)
+        assert answer.up_to == 7
+        (segment,) = answer.segments
+        (run,) = decode_body(segment.body)
         assert (run.offset, run.head, [len(content) for content in run.contents]) == (0, b"head", [300_000, 1])
 
 
@@ -154,9 +153,9 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
             os.kill(victim, signal.SIGKILL)
             await one.committed()
             assert one.keeper.pid != victim
-        answer = await one.fetched(1)
-        assert isinstance(answer, list)
-        assert answer[0] is not None
+        answer = await one.fetched(1, 2)
+        assert isinstance(answer, Reading)
+        assert [segment.first for segment in answer.segments] == [1]
     ids = [segment.first + position for segment in segments(tmp_path) for position in segment.unsettled()]
     assert ids == list(range(1, first))
 
@@ -165,14 +164,14 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
 async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Path, host: HostKind) -> None:
     async with house(tmp_path, host) as one:
         declare(one.journal)
-        one.journal.spill(1, 1, b"head", [b"a"])
+        one.journal.spill(1, 1, [BodyRun(0, b"head", [b"a"])], 1)
         await one.committed()
         victim = one.keeper.pid
         assert victim is not None
         os.kill(victim, signal.SIGKILL)
-        answer = await one.fetched(1)
-        assert isinstance(answer, list)
-        assert answer[0] is not None
+        answer = await one.fetched(1, 2)
+        assert isinstance(answer, Reading)
+        assert [(segment.first, segment.spilled) for segment in answer.segments] == [(1, True)]
 
 
 @in_a_process

@@ -13,11 +13,12 @@ from triomq.store.frames import (
     Committed,
     Failed,
     Fetched,
+    FetchedDelayed,
     Found,
     FrameReader,
     FromStore,
+    NotFetched,
     Opened,
-    Read,
     ToStore,
     Write,
     encode_frame,
@@ -134,7 +135,7 @@ class Conversation:
         said: list[ToStore] = [Write(batch) for batch in journal.unanswered] if again else []
         while (batch := journal.take()) is not None:
             said.append(Write(batch))
-        said += [Read(fetch.number, fetch.queue, fetch.firsts) for fetch in journal.take_fetches(again=again)]
+        said += [fetch.request for fetch in journal.take_fetches(again=again)]
         said += [BackUp(number, str(path)) for number, (path, _) in self._copies.items() if number > self._sent_copies]
         self._sent_copies = self._copied
         return said
@@ -153,7 +154,11 @@ class Conversation:
                 self._progress()
                 self._wake()
             case Fetched():
-                self._journal.fetched(frame.number, frame.failed.error if frame.failed else list(frame.bodies))
+                self._journal.fetched(frame.number, frame.reading)
+            case FetchedDelayed():
+                self._journal.fetched(frame.number, frame.bodies)
+            case NotFetched():
+                self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():
                 self._copies.pop(frame.number)[1].end(frame.failed.error if frame.failed else None)
             case Failed():
