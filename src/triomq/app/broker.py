@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system
 from triomq.app.consumers import Consumers
@@ -12,9 +13,11 @@ from triomq.app.listening import Listening, is_exposed, require_loopback, say_go
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
 from triomq.app.tree import Tree
 from triomq.app.users import User, farewells, records_of
+from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
 from triomq.errors import NotFound
 from triomq.security import UserChanges, Users
+from triomq.store.keeper import HostKind, Keeping
 from triomq.transports import name_of
 
 __all__ = ["Broker", "open_broker"]
@@ -209,8 +212,14 @@ async def open_broker(
     domains: Sequence[str] = ("default",),
     drain: float = 3.0,
     memory_high_watermark: float = DEFAULT_WATERMARK,
+    data_dir: Path | str | None = None,
+    queue_memory: int = QUEUE_MEMORY,
+    store_host: HostKind = "process",
 ) -> AsyncIterator[Broker]:
-    """Open a broker that lives until the block is left; it keeps its messages in memory.
+    """Open a broker that lives until the block is left.
+
+    With a data directory, what is durable outlives it: sinks, queues, bindings, and persistent messages. Without one
+    everything is in memory, and gone when the block is left.
 
     Leaving the block drains it: endpoints take nothing new, clients are told goodbye, queues finish what they were
     told. An error that supervision could not absorb comes out of the block, bare; so does the block's own.
@@ -224,12 +233,18 @@ async def open_broker(
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
             above 1, a part of the machine's memory if it is not, 0 for no such mark.
+        data_dir: The directory of the store, made if it is not there; no other broker may have it.
+        queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
+        store_host: Where the store's work is done: in a ``process`` of its own, or on a ``thread``, which is much
+            slower while the broker is busy, where no child may be started.
 
     Raises:
         ConfigError: An address cannot be had.
+        StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
     """
+    store = None if data_dir is None else Keeping(Path(data_dir), store_host)
     async with open_system() as system:
-        tree = Tree()
+        tree = Tree(store, queue_memory)
         tree.memory.mark = memory_mark(memory_high_watermark)
         await tree.start(system)
         first, *others = domains

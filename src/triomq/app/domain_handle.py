@@ -95,6 +95,7 @@ class DomainHandle:
             hash_property=hash_property,
         )
         await self.domain_ref.ask(DeclareSink(name, options))
+        await self.wait_noted()
         return SinkHandle(self, name)
 
     async def declare_queue(
@@ -158,6 +159,7 @@ class DomainHandle:
         )
         _check_ranges(options)
         await self.domain_ref.ask(DeclareQueue(name, options, self.session))
+        await self.wait_noted()
         return QueueHandle(self, name)
 
     # Policies
@@ -215,6 +217,11 @@ class DomainHandle:
                 return await ask()
             except Restarting as error:
                 await error.wait_over()
+
+    async def wait_noted(self) -> None:
+        """Wait until what was just declared, bound, deleted or forgotten is on disk, if there is one; for handles."""
+        if self.directory.keeping is not None:
+            await self.directory.keeping.wait_noted()
 
     # Publishing
 

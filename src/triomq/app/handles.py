@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from triomq.actors import Request
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.core import (
@@ -18,6 +19,7 @@ from triomq.core import (
     Feed,
     Get,
     HeaderValue,
+    NotAtHand,
     Predicate,
     Purge,
     QueueStatistics,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from triomq.app.domain_handle import DomainHandle
 
 __all__ = ["QueueHandle", "SinkHandle"]
+
+R = TypeVar("R")
 
 
 class QueueHandle:
@@ -108,7 +112,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        batch = await (await self._domain.wait_queue(self.name)).ref.ask(Get())
+        batch = await self._ask(Get())
         return None if batch is None else Delivery(batch, 0, self._domain.consumers.codecs)
 
     async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
@@ -121,7 +125,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        entries = await (await self._domain.wait_queue(self.name)).ref.ask(Browse(after, limit))
+        entries = await self._ask(Browse(after, limit))
         return [Browsed(entry, self._domain.consumers.codecs) for entry in entries]
 
     async def discard(self, up_to: int) -> int:
@@ -130,7 +134,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        return await (await self._domain.wait_queue(self.name)).ref.ask(Discard(up_to))
+        return await self._ask(Discard(up_to))
 
     async def purge(self) -> int:
         """Forget all ready messages and tell how many they were.
@@ -138,7 +142,9 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        return await (await self._domain.wait_queue(self.name)).ref.ask(Purge())
+        count = await self._ask(Purge())
+        await self._domain.wait_noted()
+        return count
 
     async def statistics(self) -> QueueStatistics:
         """Count what is in the queue now.
@@ -146,7 +152,16 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
-        return await (await self._domain.wait_queue(self.name)).ref.ask(Enlist())
+        return await self._ask(Enlist())
+
+    async def _ask(self, request: Request[R]) -> R:
+        """Ask the queue; again if it had to read from disk first."""
+        while True:
+            store = await self._domain.wait_queue(self.name)
+            try:
+                return await store.ref.ask(request)
+            except NotAtHand as error:
+                await error.wait_over()
 
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete the queue with its messages; it is no error if it is gone already.
@@ -158,6 +173,7 @@ class QueueHandle:
         domain = self._domain
         request = DeleteQueue(self.name, domain.session, if_unused=if_unused, if_empty=if_empty)
         await domain.domain_ref.ask(request)
+        await domain.wait_noted()
 
 
 class SinkHandle:
@@ -195,6 +211,7 @@ class SinkHandle:
         domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
+        await domain.wait_noted()
 
     async def unbind(
         self,
@@ -208,6 +225,7 @@ class SinkHandle:
         domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
+        await domain.wait_noted()
 
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already.
@@ -216,6 +234,7 @@ class SinkHandle:
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
         await self._domain.domain_ref.ask(DeleteSink(self.name, if_unused))
+        await self._domain.wait_noted()
 
 
 def _target(destination: QueueHandle | SinkHandle) -> Target:

@@ -69,6 +69,8 @@ class Publisher:
             await done.wait()
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
+        if self._directory.keeping is not None:
+            await self._directory.keeping.wait_committed(run.receipt.number)
         _check(run.receipt, publication)
 
     def publish_nowait(self, publication: Publication) -> None:
@@ -106,6 +108,10 @@ class Publisher:
         stores = [self._directory.queues[self._directory.name_of(queue)] for queue in route.queues]
         if stores and self._directory.memory.on:
             return _first_to_wait(stores)
+        keeping = self._directory.keeping
+        if keeping is not None and keeping.journal.fault is not None and any(store.keeps(run.head) for store in stores):
+            fault = keeping.journal.fault
+            raise type(fault)(f"the message was not published: {fault}")
         for queue, store in zip(route.queues, stores, strict=True):
             if only_now and queue.state in ("starting", "backing_off"):
                 return store
@@ -158,6 +164,7 @@ class Publisher:
             publisher=self._session.number,
             has_expiration=said.expiration is not None,
             has_priority=said.priority is not None,
+            persistent=said.persistent,
         )
         content = encoded + publication.body
         return Publish(head, [content], len(content), Receipt(1, 1, 0, done), delay=publication.delay)

@@ -1,11 +1,25 @@
 """A broker's tree of actors: domains, consumers in this process, endpoints; each rests on those before it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
 from triomq.app.machine import resident_memory
-from triomq.core import Codecs, DeclareSink, Directory, Domain, MemoryAlarm, SinkKind, SinkOptions
+from triomq.core import (
+    QUEUE_MEMORY,
+    Codecs,
+    DeclareSink,
+    Directory,
+    Domain,
+    Keeping,
+    MemoryAlarm,
+    SinkKind,
+    SinkOptions,
+    recover,
+)
 from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.store import Journal
+from triomq.store.keeper import Keeper
+from triomq.store.keeper import Keeping as StoreKeeping
 
 __all__ = ["Tree"]
 
@@ -25,8 +39,16 @@ _DEFAULT_SINKS = {
 class Tree:
     """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
 
-    def __init__(self) -> None:
-        """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not."""
+    def __init__(self, keeping: StoreKeeping | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
+        """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not.
+
+        Args:
+            keeping: Where the store is; without it there is none.
+            queue_memory: Octets of messages that each queue has in memory if there is a store.
+        """
+        self.journal = Journal() if keeping is not None else None
+        self.keeping = Keeping(self.journal, queue_memory) if self.journal is not None else None
+        self._store = keeping
         self.memory = MemoryAlarm(resident=resident_memory())
         self.codecs = Codecs()
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
@@ -37,7 +59,20 @@ class Tree:
 
     async def start(self, system: System) -> None:
         """Start what there is in every broker."""
-        self.top = await system.start(lambda: _Top(self._domain_specs, self.endpoint_specs, self.memory), name="broker")
+        self.top = await system.start(
+            lambda: _Top(self._domain_specs, self.endpoint_specs, self.memory, self._store_spec()), name="broker"
+        )
+
+    def _store_spec(self) -> list[ChildSpec]:
+        journal, keeping = self.journal, self._store
+        if journal is None or keeping is None:
+            return []
+        return [ChildSpec(lambda: Keeper(journal, keeping), name="store")]
+
+    @property
+    def store(self) -> Ref | None:
+        """The store's actor, if there is one."""
+        return self.top.children.get("store")
 
     @property
     def domains(self) -> Ref:
@@ -51,7 +86,8 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name, self.codecs, self.memory)
+        directory = Directory(name, self.codecs, self.memory, self.keeping)
+        recover(directory)
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()
         assert isinstance(self.domains.actor, Supervisor)
@@ -59,7 +95,8 @@ class Tree:
         self.directories[name] = directory
         self._domain_specs[name] = spec
         for sink, kind in _DEFAULT_SINKS.items():
-            await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
+            if sink not in directory.sinks:
+                await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
         return ref
 
 
@@ -70,12 +107,14 @@ class _Top(Supervisor):
         domains: The domains.
         endpoints: The endpoints that listen.
         memory: Watches what the domains' queues hold.
+        store: The store's actor, if there is one.
     """
 
-    def __init__(self, domains: _Specs, endpoints: _Specs, memory: MemoryAlarm) -> None:
+    def __init__(self, domains: _Specs, endpoints: _Specs, memory: MemoryAlarm, store: Sequence[ChildSpec]) -> None:
         """Declare the children."""
         super().__init__(
             [
+                *store,
                 ChildSpec(lambda: _Domains(domains), name="domains"),
                 ChildSpec(DynamicSupervisor, name="consumers"),
                 ChildSpec(lambda: _Endpoints(endpoints), name="endpoints"),

@@ -10,10 +10,13 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.entry import Entry
 from triomq.core.feed import Feed
+from triomq.core.keeping import QUEUE_MEMORY, Keeping
+from triomq.core.kept_topology import recover, recovered_domains
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
+from triomq.core.not_at_hand import NotAtHand
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
@@ -32,6 +35,7 @@ from triomq.core.refusals import (
     QueueLocked,
     QueueNotEmpty,
     QueueStopped,
+    QueueUnreadable,
     Restarting,
     SinkBroken,
     SinkInternal,
@@ -49,6 +53,7 @@ __all__ = [
     "CORE_CODEC",
     "HASHABLE",
     "LEASE_SECONDS",
+    "QUEUE_MEMORY",
     "Action",
     "Amend",
     "AppliesTo",
@@ -82,6 +87,7 @@ __all__ = [
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
+    "Keeping",
     "Kind",
     "Lease",
     "LeaseInvalid",
@@ -93,6 +99,7 @@ __all__ = [
     "MoveFeed",
     "NoSuchQueue",
     "NoSuchSink",
+    "NotAtHand",
     "Numbered",
     "Observers",
     "Offer",
@@ -114,6 +121,7 @@ __all__ = [
     "QueueStatistics",
     "QueueStopped",
     "QueueStore",
+    "QueueUnreadable",
     "Receipt",
     "Restarting",
     "Route",
@@ -140,5 +148,7 @@ __all__ = [
     "make_binding",
     "make_predicate",
     "properties_of",
+    "recover",
+    "recovered_domains",
     "settle",
 ]

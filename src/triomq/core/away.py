@@ -10,7 +10,6 @@ kilobytes at a time.
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import inf
 
 import msgspec
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import trio
+
 from triomq.core.stored import HeadCodec
 from triomq.errors import StoreError
 from triomq.store import Journal
@@ -95,6 +97,18 @@ class Keeping:
         """Whether so much is on its way to the disk that publishers have to wait."""
         return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
 
+    async def wait_noted(self) -> None:
+        """Wait until what was noted last is on disk."""
+        if self.is_waited_for:
+            await self.wait_committed(self.noted)
+
+    async def wait_committed(self, number: int) -> None:
+        """Wait until the batch with a number is on disk."""
+        if self.journal.committed < number:
+            committed = trio.Event()
+            self.journal.when_committed(number, committed.set)
+            await committed.wait()
+
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Have something called, once, outside of any turn, when the store is not behind any more, or has failed."""
         if not self._behind:
@@ -110,5 +124,5 @@ class Keeping:
             callback()
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:
-        """Have something called, once, when the batch with a number is on disk; outside of any turn, never in this one."""
+        """Have something called, once, outside of any turn, when the batch with a number is on disk."""
         self.journal.when_committed(number, callback)

@@ -27,10 +27,10 @@ from triomq.core.kept_delay import DelayedRead, forget_delayed
 from triomq.core.kept_index import KeptIndex
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
+from triomq.core.not_at_hand import NotAtHand
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, QueueStatistics, QueueStore
-from triomq.core.not_at_hand import NotAtHand
 from triomq.core.refusals import InExclusiveUse, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.strategies import suitable_dispatch

@@ -191,7 +191,7 @@ class QueueUnreadable(Refused):
     def __init__(self, name: str) -> None:
         """Word the refusal."""
         self.name = name
-        super().__init__(f"messages of queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
+        super().__init__(f"queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
 
 
 class SinkBroken(Refused):

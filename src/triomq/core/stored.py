@@ -67,8 +67,7 @@ def decode_key(key: bytes) -> list[str]:
 def encode_options(options: QueueOptions | SinkOptions) -> bytes:
     """Keep what a queue or a sink was declared with."""
     fields = {
-        name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN)
-        for name in options.__struct_fields__
+        name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
     }
     return _encoder.encode(packable(_escaped(fields)))
 

@@ -6,11 +6,12 @@ it is compared as one slice.
 
 from typing import Protocol
 
-__all__ = ["DELIVERY_MODE", "by_mode"]
+__all__ = ["DELIVERY_MODE", "by_mode", "is_persistent"]
 
 DELIVERY_MODE = 0x1000
 """The property's flag (section 4.2.6.1)."""
 
+_PERSISTENT = b"\x02"
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 0x8000, 0x4000, 0x2000
 
 
@@ -38,13 +39,20 @@ def by_mode(shape: Shape, contents: list[bytes]) -> list[tuple[bool, list[bytes]
             continue
         place = _place_of(shape.flags, content, start + 2)
         known = content[start : place + 1]
-        found = content[place : place + 1] == b"\x02"
+        found = content[place : place + 1] == _PERSISTENT
         if number and found is not mode:
             parts.append((mode, contents[begin:number]))
             begin = number
         mode = found
     parts.append((mode, contents[begin:] if begin else contents))
     return parts
+
+
+def is_persistent(properties: bytes) -> bool:
+    """Tell whether encoded properties say that their message is."""
+    flags = int.from_bytes(properties[:2], "big")
+    place = _place_of(flags, properties, 2)
+    return bool(flags & DELIVERY_MODE) and properties[place : place + 1] == _PERSISTENT
 
 
 def _place_of(flags: int, content: bytes, position: int) -> int:

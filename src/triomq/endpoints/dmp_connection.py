@@ -38,7 +38,7 @@ _PATIENCE = 120.0
 _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
 
-_MEMORY, _RETURNS, _BUDGET = "memory alarm", "unread returns", "budget"
+_MEMORY, _RETURNS, _BUDGET, _STORE = "memory alarm", "unread returns", "budget", "store"
 """Why nothing is read for now."""
 
 
@@ -149,6 +149,10 @@ class DMPConnection(Connection):
         if pushes and self.sink is not None:
             self.directory.memory.note(pushes, self._octets)
             self._octets = 0
+            keeping = self.directory.keeping
+            if keeping is not None and keeping.is_behind:
+                self._gates.close(_STORE)
+                keeping.when_caught_up(lambda: self.ref.act(self._go_on, _STORE))
         if self.sink is not None and self.sink.is_choked:
             self._gates.close(_RETURNS)
 
@@ -159,10 +163,15 @@ class DMPConnection(Connection):
             self._work()
 
     def _pause(self) -> None:
-        """Read nothing until the memory alarm is over: who only publishes cannot make room."""
+        """Read nothing until the alarm is over, or the store can be written: who only publishes makes no room."""
         self._gates.close(_MEMORY)
-        self.note(logging.WARNING, "direct connection paused", reason="low on memory")
-        self.directory.memory.when_over(self._over)
+        keeping = self.directory.keeping
+        if self.directory.memory.on or keeping is None:
+            self.note(logging.WARNING, "direct connection paused", reason="low on memory")
+            self.directory.memory.when_over(self._over)
+        else:
+            self.note(logging.WARNING, "direct connection paused", reason="the store cannot be written")
+            keeping.when_writable(self._over)
 
     def _over(self) -> None:
         """Go on in a turn of one's own: who ends the alarm is in the middle of another."""

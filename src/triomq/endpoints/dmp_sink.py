@@ -13,6 +13,7 @@ from triomq.core import Directory, Head, Message, Offer, Publish, Route
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_copies import CC, copies_of
 from triomq.endpoints.amqp_direct import Grant, ReturnMessage
+from triomq.endpoints.amqp_modes import DELIVERY_MODE, by_mode, is_persistent
 from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
 from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
 from triomq.endpoints.amqp_reply_to import with_reply_name
@@ -58,7 +59,10 @@ class DirectSink:
         "_grant",
         "_head",
         "_heads",
+        "_keeping",
+        "_looked_into",
         "_name",
+        "_persistent",
         "_plain",
         "_route",
         "_routes",
@@ -77,8 +81,11 @@ class DirectSink:
         self._route = _NOWHERE
         self._plain = True  # messages that are alike go to the same queues, and are not refused
         self._head = Head()
-        self._heads: dict[Envelope, Head] = {}
-        self._routes: dict[Envelope, Route] = {}  # of this version
+        self._heads: dict[tuple[Envelope, bool], Head] = {}
+        self._routes: dict[tuple[Envelope, bool], Route] = {}  # of this version
+        self._keeping = self._directory.keeping
+        self._persistent = False  # what is published now, if there is a store
+        self._looked_into = LOOKED_INTO | (DELIVERY_MODE if self._keeping is not None else 0)
 
     def publish(self, run: MessageRun) -> None:
         """Route a run of messages and hand it to each queue.
@@ -89,9 +96,11 @@ class DirectSink:
         """
         shape = run.envelope
         try:
-            if shape.flags & LOOKED_INTO:
+            if shape.flags & self._looked_into:
                 self._look_into(shape, run.contents)
             else:
+                if self._persistent:
+                    self._be_persistent(False)
                 self._publish(shape, run.contents, run.size)
         except (Refused, AnswerError) as error:
             raise denial_of(error) from None
@@ -127,12 +136,26 @@ class DirectSink:
         return changed, ()
 
     def _publish_part(self, shape: Envelope, contents: list[bytes]) -> None:
-        if contents:
+        if not contents:
+            return
+        if self._keeping is None:
             self._publish(shape, contents, sum(map(len, contents)))
+            return
+        for persistent, some in by_mode(shape, contents):
+            self._be_persistent(persistent)
+            self._publish(shape, some, sum(map(len, some)))
+
+    def _be_persistent(self, persistent: bool) -> None:
+        """Publish messages of one mode from now on."""
+        if persistent is not self._persistent:
+            self._persistent = persistent
+            self._shape = None  # what is known is of the other mode
 
     def _publish_special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> None:
         """Publish one message that does not go on as it came, by all its keys."""
         size = len(properties)
+        if self._keeping is not None:
+            self._be_persistent(is_persistent(properties))
         flags = int.from_bytes(properties[:2], "big")
         head = self._make_head(shape, flags, 0, size, size, 0)
         content, directory = properties + body, self._directory
@@ -156,6 +179,7 @@ class DirectSink:
             raise SinkPaused
         for content in contents:
             route = self._find(shape, content) if self._route.by_headers else self._route
+            self._require_writable(route.queues)
             self._place(shape, self._head, [content], len(content), route.queues)
 
     def _resolve(self, shape: Envelope, content: bytes) -> None:
@@ -165,20 +189,23 @@ class DirectSink:
             self._routes.clear()
             self._version = directory.version
         self._shape = None  # in case there is no way for it
-        route = self._routes.get(shape)
+        alike = (shape, self._persistent)
+        route = self._routes.get(alike)
         if route is None:
             self._head = self._head_of(shape)
             route = self._find(shape, content)
-            self._routes[shape] = route
+            self._routes[alike] = route
         else:
-            self._head = self._heads[shape]
+            self._head = self._heads[alike]
         self._route = route
-        self._plain = not route.by_headers and not directory.memory.on
+        unwritable = self._keeping is not None and self._keeping.journal.fault is not None
+        self._plain = not (route.by_headers or directory.memory.on or unwritable)
         self._shape = shape
 
     def _head_of(self, shape: Envelope) -> Head:
         """Give the head of messages that go on as they came, the same for the same shape."""
-        head = self._heads.get(shape)
+        alike = (shape, self._persistent)
+        head = self._heads.get(alike)
         if head is None:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
@@ -186,7 +213,7 @@ class DirectSink:
             start, stop = shape.properties_start, shape.properties_stop
             # Where options are set it cannot be sent on as it is: on a feed they are 0.
             head = self._make_head(shape, shape.flags, start, stop, shape.body_start, 0 if shape.options else WHOLE)
-            self._heads[shape] = head
+            self._heads[alike] = head
         return head
 
     def _make_head(self, shape: Envelope, flags: int, start: int, stop: int, body: int, frame: int) -> Head:
@@ -203,7 +230,20 @@ class DirectSink:
             self._connection.session.number,
             bool(flags & _EXPIRATION),
             bool(flags & _PRIORITY),
+            self._persistent,
         )
+
+    def _require_writable(self, queues: Sequence[Ref]) -> None:
+        """Wait rather than publish what the store should keep, and cannot.
+
+        Raises:
+            SinkPaused: That is so.
+        """
+        directory = self._directory
+        if self._keeping is None or self._keeping.journal.fault is None or not self._persistent:
+            return
+        if any(directory.queues[directory.name_of(queue)].durable for queue in queues):
+            raise SinkPaused
 
     def _find(self, shape: Envelope, content: bytes) -> Route:
         message, directory = Message(self._head, content), self._directory
