@@ -40,6 +40,8 @@ nitpick_ignore = [
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
     ("py:class", "triomq.clients.wire.BlockingWire"),
+    ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
+    ("py:class", "triomq.store.frames.ReadDelayed"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")
         for name in ("consuming_methods.ConsumingMethods", "line.Line", "line.Owner", "topology.Topology")
