@@ -17,6 +17,7 @@ from triomq.core import (
     recover,
 )
 from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.errors import StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper
 from triomq.store.keeper import Keeping as StoreKeeping
@@ -127,6 +128,15 @@ class _Top(Supervisor):
         """Start the children, and look how much memory they use."""
         await super().on_start()
         self.start_task(self._memory.keep_measuring)
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """End with a store that gives up: it has tried again as long as that made sense.
+
+        Raises:
+            StoreError: Why it gave up.
+        """
+        if isinstance(error, StoreError):
+            raise error
 
 
 class _Domains(Supervisor):
