@@ -130,13 +130,9 @@ class _Top(Supervisor):
         self.start_task(self._memory.keep_measuring)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """End with a store that gives up: it has tried again as long as that made sense.
-
-        Raises:
-            StoreError: Why it gave up.
-        """
+        """End the broker with a store that gives up: it has tried again as long as that made sense."""
         if isinstance(error, StoreError):
-            raise error
+            self.system.fail(error)
 
 
 class _Domains(Supervisor):
