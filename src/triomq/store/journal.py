@@ -105,7 +105,8 @@ class Journal:
     def cut(self, queue: int) -> None:
         """Let messages that are appended to a queue from now on begin another segment.
 
-        To be called when messages are spilled whose ids lie between those of two appends: segments must not overlap.
+        Segments must not overlap. So when messages are spilled, or will be, whose ids lie between those of two appends,
+        this comes before the second of them.
         """
         self._gathering.cut(queue)
 
