@@ -363,8 +363,8 @@ class Queue(InPlaceActor):
     def arrived(self, message: Arrived) -> None:
         """Have at hand what was read; ``after_batch`` delivers it."""
         assert isinstance(self._index, KeptIndex)
-        self._index.arrived(message.reading)
-        self._time.expect_expiry()
+        if self._index.arrived(message.reading):
+            self._time.expect_expiry()
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
