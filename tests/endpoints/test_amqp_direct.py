@@ -120,7 +120,7 @@ async def test_nothing_is_announced_where_there_are_none_and_the_class_is_unknow
 
 
 def test_clients_that_read_six_types_of_fields_at_the_top_can_read_what_we_say_of_ourselves() -> None:
-    table = encode_table(AMQP(direct=1).settings().server_properties)
+    table = encode_table(AMQP(direct=1).settings(("PLAIN",)).server_properties)
     position, types = 4, ""
     sizes = {"S": None, "F": None, "I": 4, "D": 5, "T": 8, "V": 0}
     while position < len(table):
