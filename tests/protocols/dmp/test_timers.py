@@ -52,6 +52,13 @@ def test_a_quiet_feed_is_kept_alive_by_null_messages() -> None:
     assert said(engine) in (NULL * 3, NULL * 4)
 
 
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.0])
+def test_null_messages_keep_their_pace_however_seldom_the_driver_looks(step: float) -> None:
+    engine = serving("feed", Settings(heartbeat=1.0))
+    pass_time(engine, 20, step=step)
+    assert 16 <= len(said(engine)) // len(NULL) <= 20  # late by a fifth at most
+
+
 def test_a_busy_feed_sends_no_null_messages() -> None:
     engine = serving("feed")
     for now in range(20):

@@ -125,6 +125,7 @@ class DMPEngine:
         for due in self._timers.handle(now, self._under_way, traffic):
             if due == "null":
                 self._outbox.put(NULL)
+                self._outbox.spoke = False  # or the next one would wait until this one was noticed as traffic
             elif due == "silent":
                 self._events.append(Silent())
                 self._end("lost")
