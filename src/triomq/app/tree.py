@@ -4,22 +4,13 @@ from collections.abc import Mapping
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
 from triomq.app.machine import resident_memory
-from triomq.core import Codecs, DeclareSink, Directory, Domain, MemoryAlarm, SinkKind, SinkOptions
-from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.core import Codecs, DeclareSink, Directory, Domain, MemoryAlarm, SinkOptions
+from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, amend_amqp, from_amqp
 
 __all__ = ["Tree"]
 
 _Specs = Mapping[str, ChildSpec]
 """Children by name, to which its owner adds at run time."""
-
-_DEFAULT_SINKS = {
-    "amq.direct": SinkKind.DIRECT,
-    "amq.fanout": SinkKind.FANOUT,
-    "amq.topic": SinkKind.TOPIC,
-    "amq.headers": SinkKind.HEADERS,
-    "amq.match": SinkKind.HEADERS,
-}
-"""The sinks that every domain has from the start (AMQP 0-9-1 section 3.1.3)."""
 
 
 class Tree:
@@ -58,7 +49,7 @@ class Tree:
         ref = await self.domains.actor.start_child(spec)
         self.directories[name] = directory
         self._domain_specs[name] = spec
-        for sink, kind in _DEFAULT_SINKS.items():
+        for sink, kind in STANDARD_EXCHANGES.items():
             await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
         return ref
 
