@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 
 from triomq.errors import DiskFull, StoreError
-from triomq.store import Append, BodyRun, DeclareQueue, Journal, Reading, Recovered, Spill, encode_body
+from triomq.store import Append, BodyRun, DeclareQueue, Journal, Reading, Recovered, Settle, Spill, encode_body
 
 Answer = Reading | list[bytes | None] | StoreError
 
@@ -17,6 +17,17 @@ def journal() -> Journal:
 
 def say(journal: Journal, queue: int = 1) -> None:
     journal.add(DeclareQueue(queue, b"q", b""))
+
+
+def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
+    journal = Journal()
+    journal.append(1, 1, b"", [b"moved"], 5)
+    journal.settle(2, 1)
+    journal.take()
+    journal.settle(2, 5, 2)
+    assert journal.relief() == [Settle(2, [(5, 2)])]
+    journal.append(1, 2, b"", [b"moved too"], 9)
+    assert journal.relief() == []
 
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:

@@ -211,6 +211,20 @@ def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_i
         assert store.commit([large]) == 2
 
 
+def test_what_is_settled_makes_room_for_a_batch_that_does_not_fit(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([Batch(1, [DECLARE, append(1, body=bytes(200_000))])])
+        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+        store.connection.execute(f"PRAGMA max_page_count = {pages}")
+        batches = [Batch(2, [append(2, body=bytes(200_000))]), Batch(3, [Settle(1, [(1, 1)])])]
+        with pytest.raises(DiskFull):
+            store.commit(batches)
+        store.relieve([Settle(1, [(1, 1)])])
+        assert (store.committed, segments(store)) == (1, [])
+        assert store.commit(batches) == 3
+        assert [segment.first for segment in segments(store)] == [2]
+
+
 def test_a_store_that_is_closed_in_order_says_nothing_when_it_opens(tmp_path: Path) -> None:
     for _ in range(2):
         with opened(tmp_path) as store:

@@ -7,7 +7,7 @@ import msgspec
 
 from triomq import errors
 from triomq.errors import StoreError
-from triomq.store.operations import Batch
+from triomq.store.operations import Batch, Settle
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
@@ -25,6 +25,7 @@ __all__ = [
     "Opened",
     "Read",
     "ReadDelayed",
+    "Relieve",
     "ToStore",
     "Write",
     "encode_frame",
@@ -66,7 +67,13 @@ class BackUp(_Frame, frozen=True, tag=4):
     path: str
 
 
-ToStore = Write | Read | ReadDelayed | BackUp
+class Relieve(_Frame, frozen=True, tag=13):
+    """Forget messages ahead of their batches, since there is no room for what stands before them; not answered."""
+
+    operations: Sequence[Settle]
+
+
+ToStore = Write | Read | ReadDelayed | BackUp | Relieve
 
 
 class Failed(_Frame, frozen=True, tag=5):

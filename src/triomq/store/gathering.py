@@ -146,6 +146,12 @@ class Gathering:
         for key in [key for key in self._delivered if key[0] == queue]:
             del self._delivered[key]
 
+    def settles(self) -> list[Settle]:
+        """Give what is settled, if nothing else is to be done that it may belong to."""
+        if self._operations:
+            return []
+        return [Settle(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
+
     def batch(self, number: int) -> Batch:
         """Make the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}

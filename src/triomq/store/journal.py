@@ -15,7 +15,7 @@ from triomq.errors import StoreError
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.frames import Read, ReadDelayed
 from triomq.store.gathering import Gathering
-from triomq.store.operations import Batch, Operation, Spill
+from triomq.store.operations import Batch, Operation, Settle, Spill
 from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
@@ -238,6 +238,16 @@ class Journal:
             if waiting[0][0] > self.committed:
                 break
             waiting.popleft()[1]()
+
+    def relief(self) -> list[Settle]:
+        """Give what could be settled before the batches that cannot be written: it makes room.
+
+        Only of batches that do nothing else: where a message moves, or a transaction is, all is done at once or not at
+        all. It is said again with its batch, which does no harm.
+        """
+        alone = [batch for batch, _ in self._unanswered if all(isinstance(each, Settle) for each in batch.operations)]
+        found = [each for batch in alone for each in batch.operations if isinstance(each, Settle)]
+        return found + self._gathering.settles()
 
     def failed(self, fault: StoreError) -> None:
         """Hear that batches cannot be written just now; they stay unanswered."""

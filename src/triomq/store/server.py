@@ -32,6 +32,7 @@ from triomq.store.frames import (
     Opened,
     Read,
     ReadDelayed,
+    Relieve,
     ToStore,
     Write,
     encode_frame,
@@ -94,7 +95,10 @@ class _Server:
             while frames := self._receive():
                 batches = [frame.batch for frame in frames if isinstance(frame, Write)]
                 for frame in frames:
-                    if isinstance(frame, Read | ReadDelayed | BackUp):
+                    if isinstance(frame, Relieve):
+                        with suppress(StoreError):  # there is no room even for that
+                            store.relieve(frame.operations)
+                    elif isinstance(frame, Read | ReadDelayed | BackUp):
                         reading.put(frame)
                 if batches:
                     self._commit(store, batches)

@@ -19,7 +19,7 @@ from triomq.store.faults import faults_named
 from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.log_tail import lost_frames, written_frames
-from triomq.store.operations import Batch, DeleteQueue, Operation, Spill, Unspill
+from triomq.store.operations import Batch, DeleteQueue, Operation, Settle, Spill, Unspill
 from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.schema import migrate
@@ -195,6 +195,14 @@ class SqliteStore:
             self._kept.commit(keeping, last)
         self._committed = last
         return last
+
+    def relieve(self, operations: Sequence[Settle]) -> None:
+        """Settle messages ahead of the batches that say so; those do it again, which changes nothing.
+
+        Raises:
+            StoreError: There is no room even for that.
+        """
+        self._kept.commit([(self._kept.committed, list(operations))], self._kept.committed)
 
     def recover(self) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart."""

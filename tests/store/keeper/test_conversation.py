@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError
-from triomq.store import DeclareQueue, Journal, QueueFound, Reading, Recovered, SegmentRead
+from triomq.store import DeclareQueue, Journal, QueueFound, Reading, Recovered, SegmentRead, Settle
 from triomq.store.frames import (
     BackedUp,
     BackUp,
@@ -21,6 +21,7 @@ from triomq.store.frames import (
     Opened,
     Read,
     ReadDelayed,
+    Relieve,
     ToStore,
     Write,
     encode_frame,
@@ -127,6 +128,24 @@ async def test_batches_that_cannot_be_written_are_sent_again_after_a_while(
     assert numbers(await host.hear()) == [1]
     assert trio.current_time() - began == pytest.approx(1)
     assert isinstance(journal.fault, DiskFull)
+    await host.say(Committed(1))
+    await host.end()
+
+
+async def test_what_makes_room_is_said_before_batches_are_tried_again(
+    journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
+) -> None:
+    host = Host(journal)
+    nursery.start_soon(host.conversation.run)
+    say(journal)
+    await host.hear()
+    await host.say(Failed("DiskFull", "no room"))
+    journal.settle(1, 7, 2)
+    heard = await host.hear()
+    while len(heard) < 2:
+        heard += await host.hear()
+    assert heard[0] == Relieve([Settle(1, [(7, 2)])])
+    assert numbers(heard[1:]) == [1]
     await host.say(Committed(1))
     await host.end()
 

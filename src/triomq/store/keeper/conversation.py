@@ -19,6 +19,7 @@ from triomq.store.frames import (
     FromStore,
     NotFetched,
     Opened,
+    Relieve,
     ToStore,
     Write,
     encode_frame,
@@ -55,6 +56,7 @@ class Conversation:
         self._progress = progress
         self._reader = FrameReader()
         self._wanted = trio.Event()
+        self._relieve = False  # whether what makes room is to be done first
         self._again = True  # whether what was sent to an earlier host, or could not be written, is to be sent
         self._copies: dict[int, tuple[Path, _Copy]] = {}
         self._copied = self._sent_copies = 0
@@ -132,7 +134,9 @@ class Conversation:
 
     def _to_say(self) -> list[ToStore]:
         journal, again, self._again = self._journal, self._again, False
-        said: list[ToStore] = [Write(batch) for batch in journal.unanswered] if again else []
+        relief, self._relieve = journal.relief() if self._relieve else [], False
+        said: list[ToStore] = [Relieve(relief)] if relief else []
+        said += [Write(batch) for batch in journal.unanswered] if again else []
         while (batch := journal.take()) is not None:
             said.append(Write(batch))
         said += [fetch.request for fetch in journal.take_fetches(again=again)]
@@ -142,7 +146,7 @@ class Conversation:
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
-        self._again = True
+        self._again = self._relieve = True
         self._wake()
 
     # Hearing
