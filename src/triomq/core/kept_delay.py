@@ -9,7 +9,6 @@ from time import time
 
 from triomq.actors import Message as ActorMessage
 from triomq.core.delay import Delayed, DelayedRun
-from triomq.core.keeping import Keeping
 from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.errors import StoreError
@@ -48,22 +47,39 @@ def forget_delayed(store: QueueStore, numbers: Sequence[int]) -> None:
 
 
 class DelayedRead(ActorMessage, frozen=True):
-    """To a queue: here is what an earlier life of the broker has delayed."""
+    """To a queue: here is what an earlier life of the broker has delayed.
+
+    Args:
+        found: What there is, by its numbers.
+        bodies: The messages; or why they cannot be read.
+        epoch: The time of the domain's clock when 1970 began, the same for all, so that they keep their order.
+    """
 
     found: Sequence[DelayedFound]
     bodies: Sequence[bytes | None] | StoreError
+    epoch: float
 
 
-def read_delayed(keeping: Keeping, store: QueueStore, found: Sequence[DelayedFound]) -> None:
+def read_delayed(store: QueueStore) -> None:
     """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
-    assert isinstance(store.index, KeptIndex)
+    found, store.delayed_found = store.delayed_found, ()
+    if not found:
+        return
+    keeping, index = store.directory.keeping, store.index
+    assert keeping is not None
+    assert isinstance(index, KeptIndex)
+    store.delayed = Delayed()
+    store.delayed.last_number = max(each.number for each in found)
+    epoch = store.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
-        keeping.journal.fetch_delayed(store.index.queue, [each.number for each in some], partial(_tell, store, some))
+        keeping.journal.fetch_delayed(index.queue, [each.number for each in some], partial(_tell, store, some, epoch))
 
 
-def _tell(store: QueueStore, found: Sequence[DelayedFound], bodies: Sequence[bytes | None] | StoreError) -> None:
-    store.ref.tell_nowait(DelayedRead(found, bodies))
+def _tell(
+    store: QueueStore, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
+) -> None:
+    store.ref.tell_nowait(DelayedRead(found, bodies, epoch))
 
 
 def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
@@ -76,10 +92,9 @@ def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
         raise message.bodies
     keeping, now = store.directory.keeping, store.directory.clock.now()
     assert keeping is not None
-    if store.delayed is None:
-        store.delayed = Delayed()
+    assert store.delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
         for stored in decode_body(body) if body is not None else ():
             head, _, _ = keeping.heads.decode(stored.head, now)
             run = DelayedRun(head, stored.contents, found.size, found.number)
-            store.delayed.push(run, now + found.due - time())
+            store.delayed.push(run, message.epoch + found.due)

@@ -50,6 +50,7 @@ class KeptIndex:
         "_memory",
         "_now",
         "_whole",
+        "has_mortals",
         "queue",
     )
 
@@ -64,6 +65,7 @@ class KeptIndex:
     ) -> None:
         """Start empty."""
         self.queue = queue
+        self.has_mortals = False  # whether some of what has come to be at hand may expire; for the queue to forget
         self._inner = inner
         self._keeping = keeping
         self._journal = keeping.journal
@@ -180,16 +182,15 @@ class KeptIndex:
             self._put_in(found)
         return inner.ready > before
 
-    def arrived(self, reading: Reading | StoreError) -> bool:
-        """Have at hand what was read, and tell whether some of it may expire."""
-        found = self._away.read(reading)
-        self._put_in(found)
-        return any(run.deadline < inf for run in found)
+    def arrived(self, reading: Reading | StoreError) -> None:
+        """Have at hand what was read."""
+        self._put_in(self._away.read(reading))
 
     def _put_in(self, found: Sequence[Found]) -> None:
         """Put messages behind those that are at hand; those that were delivered before the restart go marked."""
         inner, next_id = self._inner, self._inner.next_id
         for run in found:
+            self.has_mortals = self.has_mortals or run.deadline < inf
             delivered = min(max(0, self._delivered.get(run.level, 0) + 1 - run.first), len(run.contents))
             for number, content in enumerate(run.contents[:delivered], run.first):
                 attempts = self._attempts.pop(number, 1)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from triomq.core.bindings import Binding, Target
 from triomq.core.directory import Directory
 from triomq.core.keeping import Keeping
-from triomq.core.kept_delay import read_delayed
 from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.core.sink import Destination, SinkStore
@@ -143,8 +142,7 @@ def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered:
     count = sum(segment.left for segment in recovered.segments)
     size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
     store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
-    if recovered.delayed:
-        read_delayed(keeping, store, recovered.delayed)
+    store.delayed_found = recovered.delayed
     return store
 
 

@@ -23,7 +23,7 @@ from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
-from triomq.core.kept_delay import DelayedRead, forget_delayed
+from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.kept_index import KeptIndex
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
@@ -76,8 +76,9 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one."""
+        """Set the first deadline, should there be one; read what an earlier life of the broker has delayed."""
         self._time.begin()
+        read_delayed(self._store)
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -347,7 +348,13 @@ class Queue(InPlaceActor):
         store, index = self._store, self._index
         assert isinstance(index, KeptIndex)
         while index.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
+            self._watch_arrived(index)
             self._deliver()
+
+    def _watch_arrived(self, index: KeptIndex) -> None:
+        if index.has_mortals:
+            index.has_mortals = False
+            self._time.expect_expiry()
 
     def _require_at_hand(self) -> None:
         """Have the first message at hand.
@@ -364,8 +371,8 @@ class Queue(InPlaceActor):
     def arrived(self, message: Arrived) -> None:
         """Have at hand what was read; ``after_batch`` delivers it."""
         assert isinstance(self._index, KeptIndex)
-        if self._index.arrived(message.reading):
-            self._time.expect_expiry()
+        self._index.arrived(message.reading)
+        self._watch_arrived(self._index)
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
