@@ -8,6 +8,8 @@ of the program, and a process of its own at the other end of a socket pair. The 
 the worst way: it never sleeps and makes system calls of some microseconds, so that whoever gives up the interpreter's
 lock hardly gets it back. Loop and host each keep to a core of their own: on one core the system's scheduler would help
 the thread, by stopping the loop.
+
+The last table is of the store as it is: what its messages cost, by the size at which a segment is followed by another.
 """
 
 import os
@@ -22,10 +24,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
+from triomq.store import Append, Batch, BodyRun, DeclareQueue, Settle, SqliteReader, SqliteStore, encode_body
 
 SMOKE = "--smoke" in sys.argv
 SECONDS = 0.05 if SMOKE else 2.0
@@ -35,6 +41,8 @@ FEW, MANY = 20, 512
 CORES = sorted(os.sched_getaffinity(0))
 BACKLOG = 2_000 if SMOKE else 200_000
 SIZE = 100
+LARGE = 1024
+CUTS = [1 << 16, 1 << 18, 1 << 20]
 SETUP = "PRAGMA page_size=16384; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000;"
 
 _encode = msgspec.msgpack.encode
@@ -327,14 +335,59 @@ def table_of_forms(folder: Path) -> None:
         )
 
 
+def table_of_sizes(folder: Path) -> None:
+    """Print what a message costs in the store itself, by the size at which segments are cut."""
+    print(f"\n{BACKLOG // 10} messages of {LARGE} octets in batches of 4 MiB, read back 1 MiB at once")
+    print(f"{'':10}{'write':>12}{'read':>12}{'settle':>12}{'recover':>12}")
+    for cut in CUTS:
+        each = 1e6 / (BACKLOG // 10)
+        wrote, read, settled, recovered = costs_of_size(folder / f"cut-{cut}", cut)
+        print(
+            f"{cut >> 10:6} KiB{wrote * each:9.2f} µs{read * each:9.2f} µs{settled * each:9.2f} µs"
+            f"{recovered * 1000:9.1f} ms"
+        )
+
+
+def costs_of_size(place: Path, cut: int) -> tuple[float, float, float, float]:
+    """Write a backlog, find it again, and read and settle it in order; give the seconds."""
+    contents, stop = [os.urandom(LARGE)] * (cut // LARGE), BACKLOG // 10
+    work = [Batch(1, [DeclareQueue(1, b"q", b"")])]
+    for number, batch in enumerate(range(1, stop, 4096), 2):
+        firsts = range(batch, min(batch + 4096, stop), len(contents))
+        work.append(Batch(number, [append(first, contents[: min(batch + 4096, stop) - first]) for first in firsts]))
+    with closing(SqliteStore(place)) as store, closing(SqliteReader(place)) as reader:
+        times = [time.perf_counter()]
+        for each in work:
+            store.commit([each])
+        times.append(time.perf_counter())
+        position = 1
+        while position < stop:
+            position = reader.read(1, position, stop, 1 << 20).up_to
+        times.append(time.perf_counter())
+        sum(1 for _ in store.recover())
+        times.append(time.perf_counter())
+        for number, first in enumerate(range(1, stop, MANY), len(work) + 1):
+            store.commit([Batch(number, [Settle(1, [(first, MANY)])])])
+        times.append(time.perf_counter())
+    wrote, read, recovered, settled = (after - before for before, after in pairwise(times))
+    return wrote, read, settled, recovered
+
+
+def append(first: int, contents: list[bytes]) -> Append:
+    """Make a segment, as the journal would."""
+    body = encode_body([BodyRun(0, b"head", contents)])
+    return Append(queue=1, first=first, count=len(contents), size=len(contents) * LARGE, body=body)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     places = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     print(f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}" + (": smoke" if SMOKE else ""))
     with tempfile.TemporaryDirectory(dir=places[0] if places else None) as folder:
         keep_to(CORES[0])
         table_of_hosts(Path(folder))
         table_of_forms(Path(folder))
+        table_of_sizes(Path(folder))
 
 
 if __name__ == "__main__":

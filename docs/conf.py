@@ -43,6 +43,8 @@ nitpick_ignore = [
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),
+    ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
+    ("py:class", "triomq.store.frames.ReadDelayed"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")
         for name in ("consuming_methods.ConsumingMethods", "line.Line", "line.Owner", "topology.Topology")

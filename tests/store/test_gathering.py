@@ -79,10 +79,14 @@ def test_all_that_a_queue_gets_becomes_one_segment() -> None:
 def test_a_segment_that_grows_large_is_followed_by_another() -> None:
     gathering = Gathering()
     for first in range(1, 6):
-        gathering.append(1, first, b"x", [bytes(600_000)], 600_000)
+        gathering.append(1, first, b"x", [bytes(200_000)], 200_000)
+    assert spans(gathering) == [(1, 2), (3, 2), (5, 1)]
     gathering.settle(1, 2, 3)
-    found = [each for each in gathered(gathering) if isinstance(each, Append)]
-    assert [(each.first, each.count) for each in found] == [(1, 1), (5, 1)]
+    assert spans(gathering) == [(1, 1), (5, 1)]
+
+
+def spans(gathering: Gathering) -> list[tuple[int, int]]:
+    return [(each.first, each.count) for each in gathered(gathering) if isinstance(each, Append)]
 
 
 def test_what_is_settled_before_it_was_sent_is_not_written() -> None:

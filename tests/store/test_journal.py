@@ -75,6 +75,21 @@ def test_whoever_waits_for_what_is_committed_already_is_told_soon_but_not_at_onc
     assert heard == ["told"]
 
 
+def test_whoever_waits_again_for_what_is_committed_does_not_hold_the_others_up(journal: Journal) -> None:
+    heard: list[str] = []
+
+    def again() -> None:
+        heard.append("again")
+        journal.when_committed(journal.said, again)
+
+    journal.when_committed(journal.said, again)
+    journal.when_committed(journal.said, partial(heard.append, "other"))
+    journal.take()
+    assert heard == ["again", "other"]
+    journal.take()
+    assert heard == ["again", "other", "again"]
+
+
 def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
     heard: list[str] = []
 

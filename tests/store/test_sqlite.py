@@ -13,6 +13,7 @@ from triomq.errors import DiskFull, StoreCorrupt
 from triomq.store import (
     Append,
     Batch,
+    Delay,
     DeleteQueue,
     MemoryStore,
     SegmentFound,
@@ -234,3 +235,14 @@ def test_a_body_that_the_disk_has_changed_is_noticed(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
     with opened(tmp_path) as store, pytest.raises(StoreCorrupt, match="the disk has changed them"):
         bodies(store)
+
+
+def test_a_body_that_is_gone_is_damage_and_not_taken_for_settled(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        delay = Delay(queue=1, number=1, due=0, count=1, size=1, body=b"later")
+        store.commit([Batch(1, [DECLARE, append(1), delay])])
+        store.connection.execute("DELETE FROM body")
+        with pytest.raises(StoreCorrupt, match="messages from id 1 on of queue 1 are not what was written"):
+            bodies(store)
+        with pytest.raises(StoreCorrupt, match="delayed messages with number 1 of queue 1 are not what was written"):
+            store.read_delayed(1, [1])

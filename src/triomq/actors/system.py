@@ -104,8 +104,12 @@ class System:
             self._more = trio.Event()
             self.turn.run(int)  # an empty body: a turn ends by doing what is left
 
+    def fail(self, error: BaseException) -> None:
+        """End the system with an error that no restart would mend; it comes out of the owner's block."""
+        self._root_ended(error)
+
     def _root_ended(self, error: BaseException | None) -> None:
-        self._failure = error
+        self._failure = self._failure or error
         self._body.cancel()
 
     async def _start(self, nursery: trio.Nursery) -> None:

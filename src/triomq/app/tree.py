@@ -18,6 +18,7 @@ from triomq.core import (
     recovered_domains,
 )
 from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.errors import StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper
 from triomq.store.keeper import Keeping as StoreKeeping
@@ -133,6 +134,11 @@ class _Top(Supervisor):
         """Start the children, and look how much memory they use."""
         await super().on_start()
         self.start_task(self._memory.keep_measuring)
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """End the broker with a store that gives up: it has tried again as long as that made sense."""
+        if isinstance(error, StoreError):
+            self.system.fail(error)
 
 
 class _Domains(Supervisor):

@@ -119,8 +119,6 @@ class Away:
         """
         if not self.count:
             self.first = run.first
-        if number and self._loose:
-            self._spill()
         self._pending.append(PutAway(run, encoded, bodies, number))
         self.count += len(run.contents)
         self.size += bodies
@@ -128,11 +126,16 @@ class Away:
         if not number:
             self._loose += run.size
             if self._loose >= _SPILL:
-                self._spill()
+                self.spill()
         self._expect()
 
-    def _spill(self) -> None:
-        """Tell the store what it has not been told: the last ones, whose ids are in a row."""
+    def spill(self) -> None:
+        """Tell the store what it has not been told: the last ones, whose ids are in a row.
+
+        Whoever keeps a message does this first: segments must not reach over each other.
+        """
+        if not self._loose:
+            return
         loose = []
         for pending in reversed(self._pending):
             if pending.number:

@@ -17,7 +17,7 @@ __all__ = ["QUEUE_MEMORY", "Keeping"]
 QUEUE_MEMORY = 8 * 1024 * 1024
 """Octets of messages that a queue has in memory if there is a store; the others are only there."""
 
-_MOST_UNWRITTEN = 64 * 1024 * 1024
+_MOST_UNWRITTEN = 16 * 1024 * 1024
 """Octets on their way to the disk from which on publishers have to wait."""
 
 

@@ -156,6 +156,7 @@ class KeptIndex:
             encoded = self._keeping.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
             bodies = size - count * (head.body_start + head.body_trailer)
         if kept:
+            away.spill()
             self._journal.append(self.queue, first, encoded, contents, bodies)
         if apart:
             inner.next_id = first + count

@@ -23,8 +23,8 @@ from triomq.store.operations import (
 __all__ = ["Gathering"]
 
 
-_SEGMENT = 1 << 20
-"""Octets from which on a queue gets another segment: a body is read and held as a whole when it is wanted again."""
+_SEGMENT = 1 << 18
+"""Octets from which on a queue gets another segment: a body is read as a whole, and smaller ones cost more."""
 
 
 class _Run(msgspec.Struct, gc=False):

@@ -105,7 +105,8 @@ class Journal:
     def cut(self, queue: int) -> None:
         """Let messages that are appended to a queue from now on begin another segment.
 
-        To be called when messages are spilled whose ids lie between those of two appends: segments must not overlap.
+        Segments must not overlap. So when messages are spilled, or will be, whose ids lie between those of two appends,
+        this comes before the second of them.
         """
         self._gathering.cut(queue)
 
@@ -180,9 +181,10 @@ class Journal:
         """Have something called once when ``committed`` has reached a number, outside of any turn.
 
         Args:
-            number: What ``number`` was when something was added, or ``said``; never lower than what was given before.
-            callback: Called in the order of the numbers, soon if this one has been reached already. It must be cheap,
-                and right also if who wanted it has gone in the meantime.
+            number: What ``number`` was when something was added, or ``said``.
+            callback: Called in the order in which they were given, so that one with a lower number waits for those
+                before it; soon, if the number has been reached already. It must be cheap, and right also if who wanted
+                it has gone in the meantime.
         """
         self._waiting.append((number, callback))
         if number <= self.committed:
@@ -232,7 +234,9 @@ class Journal:
 
     def _tell_committed(self) -> None:
         waiting = self._waiting
-        while waiting and waiting[0][0] <= self.committed:
+        for _ in range(len(waiting)):  # who waits again for what is committed is told the next time
+            if waiting[0][0] > self.committed:
+                break
             waiting.popleft()[1]()
 
     def failed(self, fault: StoreError) -> None:

@@ -103,7 +103,7 @@ class _Server:
         """Wait for frames, and take what else is there; nothing at the end."""
         frames: list[ToStore | FromStore] = []
         received, flags = 0, 0
-        while received < _GROUP:
+        while received < _GROUP or not frames:  # one frame may be larger than that
             try:
                 data = self._wire.recv(_CHUNK, flags)
             except BlockingIOError:
