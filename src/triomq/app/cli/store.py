@@ -37,7 +37,8 @@ def check(data: _Data) -> None:
     with _failing():
         report = look_over(data)
     print_table(_table(report))
-    typer.echo(f"format {report.version}, {len(report.queues)} queues, {sum(report.messages.values())} messages")
+    messages = sum(report.messages.values())
+    typer.echo(f"format {report.version}, {_some(len(report.queues), 'queue')}, {_some(messages, 'message')}")
     if not report.is_well:
         trouble = [f"{report.path}: {printable(complaint)}" for complaint in report.complaints]
         fail("\n".join([*trouble, "keep a copy of the directory before anything else; then put a backup in its place"]))
@@ -86,6 +87,10 @@ def _table(report: Report) -> Table:
             Text(str(missing), style="bold red" if missing else ""),
         )
     return table
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _names(key: bytes) -> list[str]:
