@@ -31,7 +31,8 @@ _DEFAULT_USERS = {"guest": "guest"}
 class Broker(DomainHandle):
     """A broker in this process; made by ``open_broker``, which says how long it lives.
 
-    It is the handle of its first domain, and ``domain`` gives the others.
+    It is the handle of its first domain, and ``domain`` gives the others. With a data directory, what is durable in
+    them outlives it.
     """
 
     def __init__(
