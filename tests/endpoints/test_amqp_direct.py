@@ -5,7 +5,7 @@ import trio
 
 from endpoints.client import Client
 from endpoints.conftest import Connect, dial, endpoint_of
-from endpoints.direct import lease_feed, lease_sink, open_feed
+from endpoints.direct import Direct, lease_feed, lease_sink, open_feed, open_sink
 from triomq.app import Broker, open_broker
 from triomq.core import SinkKind
 from triomq.core.lease import MOST_UNUSED
@@ -99,6 +99,42 @@ async def test_a_private_queue_with_a_feed_is_bounded_and_no_other(client: Clien
 
 
 # Server-properties
+
+
+async def test_the_largest_message_the_pulse_and_the_lease_are_as_configured(virtual_time: None) -> None:
+    config = AMQP(host="127.0.0.1", port=0, direct_message_size=1000, direct_heartbeat=1.0, direct_lease=2.0)
+    async with open_broker(config) as broker:
+        endpoint = endpoint_of(broker)
+        client = dial(endpoint)
+        await client.connect()
+        await client.open_channel()
+        await client.declare("mine", exclusive=True)
+        sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
+        before = feed.octets
+        await feed.silence(5.2)
+        assert 16 <= feed.octets - before <= 20
+        lease = await lease_sink(client, "")
+        await trio.sleep(2)
+        assert (await Direct(endpoint, lease, "sink").refused())[0] == 402
+        await sink.say((1001).to_bytes(4, "big"))
+        assert await sink.refused() == (530, "530 NOT-ALLOWED a message of 1001 octets; at most 1000 are allowed")
+
+
+SPOILT = {
+    "an unknown method": (1, b"\xf0\x3c\x00\x63", 540),
+    "no name": (1, b"\xf0\x3c\x00\x0a", 501),
+    "a name that is cut off": (1, b"\xf0\x3c\x00\x0a\x0aamq", 501),
+    "on channel 0": (0, b"\xf0\x3c\x00\x0a\x00", 504),
+    "on a channel that is not open": (2, b"\xf0\x3c\x00\x0a\x00", 504),
+}
+
+
+@pytest.mark.parametrize("why", SPOILT)
+async def test_a_method_of_the_class_that_is_none_is_answered_as_any_other(client: Client, why: str) -> None:
+    channel, payload, code = SPOILT[why]
+    head = b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big")
+    await client.stream.send_all(head + payload + b"\xce")
+    assert (await client.closed())[0] == code
 
 
 @pytest.mark.parametrize("preference", [0, 1])

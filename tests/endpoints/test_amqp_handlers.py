@@ -7,6 +7,8 @@ import trio.testing
 from endpoints.client import Client
 from endpoints.conftest import Connect
 from triomq.app import Broker
+from triomq.core import SinkKind
+from triomq.endpoints import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.protocols.amqp import (
     METHODS,
@@ -94,6 +96,37 @@ async def test_an_exchange_that_exists_keeps_its_type(client: Client) -> None:
         406,
         "inequivalent arg 'type' for exchange 'e' in vhost '/': received 'topic' but current is 'fanout'",
     )
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("auto_delete", [False, True])
+@pytest.mark.parametrize("name", STANDARD_EXCHANGES)
+async def test_a_standard_exchange_is_found_however_long_it_is_to_live(
+    client: Client, broker: Broker, name: str, durable: bool, auto_delete: bool
+) -> None:
+    kind = STANDARD_EXCHANGES[name].value
+    await client.call(1, ExchangeDeclare(name, kind, durable=durable, auto_delete=auto_delete), ExchangeDeclareOk)
+    options = broker.directory.sinks[name].options
+    assert options.durable
+    assert not options.auto_delete
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [
+        (ExchangeDeclare("amq.direct", "fanout", auto_delete=True), "type"),
+        (ExchangeDeclare("amq.direct", "direct", internal=True), "internal"),
+        (ExchangeDeclare("amq.direct", "direct", arguments={"alternate-exchange": "amq.fanout"}), "alternate-exchange"),
+        (ExchangeDeclare("amq.of-the-program", "direct", durable=True, auto_delete=True), "auto_delete"),
+    ],
+)
+async def test_what_else_is_said_of_an_exchange_that_clients_cannot_make_must_be_so(
+    client: Client, broker: Broker, method: ExchangeDeclare, option: str
+) -> None:
+    await broker.declare_sink("amq.of-the-program", SinkKind.DIRECT)
+    code, text = await refused(client, method)
+    assert code == 406
+    assert text.startswith(f"inequivalent arg '{option}' for exchange '{method.exchange}' in vhost '/'")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from triomq.protocols.amqp import (
     QueueDelete,
     QueueDeleteOk,
 )
-from triomq.protocols.dmp import NULL, PROTOCOL_HEADER
+from triomq.protocols.dmp import NULL, PROTOCOL_HEADER, response
 
 # Leases
 
@@ -70,6 +70,18 @@ async def test_a_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint
     direct.engine.data_to_send()  # the lease, which stays unsaid
     assert (await direct.refused())[0] == 402
     assert 5 <= trio.current_time() - started <= 6
+
+
+async def test_a_lease_that_comes_in_drops_is_not_waited_for_either(endpoint: AMQPEndpoint) -> None:
+    direct = Direct(endpoint, "", "sink")
+    await direct.say(PROTOCOL_HEADER + b"\xff")
+    for _ in range(6):
+        await trio.sleep(0.9)
+        await direct.say(b"x")
+    direct.engine.data_to_send()
+    assert bytes(await direct.stream.receive_some(100)) == response(200, "DMP/0.1") + response(
+        402, "the lease was not there in time"
+    )
 
 
 async def test_what_has_gone_since_it_was_leased_is_not_found(client: Client, endpoint: AMQPEndpoint) -> None:
@@ -125,6 +137,26 @@ async def test_what_is_a_sessions_lives_until_the_last_of_its_connections_closes
     assert not endpoint.ref.children
 
 
+async def test_a_lease_outlives_the_connection_that_asked_as_long_as_another_one_is_there(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("mine", exclusive=True)
+    first, later, feed = await lease_sink(client, ""), await lease_sink(client, ""), await lease_feed(client, "mine")
+    sink = await Direct(endpoint, first, "sink").ready()
+    await client.leave()
+    await trio.sleep(LINGERING)
+    other = await Direct(endpoint, later, "sink").ready()
+    await sink.hang_up()
+    await other.publish("mine", b"x")
+    await other.publish("nowhere", b"returned to nobody", mandatory=True)
+    quiet = await Direct(endpoint, feed, "feed").ready()
+    assert broker.directory.queues["mine"].index.ready == 1
+    await other.hang_up()
+    await quiet.silence()  # nobody is left who could consume
+    await quiet.hang_up()
+    assert "mine" not in broker.directory.queues
+
+
 async def test_an_unused_lease_keeps_nothing_alive(client: Client, broker: Broker) -> None:
     await client.declare("mine", exclusive=True)
     await lease_feed(client, "mine")
@@ -168,6 +200,20 @@ async def test_a_feed_ends_with_its_queue(client: Client, endpoint: AMQPEndpoint
     await client.call(1, QueueDelete("mine"), QueueDeleteOk)
     await feed.ended()
     assert feed.octets == len(b"\x0e200 OK DMP/0.1") + 1 + len('200 OK Ready to read from "mine"')
+
+
+async def test_why_a_feed_ends_is_in_the_log(
+    client: Client, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.declare("mine", exclusive=True)
+    feed = await open_feed(endpoint, client, "mine")
+    with caplog.at_level("INFO", "triomq.dmp"):
+        await client.call(1, QueueDelete("mine"), QueueDeleteOk)
+        await feed.ended()
+    fields = [record.fields for record in caplog.records if record.getMessage() == "direct connection closed"]  # type: ignore[attr-defined]
+    assert [(line["reason"], line["user"], line["vhost"]) for line in fields] == [
+        ("the queue is deleted", "guest", "/"),
+    ]
 
 
 async def test_a_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(

@@ -7,7 +7,7 @@ import trio.testing
 from endpoints.client import Client, delivered
 from endpoints.conftest import Connect, crash
 from endpoints.direct import Direct, Taken, lease_feed, open_feed, open_sink
-from protocols.dmp.wire import message
+from protocols.dmp.wire import EMPTY, message
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint
@@ -81,6 +81,14 @@ async def test_a_direct_message_goes_on_as_it_came_but_for_its_options(
     await sink.say(message(b"body", exchange=b"other", key=b"q", properties=properties, options=options))
     assert await feed.take(1) == [Taken(b"body", "other", "q", properties)]
     assert feed.octets - before == len(message(b"body", exchange=b"other", key=b"q", properties=properties))
+
+
+async def test_the_shortest_message_goes_on_as_well(client: Client, feed: Direct, endpoint: AMQPEndpoint) -> None:
+    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    await consume(client)
+    sink = await open_sink(endpoint, client, "amq.fanout")
+    await sink.say(EMPTY)
+    assert await feed.take(1) == [Taken(b"", "", "", b"\0\0")]
 
 
 async def test_a_fanout_reaches_feeds_and_amqp_consumers_alike(
@@ -248,6 +256,25 @@ async def test_who_does_not_read_holds_no_more_than_the_window_and_the_queue_kee
     await trio.sleep(1)
     assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
     assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
+
+
+async def test_who_does_not_read_holds_up_nobody_else(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await slow_feed(client, endpoint)
+    await consume(client)
+    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    other = await connect()
+    await other.open_channel()
+    await other.declare("read", exclusive=True)
+    await other.call(1, QueueBind("read", "amq.fanout", ""), QueueBindOk)
+    reading = await open_feed(endpoint, other, "read")
+    await other.call(1, BasicConsume("read"), BasicConsumeOk)
+    sink = await open_sink(endpoint, other, "amq.fanout")
+    for number in range(100):
+        await sink.publish("", b"%03d" % number + bytes(50_000))
+        assert (await reading.bodies(1))[0][:3] == b"%03d" % number
+    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
 
 
 async def test_who_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(

@@ -8,16 +8,16 @@ from the seed and its number; brokers are opened anew after each round, for the 
 import logging
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
 import trio
 
 from triomq.actors import Event as ActorEvent
-from triomq.actors import Exited, Subscription
+from triomq.actors import Subscription
 from triomq.app import Broker, open_broker
-from triomq.endpoints import AMQP, AMQPEndpoint
+from triomq.endpoints import AMQP
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import METHODS
 from triomq.protocols.amqp import methods as m
@@ -25,15 +25,9 @@ from triomq.protocols.amqp import methods as m
 from .engine_trial import Violation, check_said
 from .loop import fuzz, parse
 from .mutations import cut, spoil
-from .wires import Healthy, Wire, outcome
+from .victim import HEALTHY_EVERY, ROUND, Victim, within
+from .wires import Healthy, outcome
 from .words import CLIENT_OPENING, any_method, content, frame, method
-
-ROUND = 500
-"""Inputs for one broker."""
-
-HEALTHY_EVERY = 20
-PATIENCE = 10.0
-"""Seconds until something that must come is missed; only real trouble takes so long."""
 
 # One kind of exchange and one of queue for each round: who declares them otherwise is refused and comes no further.
 _KINDS = ("direct", "topic", "fanout", "headers")
@@ -119,20 +113,12 @@ def generate(seed: int, number: int) -> Input:
     return Input(random.random() > 0.05, cut(random, data) if random.random() < 0.5 else [data])
 
 
-class Round:
+class Round(Victim):
     """One broker and what is done to it."""
 
     def __init__(self, broker: Broker, happened: Subscription[ActorEvent]) -> None:
-        (ref,) = broker.endpoint_refs.values()
-        assert isinstance(ref.actor, AMQPEndpoint)
-        self.endpoint = ref.actor
-        self.happened = happened
+        super().__init__(broker, happened)
         self.healthy = Healthy(self.connect(reads=True))
-
-    def connect(self, *, reads: bool) -> Wire:
-        wire = Wire(reads=reads)
-        self.endpoint.connect(wire)
-        return wire
 
     async def trial(self, what: Input) -> str:
         """Send one input; give how it ended."""
@@ -142,29 +128,6 @@ class Round:
         self.check()
         check_said("server", wire.said())
         return outcome(wire.said()) if what.reads else "did not read"
-
-    def check(self) -> None:
-        """See that no actor has crashed."""
-        for event in self.happened.get_nowait():
-            if isinstance(event, Exited) and event.error is not None:
-                raise Violation(f"{event.ref.path} crashed: {event.error!r}") from event.error
-
-    async def finish(self) -> None:
-        """See that the healthy one, and nobody else, is left."""
-        await within(self.healthy.exchange(), "the healthy connection was not served")
-        await within(self.wait_gone(), "connections are left though their streams have ended")
-        self.check()
-
-    async def wait_gone(self) -> None:
-        while len(self.endpoint.children) > 1:  # noqa: ASYNC110  # nobody is told when one is left
-            await trio.sleep(0.01)
-
-
-async def within(what: Awaitable[None], complaint: str) -> None:
-    with trio.move_on_after(PATIENCE):
-        await what
-        return
-    raise Violation(f"{complaint} within {PATIENCE:.0f} s")
 
 
 async def play(seed: int, numbers: Iterable[int]) -> Counter[str]:
@@ -182,7 +145,8 @@ async def play(seed: int, numbers: Iterable[int]) -> Counter[str]:
                 except Violation as violation:
                     shown = " ".join(piece.hex() for piece in what.pieces)
                     raise Violation(f"{violation}\n  seed {seed}, input {number}: {shown}") from violation
-            await round.finish()
+            await within(round.healthy.exchange(), "the healthy connection was not served")
+            await round.finish(left=1)
             await round.healthy.leave()
     return outcomes
 

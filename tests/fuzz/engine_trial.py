@@ -279,7 +279,7 @@ def check_end(endpoint: Endpoint) -> None:
 _SHARED = [AMQP_METHODS, *SETTINGS.values()]
 
 
-def kept(engine: AMQPEngine) -> int:
+def kept(engine: object) -> int:
     """Count the octets that an engine holds on to, itself apart."""
     seen = {id(shared) for shared in _SHARED}
     total, left = 0, [engine]

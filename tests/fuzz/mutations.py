@@ -1,7 +1,7 @@
 """How a conversation is spoilt: by octets, by frames, by fields, by order; and how a stream is cut."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
 
@@ -137,11 +137,11 @@ def _spoil_octets(random: Random, frames: list[bytes]) -> None:
     frames[place] = bytes(octets)
 
 
+ANY_WIRE: tuple[Mutation, ...] = (_drop, _repeat, _swap, _shuffle, _spoil_octets, _spoil_octets)
+"""What spoils a conversation in whatever pieces it comes."""
+
 MUTATIONS: tuple[Mutation, ...] = (
-    _drop,
-    _repeat,
-    _swap,
-    _shuffle,
+    *ANY_WIRE,
     _cut_off,
     _lie_about_size,
     _change_head,
@@ -149,16 +149,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     _insert,
     _replace_fields,
     _replace_fields,
-    _spoil_octets,
-    _spoil_octets,
 )
 
 
-def spoil(random: Random, frames: list[bytes]) -> list[bytes]:
+def spoil(random: Random, frames: list[bytes], mutations: Sequence[Mutation] = MUTATIONS) -> list[bytes]:
     """Apply none to a few mutations."""
     spoilt = list(frames)
     for _ in range(random.choice((0, 1, 1, 1, 2, 2, 3, 5))):
-        random.choice(MUTATIONS)(random, spoilt)
+        random.choice(mutations)(random, spoilt)
     return spoilt
 
 

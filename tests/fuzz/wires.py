@@ -8,6 +8,7 @@ import trio
 
 from triomq.protocols.amqp import (
     AMQP_METHODS,
+    BROKER_METHODS,
     AckRun,
     AMQPEngine,
     BasicAck,
@@ -44,6 +45,7 @@ class Wire:
     def __init__(self, *, reads: bool) -> None:
         self.peer = "fuzz"
         self.appetite = RECEIVE_SIZE
+        self.progress = 0  # nothing is ever taken from one that does not read
         self.closed = False
         self._reads = reads
         self._driver: Driver | None = None
@@ -124,7 +126,7 @@ class Healthy:
     def __init__(self, wire: Wire) -> None:
         settings = Settings(login=plain("guest", "guest"), heartbeat=0)
         self.wire = wire
-        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings)
+        self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         self.queue = ""
         self._events: list[Event] = []
         self._numbers = count(1)
@@ -173,10 +175,13 @@ class Healthy:
             if isinstance(event, kind):
                 return event
 
+    async def flush(self) -> None:
+        for piece in self.engine.data_to_send():
+            await self.wire.feed(bytes(piece))
+
     async def next(self) -> Event:
         while not self._events:
-            for piece in self.engine.data_to_send():
-                await self.wire.feed(bytes(piece))
+            await self.flush()
             if said := self.wire.take():
                 self.engine.receive_data(said)
                 self._events += self.engine.events()

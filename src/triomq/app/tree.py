@@ -12,12 +12,11 @@ from triomq.core import (
     Domain,
     Keeping,
     MemoryAlarm,
-    SinkKind,
     SinkOptions,
     recover,
     recovered_domains,
 )
-from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, amend_amqp, from_amqp
 from triomq.errors import StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper
@@ -27,15 +26,6 @@ __all__ = ["Tree"]
 
 _Specs = Mapping[str, ChildSpec]
 """Children by name, to which its owner adds at run time."""
-
-_DEFAULT_SINKS = {
-    "amq.direct": SinkKind.DIRECT,
-    "amq.fanout": SinkKind.FANOUT,
-    "amq.topic": SinkKind.TOPIC,
-    "amq.headers": SinkKind.HEADERS,
-    "amq.match": SinkKind.HEADERS,
-}
-"""The sinks that every domain has from the start (AMQP 0-9-1 section 3.1.3)."""
 
 
 class Tree:
@@ -101,7 +91,7 @@ class Tree:
         ref = await self.domains.actor.start_child(spec)
         self.directories[name] = directory
         self._domain_specs[name] = spec
-        for sink, kind in _DEFAULT_SINKS.items():
+        for sink, kind in STANDARD_EXCHANGES.items():
             if sink not in directory.sinks:
                 await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
         return ref

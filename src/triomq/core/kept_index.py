@@ -180,9 +180,11 @@ class KeptIndex:
             self._put_in(found)
         return inner.ready > before
 
-    def arrived(self, reading: Reading | StoreError) -> None:
-        """Have at hand what was read."""
-        self._put_in(self._away.read(reading))
+    def arrived(self, reading: Reading | StoreError) -> bool:
+        """Have at hand what was read, and tell whether some of it may expire."""
+        found = self._away.read(reading)
+        self._put_in(found)
+        return any(run.deadline < inf for run in found)
 
     def _put_in(self, found: Sequence[Found]) -> None:
         """Put messages behind those that are at hand; those that were delivered before the restart go marked."""

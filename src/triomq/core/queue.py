@@ -291,6 +291,7 @@ class Queue(InPlaceActor):
         count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
+        store.tell_arrived()  # nothing comes any more
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
@@ -363,8 +364,8 @@ class Queue(InPlaceActor):
     def arrived(self, message: Arrived) -> None:
         """Have at hand what was read; ``after_batch`` delivers it."""
         assert isinstance(self._index, KeptIndex)
-        self._index.arrived(message.reading)
-        self._time.expect_expiry()
+        if self._index.arrived(message.reading):
+            self._time.expect_expiry()
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:

@@ -2,6 +2,7 @@
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_definitions import declare_all
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_policies import read_policy
 from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
@@ -11,6 +12,7 @@ from triomq.transports import TLS
 __all__ = [
     "AMQP",
     "AMQP_CODEC",
+    "STANDARD_EXCHANGES",
     "TLS",
     "AMQPEndpoint",
     "DomainAccess",

@@ -7,14 +7,12 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from math import inf
-from time import time
 from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from triomq.actors import Ref, Request, Supervisor, Turn
-from triomq.core import Deliver, Directory, Feed, FeedClosed, Leases, Message, QueueStore, Restarting, Session
+from triomq.actors import Ref, Request, Supervisor
+from triomq.core import Deliver, Feed, FeedClosed, Leases, Message, QueueStore, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
@@ -25,10 +23,11 @@ from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.amqp_timeouts import AckTimeouts
-from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
+from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
+from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
 from triomq.security import Access, MakeMechanism
@@ -39,19 +38,11 @@ __all__ = ["AMQPConnection"]
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-_log = logging.getLogger("triomq.amqp")
-
 _LARGE_BODY = 512
 """Octets per publish from which bodies count as large."""
 
-_PATIENCE = 120.0
-"""Seconds that a client without heartbeats may leave unread what it is sent: it may hold what others want."""
 
-_GOODBYE = 1.0
-"""Seconds that a client gets to read our last words before the socket is shut."""
-
-
-class AMQPConnection(Connection):
+class AMQPConnection(WireConnection):
     """The actor of one connection; a temporary child of the endpoint that accepted it.
 
     Args:
@@ -64,6 +55,9 @@ class AMQPConnection(Connection):
         leases: Those of the listener, for direct connections.
         fork: Called instead of all this if a direct connection begins, with the transport and the first octets.
     """
+
+    log = logging.getLogger("triomq.amqp")
+    closed_event = "connection closed"
 
     def __init__(
         self,
@@ -78,20 +72,13 @@ class AMQPConnection(Connection):
         fork: Callable[[Transport, bytes], None],
     ) -> None:
         """Start in the handshake."""
+        super().__init__(transport, house)
         self.engine = engine
-        self.virtual_host = ""
-        self.session: Session
-        self.directory: Directory
         self.domain: DomainAccess
         self.access: Access
         self.outlet = Outlet(engine, transport, undeliverable)
-        self._transport = transport
-        self.house = house
-        self._turn: Turn
         self.virtual_hosts = virtual_hosts
         self.login = LogIn(house.users, mechanisms)
-        self.user = ""
-        self._since = trio.current_time()
         self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
@@ -103,15 +90,6 @@ class AMQPConnection(Connection):
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
         self._fork = fork
         self._forked = False  # the transport belongs to a direct connection
-        self._left = False  # everything is put back; only the transport's end is awaited
-        self._linger_until = 0.0
-        self.gone = False  # the client will send nothing more
-        self.ending = ""  # why the connection is ending, once it is
-
-    @property
-    def peer(self) -> str:
-        """The client's address."""
-        return self._transport.peer
 
     # Reading: what the transport calls
 
@@ -128,14 +106,6 @@ class AMQPConnection(Connection):
         self._left = self._forked = True
         self._fork(self._transport, data)
         self._stop()
-
-    def received(self, data: bytes) -> None:
-        """Work off one chunk from the client, in a turn."""
-        self.ref.act(self._take, data)
-
-    def drained(self) -> None:
-        """Go on writing, in a turn."""
-        self.ref.act(self._write_more)
 
     def _take(self, data: bytes) -> None:
         if self._left:
@@ -202,11 +172,6 @@ class AMQPConnection(Connection):
         assert isinstance(self.ref.parent.actor, Supervisor)
         self.ref.parent.actor.start_task(async_function, *args)
 
-    @property
-    def has_left(self) -> bool:
-        """Whether everything is put back, and only the transport's end is awaited."""
-        return self._left
-
     async def _ask_again(self, restarting: Restarting) -> None:
         try:
             await restarting.wait_over()
@@ -250,38 +215,12 @@ class AMQPConnection(Connection):
         self.user = user
         self.note_user()
 
-    def note_user(self) -> None:
-        """Look at the user's record, now and when it has changed: until when the connection may last."""
-        user = self.house.users.get(self.user)
-        if user is not None:
-            self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
-
-    def has_room(self, what: str) -> bool:
-        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
-        user = self.house.users.get(self.user)
-        return user is not None and self.house.presence.has_room(user, what)
-
-    def limit_of(self, what: str) -> int | None:
-        """Give the user's limit, for texts."""
-        user = self.house.users.get(self.user)
-        limit: int | None = None if user is None else getattr(user.limits, what)
-        return limit
-
-    def count_queue(self, store: QueueStore) -> None:
-        """Count a queue that the user has declared, as long as it is there."""
-        user, queues = self.house.users.get(self.user), self.directory.queues
-        if user is not None:
-            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
-
     def enter(self, virtual_host: str, domain: DomainAccess, access: Access) -> None:
         """Work in a domain from now on, as a session of its own."""
-        self.virtual_host = virtual_host
         self.access = access
-        self.house.presence.come(self.user)
         self.domain = domain
-        self.directory = domain.directory
-        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
-        self.session.attach()
+        session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
+        self.join(session, domain.directory, virtual_host)
 
     # What others tell
 
@@ -344,7 +283,7 @@ class AMQPConnection(Connection):
 
     def _reads_nothing(self, now: float) -> bool:
         """Tell whether the client has left what we sent unread for two heartbeats, or long if it has none."""
-        return self.outlet.stuck_for(now) >= (2 * self.engine.heartbeat or _PATIENCE)
+        return self.outlet.stuck_for(now) >= (2 * self.engine.heartbeat or PATIENCE)
 
     def tick(self, message: Tick) -> None:
         """Let the engine look at its timers; go when the client had its while, or reads nothing."""
@@ -431,56 +370,17 @@ class AMQPConnection(Connection):
         for number in list(self.channels):
             self.end_channel(number, connection_ends=True)
 
-    def leave(self) -> None:
-        """Put back what is out, let the session go, and say that nothing more will come.
+    @property
+    def is_written(self) -> bool:
+        """Whether the transport has taken all that it was given: who has half closed may still read."""
+        return self.outlet.may_write
 
-        The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
-        client might never see our last words.
-        """
-        # Who never came to work is of interest to nobody: something looked whether the port is open.
-        level = logging.INFO if self.virtual_host else logging.DEBUG
-        seconds = round(trio.current_time() - self._since, 3)
-        self.note(level, "connection closed", reason=self.ending, seconds=seconds)
-        self._let_go()
-        self._transport.resume_reading()
-        self._transport.end_sending()
-        self._linger_until = trio.current_time() + _GOODBYE
-        if self.gone and self.outlet.may_write:
-            self._stop()
-
-    def note(self, level: int, event: str, **fields: object) -> None:
-        """Log an event with all that tells whose connection this is."""
-        who = {
-            "peer": self.peer,
-            "user": self.user,
-            "vhost": self.virtual_host,
-            "connection": self.ref.name.removeprefix("connection-"),
-        }
-        known = {key: value for key, value in who.items() if value}
-        _log.log(level, event, extra={"fields": known | fields})
-
-    def _let_go(self) -> None:
-        """Put back what is out and let the session go."""
-        self._left = True
+    def put_back(self) -> None:
+        """End all channels, and be told of no alarm any more."""
         self.end_channels()
-        if self.virtual_host:
-            self.virtual_host = ""
-            self.house.presence.go(self.user)
-            self.blocked.forget()
-            self.session.detach()
-
-    def _stop(self) -> None:
-        """End this actor; ``on_stop`` follows."""
-        assert self.ref.parent is not None
-        assert isinstance(self.ref.parent.actor, Supervisor)
-        self.ref.parent.actor.stop_child_nowait(self.ref)
-
-    def on_stop(self) -> None:
-        """Close the transport, when the client has gone or the broker ends."""
-        self.abandon()
+        self.blocked.forget()
 
     def abandon(self) -> None:
-        """Put back what is out, and close the transport; also for the endpoint, after a crash."""
-        self._let_go()
+        """Put back what is out, and close the transport, unless a direct connection has it."""
         if not self._forked:
-            self._transport.close()
+            super().abandon()

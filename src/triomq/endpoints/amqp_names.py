@@ -1,16 +1,25 @@
-"""Names of queues as a channel's client gives them: its own, ours, or none for the last one."""
+"""Names: of exchanges that are always there; of queues as a channel's client gives them, its own, ours, or none."""
 
 import base64
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from triomq.core import NoSuchQueue, QueueStore
+from triomq.core import NoSuchQueue, QueueStore, SinkKind
 from triomq.errors import NotFound
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["REPLY_TO", "generated_name", "is_reply_queue", "named", "queue_named"]
+__all__ = ["REPLY_TO", "STANDARD_EXCHANGES", "generated_name", "is_reply_queue", "named", "queue_named"]
+
+STANDARD_EXCHANGES: Final = {
+    "amq.direct": SinkKind.DIRECT,
+    "amq.fanout": SinkKind.FANOUT,
+    "amq.topic": SinkKind.TOPIC,
+    "amq.headers": SinkKind.HEADERS,
+    "amq.match": SinkKind.HEADERS,
+}
+"""The exchanges that every virtual host has from the start (section 3.1.3)."""
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 """The queue that is none: who consumes from it gets direct replies (RabbitMQ's direct reply-to)."""

@@ -2,6 +2,8 @@
 
 from typing import cast
 
+from msgspec.structs import replace
+
 from triomq.core import (
     Bind,
     DeclareQueue,
@@ -21,7 +23,7 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp_channel import Channel, Handler
-from triomq.endpoints.amqp_names import generated_name, is_reply_queue, named, queue_named
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES, generated_name, is_reply_queue, named, queue_named
 from triomq.endpoints.amqp_permissions import require_queue
 from triomq.endpoints.amqp_queue_types import check_named
 from triomq.endpoints.amqp_reply_to import declared_reply_queue
@@ -64,8 +66,14 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
         channel.connection.directory.sink(name)
     else:
         options = _exchange_options(channel, method)
-        if name.startswith(_RESERVED) and name not in channel.connection.directory.sinks:
+        existing = channel.connection.directory.sinks.get(name)
+        if existing is None and name.startswith(_RESERVED):
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+        if existing is not None and name in STANDARD_EXCHANGES:
+            # Section 1.6.2.1: durable counts "when creating a new exchange", the bit behind it is reserved. Clients of
+            # older brokers set that one, auto-delete, for any exchange, and nobody has made these.
+            current = existing.declared
+            options = replace(options, durable=current.durable, auto_delete=current.auto_delete)
         channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options))
     if not method.no_wait:
         channel.reply(ExchangeDeclareOk())

@@ -6,43 +6,33 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 
 import logging
 from collections import deque
-from math import inf
-from time import time
 
 import trio
 
-from triomq.actors import Supervisor, Turn
-from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Session, Window
+from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
 from triomq.endpoints.amqp_channel import Consumer
 from triomq.endpoints.amqp_direct import Grant, bring_home, divert
 from triomq.endpoints.amqp_gates import Gates
-from triomq.endpoints.base import CloseConnection, Connection, ConnectionStatistics, Tick
+from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
 from triomq.endpoints.house import House
+from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.protocols.dmp import DMPEngine, Event
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["DMPConnection"]
 
-_log = logging.getLogger("triomq.dmp")
-
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
-
-_PATIENCE = 120.0
-"""Seconds that a client may leave a feed unread: it may hold what is not for it alone, in memory."""
-
-_GOODBYE = 1.0
-"""Seconds that a client gets to read our last words before the socket is shut."""
 
 _MEMORY, _RETURNS, _BUDGET, _STORE = "memory alarm", "unread returns", "budget", "store"
 """Why nothing is read for now."""
 
 
-class DMPConnection(Connection):
+class DMPConnection(WireConnection):
     """The actor of one direct connection; a temporary child of the endpoint that accepted it.
 
     Args:
@@ -52,32 +42,20 @@ class DMPConnection(Connection):
         leases: Those of the listener; None if it has no direct connections.
     """
 
+    log = logging.getLogger("triomq.dmp")
+    closed_event = "direct connection closed"
+
     def __init__(self, transport: Transport, engine: DMPEngine, house: House, leases: Leases | None) -> None:
         """Start in the handshake."""
+        super().__init__(transport, house)
         self.engine = engine
-        self.house = house
-        self.virtual_host = ""
-        self.session: Session
-        self.directory: Directory
         self.outlet = DirectOutlet(engine, transport, house, self.note)
-        self._transport = transport
         self.leases = leases
-        self._turn: Turn
-        self._since = trio.current_time()
         self._gates = Gates(transport, engine)
         self._events: deque[Event] = deque()
         self._octets = 0  # that have come since something was last published
         self._lease: Lease | None = None
         self.sink: DirectSink | None = None
-        self._left = False  # everything is put back; only the transport's end is awaited
-        self._linger_until = 0.0
-        self.gone = False  # the client will send nothing more
-        self.ending = ""  # why the connection is ending, once it is
-
-    @property
-    def peer(self) -> str:
-        """The client's address."""
-        return self._transport.peer
 
     @property
     def window(self) -> Window:
@@ -98,14 +76,6 @@ class DMPConnection(Connection):
         self._transport.start(self)
         if self.leases is None:
             self._deny(Denied(540, "there are no direct connections at this address"))
-
-    def received(self, data: bytes) -> None:
-        """Work off one chunk from the client, in a turn."""
-        self.ref.act(self._take, data)
-
-    def drained(self) -> None:
-        """Go on writing, in a turn."""
-        self.ref.act(self._write_more)
 
     def _take(self, data: bytes) -> None:
         if self._left:
@@ -185,10 +155,8 @@ class DMPConnection(Connection):
 
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
         """Become a connection of the lease's session, and begin."""
-        self._lease, self.session, self.directory = lease, lease.session, directory
-        self.virtual_host, self.user = grant.virtual_host, lease.session.user
-        self.house.presence.come(self.user)
-        self.session.attach()
+        self._lease, self.user = lease, lease.session.user
+        self.join(lease.session, directory, grant.virtual_host)
         self.note_user()
         if lease.target is LeaseTarget.SINK:
             self.sink = DirectSink(self, lease.name, grant)
@@ -231,12 +199,6 @@ class DMPConnection(Connection):
         if not self._left:
             self._end(message.reason)
 
-    def note_user(self) -> None:
-        """Look at the user's record, now and when it has changed: until when the connection may last."""
-        user = self.house.users.get(self.user)
-        if user is not None:
-            self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
-
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None before a lease was accepted, and after the end."""
         if not self.virtual_host:
@@ -260,7 +222,7 @@ class DMPConnection(Connection):
         timer = self.engine.next_timer()
         if timer is not None and timer <= now:
             return True
-        return self.outlet.stuck_for(now) >= _PATIENCE or self._queue_is_gone or _RETURNS in self._gates.closed
+        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self._gates.closed
 
     @property
     def _queue_is_gone(self) -> bool:
@@ -275,7 +237,7 @@ class DMPConnection(Connection):
         """Let the engine look at its timers; go when the client had its while, reads nothing, or the queue is gone."""
         if self._left:
             self._stop()
-        elif self.outlet.stuck_for(message.now) >= _PATIENCE:
+        elif self.outlet.stuck_for(message.now) >= PATIENCE:
             # A word about it could not be read either. What is out goes back to its queue.
             self._end("the client does not read what it is sent")
         elif self._queue_is_gone:
@@ -292,7 +254,7 @@ class DMPConnection(Connection):
         """Encode what is due, and write once; leave when nothing more will be heard."""
         self.outlet.flush()
         if self.engine.finished and not self._left and not self._events:
-            self._leave()
+            self.leave()
 
     def _write_more(self) -> None:
         """Wake the feeds that waited for the transport; what they deliver is encoded and written by ``after_batch``."""
@@ -308,52 +270,9 @@ class DMPConnection(Connection):
         self.engine.refuse(530, reason)
         self.ref.touch()
 
-    def _leave(self) -> None:
-        """Put back what is out, let the session go, and say that nothing more will come.
-
-        The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
-        client might never see our last words.
-        """
-        level = logging.INFO if self.virtual_host else logging.DEBUG
-        seconds = round(trio.current_time() - self._since, 3)
-        self.note(level, "direct connection closed", reason=self.ending, seconds=seconds)
-        self._let_go()
-        self._transport.resume_reading()
-        self._transport.end_sending()
-        self._linger_until = trio.current_time() + _GOODBYE
-        if self.gone:
-            self._stop()
-
-    def note(self, level: int, event: str, **fields: object) -> None:
-        """Log an event with all that tells whose connection this is."""
-        who = {"peer": self.peer, "user": self.user, "vhost": self.virtual_host, "connection": self.ref.name}
-        known = {key: value for key, value in who.items() if value}
-        _log.log(level, event, extra={"fields": known | fields})
-
-    def _let_go(self) -> None:
-        """Put back what is out, give consumers back to AMQP, and let the session go."""
-        self._left = True
-        if not self.virtual_host:
-            return
-        self.virtual_host = ""
+    def put_back(self) -> None:
+        """Put back what is out, give consumers back to AMQP, and be told of no alarm any more."""
         self.outlet.put_all_back()
         if self.sink is None:
             bring_home(self._grant, self)
         self.directory.memory.forget(self._over)
-        self.house.presence.go(self.user)
-        self.session.detach()
-
-    def _stop(self) -> None:
-        """End this actor; ``on_stop`` follows."""
-        assert self.ref.parent is not None
-        assert isinstance(self.ref.parent.actor, Supervisor)
-        self.ref.parent.actor.stop_child_nowait(self.ref)
-
-    def on_stop(self) -> None:
-        """Close the transport, when the client has gone or the broker ends."""
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Put back what is out, and close the transport; also for the endpoint, after a crash."""
-        self._let_go()
-        self._transport.close()

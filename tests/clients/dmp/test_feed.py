@@ -74,6 +74,15 @@ async def test_no_local_leaves_out_what_this_connection_publishes(
         assert message.body == b"foreign"
 
 
+async def test_a_feed_whose_null_messages_stop_is_given_up_after_three_intervals(
+    channel: AMQPChannel, queue: str
+) -> None:
+    # The broker sends one in five seconds; a tenth of a second is what this client waits for one, three times.
+    async with open_dmp_feed(channel, queue, heartbeat=0.1) as feed:
+        with trio.fail_after(PATIENCE), pytest.raises(Disconnected, match="has fallen silent"):
+            await anext(feed)
+
+
 async def test_a_queue_that_is_not_ones_own_is_refused(connection: AMQPConnection) -> None:
     async with connection.open_channel() as channel:
         shared = await channel.declare_queue("direct.shared", durable=False, auto_delete=True)

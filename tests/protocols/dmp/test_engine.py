@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dmp.wire import client, message, messages_in, said, serving, short
+from protocols.dmp.wire import FULL, client, message, messages_in, said, serving, short
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp import (
     PROTOCOL_HEADER,
@@ -136,6 +136,29 @@ def test_a_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
         RefusalReceived(403, "403 NO-ACCESS no")
     ]
     assert engine.finished
+
+
+def test_a_feed_of_the_original_is_read() -> None:
+    engine = DMPEngine("client", now=0.0, lease="F-000660C2435F46B4-auto.8", target="feed")
+    assert said(engine) == bytes.fromhex("414d51500a010001")
+    engine.receive_data(bytes.fromhex("0d323030204f4b2044502f302e31"))
+    assert said(engine) == b"\x19F-000660C2435F46B4-auto.8"
+    engine.receive_data(b"\x1a200 OK Feed 'auto.8' ready" + bytes(4) + FULL + bytes(4) + FULL)
+    ready, *runs = engine.events()
+    assert ready == Ready("200 OK Feed 'auto.8' ready")
+    assert [(exchange, key, body) for exchange, key, _, _, body in messages_in(runs)] == [
+        ("amq.direct", "auto.8", b"hello")
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [b"4402 BAD-LEASE Lease is not valid for this connection", b"$402 BAD-LEASE Lease already acquired"],
+)
+def test_a_refusal_of_the_original_is_understood(refusal: bytes) -> None:
+    engine = DMPEngine("client", now=0.0, lease="lease", target="feed")
+    engine.receive_data(bytes.fromhex("0d323030204f4b2044502f302e31") + refusal)
+    assert engine.events() == [RefusalReceived(402, refusal[1:].decode())]
 
 
 @pytest.mark.parametrize("answer", [short(b"hello"), short(b"999 WHAT"), b"\0", short(b"20\xff")])

@@ -183,6 +183,7 @@ MALFORMED = {
     "a flag of no property": (message(properties=b"\0\x02"), 502),
     "a size above the limit": (b"\0\x20\0\x01", 530),
     "the largest size there is": (b"\xff\xff\xff\xff", 530),
+    "nothing but ones": (b"\xff" * 300, 530),
 }
 
 

@@ -1,7 +1,20 @@
 """Deadlines and null messages, on a clock that the tests turn."""
 
+import pytest
+
 from protocols.dmp.wire import client, message, said, serving
-from triomq.protocols.dmp import NULL, PROTOCOL_HEADER, DMPEngine, Event, Failed, MessageRun, Settings, Silent
+from triomq.protocols.dmp import (
+    NULL,
+    PROTOCOL_HEADER,
+    DMPEngine,
+    EndOfStream,
+    Event,
+    Failed,
+    MessageRun,
+    Settings,
+    Silent,
+    Target,
+)
 
 
 def pass_time(engine: DMPEngine, until: float, *, start: float = 0.0, step: float = 0.5) -> list[Event]:
@@ -37,6 +50,13 @@ def test_a_quiet_feed_is_kept_alive_by_null_messages() -> None:
     engine = serving("feed")
     pass_time(engine, 21)
     assert said(engine) in (NULL * 3, NULL * 4)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.0])
+def test_null_messages_keep_their_pace_however_seldom_the_driver_looks(step: float) -> None:
+    engine = serving("feed", Settings(heartbeat=1.0))
+    pass_time(engine, 20, step=step)
+    assert 16 <= len(said(engine)) // len(NULL) <= 20  # late by a fifth at most
 
 
 def test_a_busy_feed_sends_no_null_messages() -> None:
@@ -92,3 +112,14 @@ def test_each_message_has_its_own_time() -> None:
         found += pass_time(engine, now + 30, start=now)
     assert all(isinstance(event, MessageRun) for event in found)
     assert len(found) == 9
+
+
+@pytest.mark.parametrize("target", ["sink", "feed"])
+def test_a_message_that_the_end_cut_off_is_not_waited_for(target: Target) -> None:
+    engine = serving() if target == "sink" else client("feed")
+    engine.receive_data(message()[:8])
+    engine.receive_data(b"")
+    assert engine.events() == [EndOfStream(8)]
+    assert engine.next_timer() is None
+    assert not pass_time(engine, 200)
+    assert not said(engine)

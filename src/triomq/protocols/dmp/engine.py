@@ -114,15 +114,18 @@ class DMPEngine:
 
     def next_timer(self) -> float | None:
         """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
-        return self._timers.next(self._under_way)
+        return None if self.state == "closed" else self._timers.next(self._under_way)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due at ``now``: null messages, silence, and the deadlines of the handshake and of a message."""
+        if self.state == "closed":
+            return
         traffic = self._outbox.spoke if self.state == "writing" else self._heard
         self._heard = self._outbox.spoke = False
         for due in self._timers.handle(now, self._under_way, traffic):
             if due == "null":
                 self._outbox.put(NULL)
+                self._outbox.spoke = False  # or the next one would wait until this one was noticed as traffic
             elif due == "silent":
                 self._events.append(Silent())
                 self._end("lost")

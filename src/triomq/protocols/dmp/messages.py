@@ -34,9 +34,6 @@ MANDATORY, IMMEDIATE = 2, 1
 
 _SIZE = struct.Struct(">I")
 
-# No message begins like this: it would be larger than any may be.
-_NO_FRONT = b"\xff" * 5
-
 
 class Envelope(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What messages of one shape have in common; offsets are from the first octet of the size.
@@ -156,7 +153,8 @@ class MessageReader:
     def _read(self, data: bytes, position: int) -> None:
         """Read as many messages as are whole; keep the rest."""
         end, begins, from_bytes = len(data), data.startswith, int.from_bytes
-        head, front, length, add = self._head, _NO_FRONT, 0, self._contents.append
+        head, add = self._head, self._contents.append
+        front, length = b"", end + 1  # none was seen in this chunk, and no message in it is as long as that
         length_at = 4 + len(head)
         while True:
             # The hot loop: same size and same head, so only the body is new.

@@ -9,7 +9,8 @@ __all__ = ["Due", "Timers"]
 
 Due: TypeAlias = Literal["handshake", "message", "null", "silent"]
 
-# Traffic sets a flag that is looked at so often in an interval, so a null message is late by a fifth at most.
+# Traffic sets a flag that is looked at so often in an interval, so a null message is late by a fifth at most, or by as
+# much as who calls is late.
 TICKS_PER_INTERVAL = 5
 # An interval may be lost on the way, and another to a busy machine.
 SILENT_INTERVALS = 3
@@ -18,7 +19,17 @@ SILENT_INTERVALS = 3
 class Timers:
     """Owned by one engine."""
 
-    __slots__ = ("_begun", "_handshake", "_interval", "_kind", "_message_timeout", "_now", "_quiet", "_tick", "_until")
+    __slots__ = (
+        "_begun",
+        "_handshake",
+        "_interval",
+        "_kind",
+        "_message_timeout",
+        "_now",
+        "_quiet_since",
+        "_tick",
+        "_until",
+    )
 
     def __init__(self, now: float, handshake: float, message_timeout: float) -> None:
         """Begin with the deadline of the handshake."""
@@ -30,7 +41,7 @@ class Timers:
         self._interval = 0.0
         self._kind: Due = "null"
         self._tick: float | None = None
-        self._quiet = 0
+        self._quiet_since = now
 
     def run(self, kind: Literal["null", "silent"], interval: float) -> None:
         """Drop the handshake's deadline; then look every so often whether there was traffic, 0 being never."""
@@ -53,7 +64,7 @@ class Timers:
         """Arm what has begun; say what is due. ``traffic`` is whether there was any since the last call."""
         self._now = now
         if traffic:
-            self._quiet = 0
+            self._quiet_since = now
         if begun != self._begun:
             self._begun = begun
             self._until = now + self._message_timeout if begun else None
@@ -63,16 +74,10 @@ class Timers:
         if self._until is not None and now >= self._until:
             due.append("message")
         if self._interval and (self._tick is None or now >= self._tick):
-            due += self._look(traffic) if self._tick is not None else []
+            if self._tick is None:
+                self._quiet_since = now
             self._tick = now + self._interval / TICKS_PER_INTERVAL
+            if now - self._quiet_since >= self._interval * (SILENT_INTERVALS if self._kind == "silent" else 1):
+                self._quiet_since = now
+                due.append(self._kind)
         return due
-
-    def _look(self, traffic: bool) -> list[Due]:
-        """Count ticks without traffic."""
-        if not traffic:
-            self._quiet += 1
-        limit = TICKS_PER_INTERVAL * (SILENT_INTERVALS if self._kind == "silent" else 1)
-        if self._quiet < limit:
-            return []
-        self._quiet = 0
-        return [self._kind]

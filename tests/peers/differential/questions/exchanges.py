@@ -258,6 +258,12 @@ def alternate_inside(talk: Talk) -> Lines:
     speaker.do(Exchange.Delete(exchange=other))
 
 
+@GROUP("a standard one is declared with other bits")
+def standard_redeclared(talk: Talk) -> Lines:
+    for bits in ({}, {"auto_delete": True}, {"durable": True, "auto_delete": True}):
+        yield talk.open().ask(Exchange.Declare(exchange="amq.direct", exchange_type="direct", **bits))
+
+
 @GROUP("redeclare without the alternate")
 def alternate_redeclared(talk: Talk) -> Lines:
     speaker = talk.open()

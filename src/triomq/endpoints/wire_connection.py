@@ -1,0 +1,173 @@
+"""A connection on a wire: its transport, as whom it works in a domain, what is logged of it, and how it ends."""
+
+import logging
+from math import inf
+from time import time
+from typing import ClassVar
+
+import trio
+
+from triomq.actors import Supervisor, Turn
+from triomq.core import Directory, QueueStore, Session
+from triomq.endpoints.base import Connection
+from triomq.endpoints.house import House
+from triomq.transports import Transport
+
+__all__ = ["PATIENCE", "WireConnection"]
+
+PATIENCE = 120.0
+"""Seconds that a client may leave unread what it is sent, unless it has agreed to heartbeats: it may hold what others
+want."""
+
+_GOODBYE = 1.0
+"""Seconds that a client gets to read our last words before the socket is shut."""
+
+
+class WireConnection(Connection):
+    """Base of the actors of connections that a transport drives, in turns; what is said there is up to the protocols.
+
+    Args:
+        transport: The octets; owned from now on.
+        house: Domains and users.
+    """
+
+    log: ClassVar[logging.Logger]
+    """Where its events go."""
+
+    closed_event: ClassVar[str]
+    """What its end is called there."""
+
+    def __init__(self, transport: Transport, house: House) -> None:
+        """Work in no domain yet."""
+        self.house = house
+        self.user = ""
+        self.virtual_host = ""
+        self.session: Session
+        self.directory: Directory
+        self.gone = False  # the client will send nothing more
+        self.ending = ""  # why the connection is ending, once it is
+        self._transport = transport
+        self._turn: Turn
+        self._since = trio.current_time()
+        self._left = False  # everything is put back; only the transport's end is awaited
+        self._linger_until = 0.0
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return self._transport.peer
+
+    # What the transport calls
+
+    def received(self, data: bytes) -> None:
+        """Work off one chunk from the client, in a turn."""
+        self.ref.act(self._take, data)
+
+    def drained(self) -> None:
+        """Go on writing, in a turn."""
+        self.ref.act(self._write_more)
+
+    def _take(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def _write_more(self) -> None:
+        raise NotImplementedError
+
+    # Whose it is
+
+    def note_user(self) -> None:
+        """Look at the user's record, now and when it has changed: until when the connection may last."""
+        user = self.house.users.get(self.user)
+        if user is not None:
+            self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
+
+    def has_room(self, what: str) -> bool:
+        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
+        user = self.house.users.get(self.user)
+        return user is not None and self.house.presence.has_room(user, what)
+
+    def limit_of(self, what: str) -> int | None:
+        """Give the user's limit, for texts."""
+        user = self.house.users.get(self.user)
+        limit: int | None = None if user is None else getattr(user.limits, what)
+        return limit
+
+    def count_queue(self, store: QueueStore) -> None:
+        """Count a queue that the user has declared, as long as it is there."""
+        user, queues = self.house.users.get(self.user), self.directory.queues
+        if user is not None:
+            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
+
+    def join(self, session: Session, directory: Directory, virtual_host: str) -> None:
+        """Work in a domain from now on, as one more connection of a session."""
+        self.session, self.directory, self.virtual_host = session, directory, virtual_host
+        self.house.presence.come(self.user)
+        session.attach()
+
+    def note(self, level: int, event: str, **fields: object) -> None:
+        """Log an event with all that tells whose connection this is."""
+        who = {
+            "peer": self.peer,
+            "user": self.user,
+            "vhost": self.virtual_host,
+            "connection": self.ref.name.removeprefix("connection-"),
+        }
+        known = {key: value for key, value in who.items() if value}
+        self.log.log(level, event, extra={"fields": known | fields})
+
+    # Ending
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything is put back, and only the transport's end is awaited."""
+        return self._left
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a client that has gone is owed nothing that waits for the transport."""
+        return True
+
+    def put_back(self) -> None:
+        """Give back what is out, when the connection leaves its session; called once."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Put back what is out, let the session go, and say that nothing more will come.
+
+        The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
+        client might never see our last words.
+        """
+        # Who never came to work is of interest to nobody: something looked whether the port is open.
+        level = logging.INFO if self.virtual_host else logging.DEBUG
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
+        self._let_go()
+        self._transport.resume_reading()
+        self._transport.end_sending()
+        self._linger_until = trio.current_time() + _GOODBYE
+        if self.gone and self.is_written:
+            self._stop()
+
+    def _let_go(self) -> None:
+        """Put back what is out and let the session go."""
+        self._left = True
+        if self.virtual_host:
+            self.put_back()
+            self.virtual_host = ""
+            self.house.presence.go(self.user)
+            self.session.detach()
+
+    def _stop(self) -> None:
+        """End this actor; ``on_stop`` follows."""
+        assert self.ref.parent is not None
+        assert isinstance(self.ref.parent.actor, Supervisor)
+        self.ref.parent.actor.stop_child_nowait(self.ref)
+
+    def on_stop(self) -> None:
+        """Close the transport, when the client has gone or the broker ends."""
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; also for the endpoint, after a crash."""
+        self._let_go()
+        self._transport.close()
