@@ -82,6 +82,16 @@ def test_an_option_for_a_port_means_the_first_endpoint_which_then_has_one(tmp_pa
     assert load_config(write(tmp_path, text), {}, options={"port": 7}).endpoints == (AMQP(port=7),)
 
 
+def test_the_store_has_a_directory_beside_the_file_or_where_the_command_line_says(tmp_path: Path) -> None:
+    path = write(tmp_path, 'data_dir = "data"\nqueue_memory = 100_000\nstore_host = "thread"')
+    config = load_config(path, {})
+    assert (config.data_dir, config.queue_memory, config.store_host) == (str(tmp_path / "data"), 100_000, "thread")
+    environment = {"TRIOMQ_DATA_DIR": "/elsewhere", "TRIOMQ_QUEUE_MEMORY": "200000", "TRIOMQ_STORE_HOST": "process"}
+    config = load_config(path, environment)
+    assert (config.data_dir, config.queue_memory, config.store_host) == ("/elsewhere", 200_000, "process")
+    assert load_config(path, environment, options={"data": "/typed"}).data_dir == "/typed"
+
+
 def test_a_wrong_option_is_named() -> None:
     with pytest.raises(ConfigError, match=r"--port: endpoints\[0\]\.port: found 70000, expected int <= 65535"):
         load_config(environment={}, options={"port": 70000})
@@ -110,6 +120,9 @@ def test_an_option_does_not_hide_that_the_file_is_wrong(tmp_path: Path) -> None:
         ),
         (b'[[endpoints]]\ntype = "amqp"\nhost = "0.0.0.0"', "configure users"),
         (b'[users.ada]\npassword_file = "missing"', "users.ada.password_file: cannot read "),
+        (b"queue_memory = 8", "queue_memory: found 8, expected int >= 65536"),
+        (b'store_host = "elsewhere"', "store_host: found 'elsewhere', allowed are 'process', 'thread'"),
+        (b'data_dir = "triomq.toml"', "data_dir: "),
         (b"drain = -1", "drain: found -1, expected float >= 0.0"),
     ],
 )

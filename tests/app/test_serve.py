@@ -100,6 +100,7 @@ async def test_a_hang_up_reads_the_configuration_again(nursery: trio.Nursery, ca
 
     assert await serve(Config(endpoints=(HERE,)), started=started, reload=reload) == 0
     assert [record.getMessage() for record in caplog.records if record.name == "triomq.serve"] == [
+        "no data directory: everything is in memory only, and ends with this process",
         "user added",
         "user removed",
         "configuration reloaded",

@@ -34,6 +34,20 @@ def test_a_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with opened(tmp_path) as store:
+        for target in (tmp_path / "file" / "backup", tmp_path / "no\0path", tmp_path / ("long" * 100)):
+            with pytest.raises(StoreUnwritable, match="cannot be written"):
+                back_up(store.directory, target)
+
+
+def test_a_copy_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        back_up(store.directory, tmp_path / "backup")
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"no database" * 1000)
     with pytest.raises(StoreCorrupt):

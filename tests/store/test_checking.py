@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked
-from triomq.store import Batch, Gap, Settle, check
+from triomq.store import Batch, DeclareQueue, Delay, Gap, Settle, check
 
 from .stores import DECLARE, append, opened
 
@@ -28,6 +28,16 @@ def test_a_store_that_is_well_is_said_to_be(directory: Path) -> None:
     assert report.is_well
     assert (report.version, report.committed, report.messages, report.missing) == (1, 4, {1: 3}, {})
     assert report.gaps == [Gap(1, 4, 4)]
+
+
+def test_it_tells_what_each_queue_has(directory: Path) -> None:
+    with opened(directory) as store:
+        later = Delay(queue=2, number=1, due=9.0, count=3, size=6, body=append(0, b"a").body)
+        store.commit([Batch(5, [DeclareQueue(2, b"other", b""), later])])
+    first, second = check(directory).queues
+    assert (first.queue, first.key, first.messages, first.delayed) == (1, b"q", 3, 0)
+    assert (second.queue, second.key, second.messages, second.delayed) == (2, b"other", 0, 3)
+    assert first.octets > second.octets > 0
 
 
 def test_messages_that_are_neither_there_nor_settled_are_missed(directory: Path) -> None:

@@ -33,6 +33,12 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         DirectoryLock(tmp_path / "file" / "store")
 
 
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnwritable, match="file is no directory, as a data directory must be"):
+        DirectoryLock(tmp_path / "file")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_directory_that_is_read_only_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -1,6 +1,7 @@
 """A broker in your program: ``async with open_broker(AMQP()) as broker: …``."""
 
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,9 @@ from triomq.app.tree import Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
-from triomq.errors import NotFound
+from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
-from triomq.store.keeper import HostKind, Keeping
+from triomq.store.keeper import BackUpStore, HostKind, Keeping
 from triomq.transports import name_of
 
 __all__ = ["Broker", "open_broker"]
@@ -30,7 +31,8 @@ _DEFAULT_USERS = {"guest": "guest"}
 class Broker(DomainHandle):
     """A broker in this process; made by ``open_broker``, which says how long it lives.
 
-    It is the handle of its first domain, and ``domain`` gives the others.
+    It is the handle of its first domain, and ``domain`` gives the others. With a data directory, what is durable in
+    them outlives it.
     """
 
     def __init__(
@@ -66,6 +68,11 @@ class Broker(DomainHandle):
     def domains(self) -> list[str]:
         """The names of all domains, the broker's own one first."""
         return list(self._handles)
+
+    @property
+    def kept_domains(self) -> list[str]:
+        """The names of the domains that the store had something of at the start, whether they are open or not."""
+        return self._tree.kept_domains
 
     async def add_domain(self, name: str) -> DomainHandle:
         """Let there be one more domain, with the sinks that every domain has; if it is there already it is given."""
@@ -134,6 +141,29 @@ class Broker(DomainHandle):
         for ref in self.endpoint_refs.values():
             ref.tell_nowait(EndUsers(reasons))
         return changes
+
+    # The store
+
+    async def back_up(self, path: Path | str) -> None:
+        """Copy the store to a file, as it is at one moment, while everything goes on.
+
+        What was confirmed, and what was awaited in this program, is in it. To use it, give a broker a directory with
+        nothing but the file, called ``store.db``.
+
+        Args:
+            path: The file to make; its directory must be there.
+
+        Raises:
+            StoreUnwritable: The file is there already, or cannot be made.
+            StoreError: The store cannot be read, or there is none: the broker was opened without ``data_dir``.
+            ActorStopped: The broker has ended.
+        """
+        store = self._tree.store
+        if store is None:
+            raise StoreError("this broker keeps everything in memory; open it with data_dir=… to have what to copy")
+        error = await store.ask(BackUpStore(Path(os.getcwd(), path)))
+        if error is not None:
+            raise error
 
     # Memory
 

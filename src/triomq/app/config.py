@@ -18,9 +18,11 @@ from triomq.app.policies import PolicyConfig, check_policies
 from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
+from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
+from triomq.store.keeper import HostKind
 from triomq.transports import make_context
 
 __all__ = ["Config", "Log", "load_config"]
@@ -29,7 +31,17 @@ _OTHERS = ("TRIOMQ_URL",)
 """Variables that mean something to other commands, and nothing here."""
 
 
+_OPTIONS = {
+    "level": ("log.level", "--log-level"),
+    "format": ("log.format", "--log-format"),
+    "data": ("data_dir", "--data"),
+}
+"""Options that say nothing of the first endpoint: the path of the setting, and how the option is written."""
+
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+_LEAST_QUEUE_MEMORY = 64 * 1024
+"""Octets; with less, a queue would read from disk for every few messages. Who writes 8 means MiB, and is told."""
 
 
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +71,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
             above 1, a part of the machine's memory if it is not, 0 for no such mark.
+        data_dir: The directory of the store, from the folder of the configuration, made if it is not there; without it
+            everything is in memory alone.
+        queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
+        store_host: Where the store's work is done: in a process of its own, or on a thread, which is much slower while
+            the broker is busy, where no child may be started.
     """
 
     endpoints: tuple[AMQP, ...] = (AMQP(),)
@@ -70,6 +87,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Log = Log()
     drain: Annotated[float, msgspec.Meta(ge=0)] = 3.0
     memory_high_watermark: Annotated[float, msgspec.Meta(ge=0)] = DEFAULT_WATERMARK
+    data_dir: str = ""
+    queue_memory: Annotated[int, msgspec.Meta(ge=_LEAST_QUEUE_MEMORY)] = QUEUE_MEMORY
+    store_host: HostKind = "process"
 
     def completed(self) -> "Config":
         """Give the configuration with what its definitions add; they are read anew.
@@ -127,8 +147,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Raises:
             ConfigError: An endpoint is open to other machines and there are no users, a virtual host leads to no
-                domain, a policy is wrong, or a password or a certificate cannot be read.
+                domain, a policy is wrong, a password or a certificate cannot be read, or the data directory is a file.
         """
+        if os.path.exists(self.data_dir) and not os.path.isdir(self.data_dir):
+            raise ConfigError(f"data_dir: {self.data_dir} is a file, not a directory; name another, or move it away")
         if (not self.users and not self.users_file) or knows_guest(self.users):
             require_loopback(host for endpoint in self.endpoints for host in endpoint.hosts)
         for number, endpoint in enumerate(self.endpoints):
@@ -160,7 +182,7 @@ def load_config(
         path: A file in TOML; None for no file.
         environment: Environment variables, of which those with ``TRIOMQ_`` count.
         options: What the command line says: ``host``, ``port`` and ``path`` of the first endpoint, ``level`` and
-            ``format`` of the log.
+            ``format`` of the log, and ``data``, which is ``data_dir``.
 
     Raises:
         ConfigError: It is wrong; each line of the text says where, what was found and what is allowed.
@@ -205,8 +227,9 @@ def _beside(config: Config, folder: Path) -> Config:
         for endpoint in config.endpoints
     )
     definitions = str(folder / config.definitions) if config.definitions else ""
+    data_dir = str(folder / config.data_dir) if config.data_dir else ""
     return msgspec.structs.replace(
-        config, users=users, users_file=users_file, endpoints=endpoints, definitions=definitions
+        config, users=users, users_file=users_file, endpoints=endpoints, definitions=definitions, data_dir=data_dir
     )
 
 
@@ -214,14 +237,19 @@ def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict
     """Write what the command line says into data, and tell which option said what, by path."""
     said: dict[str, str] = {}
     for option, value in options.items():
-        of_log = option in ("level", "format")
-        place = data.setdefault("log", {}) if of_log else _first_endpoint(data)
+        path, written = _OPTIONS.get(option, (f"endpoints[0].{option}", f"--{option}"))
+        place = _place(data, path)
         if isinstance(place, dict):
-            place[option] = value
-            if not of_log and option != "path":
+            place[path.rpartition(".")[2]] = value
+            if option in ("host", "port"):
                 place.pop("path", None)  # a port and a Unix socket are two places
-            said[f"log.{option}" if of_log else f"endpoints[0].{option}"] = f"--{'log-' if of_log else ''}{option}"
+            said[path] = written
     return said
+
+
+def _place(data: dict[str, object], path: str) -> object:
+    part = path.rpartition(".")[0]
+    return data if not part else data.setdefault("log", {}) if part == "log" else _first_endpoint(data)
 
 
 def _first_endpoint(data: dict[str, object]) -> object:

@@ -34,6 +34,9 @@ T = TypeVar("T")
 class DomainHandle:
     """One domain; obtained from ``Broker.domain``, lives as long as the broker. The broker is one itself.
 
+    In a broker with a store, what declares, binds, deletes, purges or publishes something durable returns when that is
+    on disk.
+
     Args:
         ref: The domain's actor.
         directory: Its sinks and queues by name.
@@ -237,6 +240,8 @@ class DomainHandle:
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to.
 
+        In a broker with a store, what is persistent is on disk then in those of the queues that are durable.
+
         Queues with overflow ``wait`` are waited for: it goes nowhere until all of them have room. Cancelled, it may or
         may not have been published.
 
@@ -253,6 +258,7 @@ class DomainHandle:
             SinkInternal: Only other sinks may publish into it.
             Unroutable: ``mandatory`` is set and no queue wants it.
             LimitExceeded: A queue is full and refuses new messages, will never have room for this one, or was stopped.
+            StoreError: The store cannot be written, so that nothing durable is published; it may be tried again.
             ValueError: The key is too long, a property is not of its type, or the delay is no time.
         """
         publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
@@ -268,7 +274,7 @@ class DomainHandle:
         mandatory: bool = False,
         delay: float = 0.0,
     ) -> None:
-        """Publish without waiting; arguments and errors are those of ``publish``.
+        """Publish without waiting, not for the disk either; arguments and errors are those of ``publish``.
 
         Raises:
             trio.WouldBlock: A queue has publishers wait for room, or is being restarted; nothing was published.

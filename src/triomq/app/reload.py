@@ -4,6 +4,8 @@ import logging
 import ssl
 from collections.abc import Sequence
 
+import msgspec
+
 from triomq.app.broker import Broker
 from triomq.app.config import Config
 from triomq.app.definitions import declare_definitions
@@ -15,9 +17,12 @@ from triomq.endpoints import EndpointConfig, RenewCertificates
 from triomq.errors import ConfigError
 from triomq.transports import make_context
 
-__all__ = ["change_to", "set_up_domains"]
+__all__ = ["change_to", "keep_what_stays", "set_up_domains"]
 
 _log = logging.getLogger("triomq.serve")
+
+_STAYS = ("data_dir", "queue_memory", "store_host")
+"""What the store was opened with."""
 
 _Certificates = Sequence[tuple[EndpointConfig, ssl.SSLContext]]
 
@@ -61,6 +66,20 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     _change_users(broker, users)
     for config in wanted:
         await _open(broker, config)
+
+
+def keep_what_stays(old: Config, new: Config) -> Config:
+    """Give a new configuration with what cannot change while the broker runs as it was, and say so.
+
+    Args:
+        old: How the broker is configured now.
+        new: How it is to be, all else done.
+    """
+    stays = {name: getattr(old, name) for name in _STAYS}
+    for name, value in stays.items():
+        if getattr(new, name) != value:
+            _log.warning("setting stays until a restart", extra={"fields": {"setting": name, "value": value or "none"}})
+    return msgspec.structs.replace(new, **stays)
 
 
 async def set_up_domains(broker: Broker, old: Config, new: Config) -> None:

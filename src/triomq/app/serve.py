@@ -10,7 +10,7 @@ import trio
 from triomq.app.broker import Broker, open_broker
 from triomq.app.config import Config
 from triomq.app.logs import set_up_logging
-from triomq.app.reload import change_to, set_up_domains
+from triomq.app.reload import change_to, keep_what_stays, set_up_domains
 from triomq.errors import ConfigError
 
 __all__ = ["run", "serve"]
@@ -53,6 +53,8 @@ async def serve(
 
     Raises:
         ConfigError: An address cannot be had, or a password or definitions cannot be read.
+        StoreError: The data directory cannot be used: another broker has it, it cannot be written, the store in it is
+            damaged, or a later version wrote it.
     """
     served = _Served(config, reload)
     error: Exception | None = None
@@ -88,11 +90,15 @@ class _Served:
             domains=config.domains,
             drain=config.drain,
             memory_high_watermark=config.memory_high_watermark,
+            data_dir=config.data_dir or None,
+            queue_memory=config.queue_memory,
+            store_host=config.store_host,
         ) as broker:
             broker.house.users.secret = config.users_secret() or broker.house.users.secret
             await set_up_domains(broker, Config(), config)
             for endpoint in config.endpoints:
                 await broker.listen(endpoint)
+            _say_where_messages_are(broker, config)
             gc.collect()
             gc.freeze()  # what is here now stays: no need to look at it again
             gc.set_threshold(_COLLECT_AFTER, 20, 50)
@@ -130,6 +136,7 @@ class _Served:
             try:
                 new = self._reload().completed()
                 await change_to(broker, self._config, new)
+                new = keep_what_stays(self._config, new)
             except ConfigError as error:
                 for trouble in str(error).splitlines():
                     _log.error("configuration is wrong", extra={"fields": {"trouble": trouble}})
@@ -137,3 +144,20 @@ class _Served:
             else:
                 self._config = new
                 _log.info("configuration reloaded")
+
+
+def _say_where_messages_are(broker: Broker, config: Config) -> None:
+    """Write into the log whether anything outlives this process, and what of an earlier one is there."""
+    if not config.data_dir:
+        _log.info("no data directory: everything is in memory only, and ends with this process")
+        return
+    queues = [store for name in broker.domains for store in broker.domain(name).directory.queues.values()]
+    found = {
+        "directory": config.data_dir,
+        "queues": len(queues),
+        "messages": sum(store.statistics().ready for store in queues),
+    }
+    _log.info("what is durable is kept on disk", extra={"fields": found})
+    for name in broker.kept_domains:
+        if name not in broker.domains:
+            _log.warning("domain is on disk and not configured; it stays there", extra={"fields": {"domain": name}})

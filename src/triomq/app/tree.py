@@ -14,6 +14,7 @@ from triomq.core import (
     MemoryAlarm,
     SinkOptions,
     recover,
+    recovered_domains,
 )
 from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, amend_amqp, from_amqp
 from triomq.errors import StoreError
@@ -59,6 +60,11 @@ class Tree:
         if journal is None or keeping is None:
             return []
         return [ChildSpec(lambda: Keeper(journal, keeping), name="store")]
+
+    @property
+    def kept_domains(self) -> list[str]:
+        """The domains that the store had something of when it was opened."""
+        return recovered_domains(self.keeping) if self.keeping is not None else []
 
     @property
     def store(self) -> Ref | None:

@@ -46,6 +46,7 @@ from triomq.core.refusals import (
 from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, SetPolicies, Unbind
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
+from triomq.core.stored import decode_key
 from triomq.core.transaction import Transaction
 from triomq.core.window import Window
 
@@ -144,6 +145,7 @@ __all__ = [
     "amend_core",
     "body_of",
     "decode_core",
+    "decode_key",
     "encode_core",
     "make_binding",
     "make_predicate",

@@ -5,7 +5,7 @@ Here is what needs no event loop; the actor that runs a store in a process of it
 
 from triomq.store.backing import back_up
 from triomq.store.body import BodyRun, decode_body, encode_body
-from triomq.store.checking import Gap, Report, check
+from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.compacting import compact
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
@@ -92,6 +92,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "StoreStatistics",
     # looking after one
     "Gap",
+    "QueueReport",
     "Report",
     "back_up",
     "check",

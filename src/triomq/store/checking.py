@@ -14,10 +14,21 @@ from triomq.store.faults import fault_of, faults_named
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.schema import APPLICATION, VERSION
 
-__all__ = ["Gap", "Report", "check"]
+__all__ = ["Gap", "QueueReport", "Report", "check"]
 
 _MOST = 100
 """Complaints that are listed: who has a hundred needs no more to know what to do."""
+
+
+_QUEUES = """
+    SELECT queue, key,
+        (SELECT coalesce(sum(unsettled), 0) FROM segment WHERE segment.queue = queue.queue),
+        (SELECT coalesce(sum(count), 0) FROM delayed WHERE delayed.queue = queue.queue),
+        (SELECT coalesce(sum(length(octets)), 0) FROM body WHERE body IN (
+            SELECT body FROM segment WHERE segment.queue = queue.queue
+            UNION ALL SELECT body FROM delayed WHERE delayed.queue = queue.queue))
+    FROM queue ORDER BY queue
+"""
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
@@ -34,6 +45,24 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
+class QueueReport(msgspec.Struct, frozen=True, gc=False):
+    """What one queue has.
+
+    Args:
+        queue: Its number.
+        key: What the core calls it.
+        messages: How many are there, unsettled.
+        delayed: How many are not ready yet.
+        octets: What both take on disk, with what is settled in between.
+    """
+
+    queue: int
+    key: bytes
+    messages: int
+    delayed: int
+    octets: int
+
+
 class Report(msgspec.Struct, frozen=True):
     """What was found.
 
@@ -45,6 +74,7 @@ class Report(msgspec.Struct, frozen=True):
         gaps: Ids between the lowest and the highest of each queue that no segment has.
         missing: By queue, messages that were stored, not settled, and are not there; only queues that lack some.
         complaints: Whatever is not as it should be, in words; nothing if all is well.
+        queues: What each queue has; nothing if the file is too damaged to tell.
     """
 
     path: Path
@@ -54,6 +84,7 @@ class Report(msgspec.Struct, frozen=True):
     gaps: list[Gap]
     missing: dict[int, int]
     complaints: list[str]
+    queues: list[QueueReport] = []
 
     @property
     def is_well(self) -> bool:
@@ -105,10 +136,11 @@ def _report(path: Path, connection: sqlite3.Connection) -> Report:
         ]
         complaints += _strays(connection)
         complaints += _bodies(connection)
+        queues = [QueueReport(*row) for row in connection.execute(_QUEUES)]
     except sqlite3.DatabaseError as error:
         complaints.append(str(fault_of(path, error)))
         return Report(path, version, 0, {}, [], {}, complaints)
-    return Report(path, version, committed, counts, gaps, missing, complaints[:_MOST])
+    return Report(path, version, committed, counts, gaps, missing, complaints[:_MOST], queues)
 
 
 def _gaps(connection: sqlite3.Connection) -> Iterator[Gap]:

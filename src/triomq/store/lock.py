@@ -31,7 +31,7 @@ class DirectoryLock:
 
     Raises:
         StoreLocked: Somebody still holds it.
-        StoreUnwritable: The directory cannot be made or written.
+        StoreUnwritable: The directory cannot be made or written, or is a file.
     """
 
     def __init__(self, directory: Path, *, patience: float = PATIENCE) -> None:
@@ -40,6 +40,10 @@ class DirectoryLock:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are nobody else's business
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            raise StoreUnwritable(
+                f"{directory} is no directory, as a data directory must be. Name another, or move what is there away"
+            ) from None
         except OSError as error:
             raise StoreUnwritable(
                 f"{path} cannot be opened ({error.strerror}). Give the broker a data directory that the user whom it "

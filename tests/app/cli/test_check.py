@@ -29,6 +29,7 @@ def test_it_says_what_is_configured_and_no_password(tmp_path: Path) -> None:
         "listens  AMQP 0-9-1 on /run/triomq.sock",
         "users    ada, bob",
         "domains  default, shop",
+        "data     none: everything is in memory only",
         "log      info, text",
         "drain    3 s",
     ]
@@ -43,6 +44,18 @@ def test_without_a_file_it_says_what_is_so_by_default() -> None:
 def test_a_configuration_without_endpoints_listens_nowhere(tmp_path: Path) -> None:
     (tmp_path / "triomq.toml").write_text("endpoints = []", encoding="utf-8")
     assert run("check", str(tmp_path / "triomq.toml")).stdout.startswith("listens  nowhere\n")
+
+
+def test_the_data_directory_stands_beside_the_configuration_and_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "triomq.toml"
+    file.write_text('data_dir = "data"\n', encoding="utf-8")
+    assert f"data     {tmp_path / 'data'}\n" in run("check", str(file)).stdout
+    (tmp_path / "data").touch()
+    done = run("check", str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"triomq: {file}: data_dir: {tmp_path / 'data'} is a file, not a directory; name another, or move it away\n"
+    )
 
 
 def test_policies_are_shown_and_looked_at(tmp_path: Path) -> None:

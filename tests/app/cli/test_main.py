@@ -37,5 +37,5 @@ def test_a_broker_does_not_load_what_other_commands_need() -> None:
 
 def test_all_commands_are_in_the_help() -> None:
     done = run("--help")
-    for command in ("serve", "check", "publish", "get", "queues", "purge", "top"):
+    for command in ("serve", "check", "publish", "get", "queues", "purge", "top", "store"):
         assert f" {command} " in done.stdout

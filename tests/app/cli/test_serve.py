@@ -43,13 +43,14 @@ def test_it_announces_where_it_listens_and_how_to_connect() -> None:
         port = url_in(announced).rpartition(":")[2]
         assert announced[1] == f"connect with amqp://guest:guest@127.0.0.1:{port}\n"
         assert f"127.0.0.1:{port}" in announced[0]
-        assert "kept in memory" in announced[2]
+        assert announced[2] == "messages are in memory and end with this process; stop it with Ctrl-C\n"
         with RawPeer(url_in(announced)):
             pass
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         log = process.stderr.read()
+        assert log.count("INFO no data directory: everything is in memory only, and ends with this process\n") == 1
         assert "INFO listening endpoint=amqp-localhost-0 address=" in log
         assert "INFO draining signal=SIGTERM" in log
         assert "WARNING" not in log
@@ -88,7 +89,7 @@ def test_it_serves_as_configured(tmp_path: Path) -> None:
         file.write_text("endpoints = 5", encoding="utf-8")
         process.send_signal(signal.SIGHUP)
         assert process.stderr is not None
-        events = [json.loads(process.stderr.readline()) for _ in range(4)]
+        events = [json.loads(process.stderr.readline()) for _ in range(5)]
         assert events[0]["event"] == "listening"
         troubles = [event["trouble"] for event in events if "trouble" in event]
         assert troubles == [f"{file}: endpoints: found 5, expected array"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,24 @@ async def test_it_listens_and_stops_listening(broker: AsyncioBroker) -> None:
     writer.close()
     await listening.aclose()
     assert broker.listening == []
+
+
+def test_what_it_keeps_on_disk_can_be_copied(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+
+    async def main() -> None:
+        async with open_asyncio_broker(data_dir=tmp_path / "data", store_host="thread") as broker:
+            await broker.declare_queue("q")
+            await broker.publish("", "q", b"x")
+            await broker.back_up(tmp_path / "copy" / "store.db")
+
+    asyncio.run(main())
+    with open_blocking_broker(data_dir=tmp_path / "copy", store_host="thread") as blocking:
+        delivery = blocking.queue("q").get(timeout=PATIENCE)
+        assert delivery is not None
+        assert delivery.body == b"x"
+        blocking.back_up(tmp_path / "again.db", timeout=PATIENCE)
+    assert (tmp_path / "again.db").exists()
 
 
 def test_domains_are_apart() -> None:

@@ -38,6 +38,7 @@ def _summary(config: Config) -> list[tuple[str, str]]:
         ("users", users),
         ("domains", ", ".join(config.domains)),
         *(("policy", _rule(policy)) for policy in config.policies),
+        ("data", config.data_dir or "none: everything is in memory only"),
         ("log", f"{config.log.level}, {config.log.format}"),
         ("drain", f"{config.drain:g} s"),
     ]

@@ -1,7 +1,7 @@
 """The command ``triomq``: options in, exit code out.
 
-Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port in use); 2 for a wrong command line;
-130 and 143 when a second SIGINT or SIGTERM cut the broker off.
+Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port in use), or the data directory cannot;
+2 for a wrong command line; 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ _COMMANDS = {
     "top": "triomq.app.cli.top",
     "user": "triomq.app.cli.user",
     "definitions": "triomq.app.cli.definitions",
+    "store": "triomq.app.cli.store",
 }
 """Where the function of each command lives, or the commands inside it, in the order of the help.
 

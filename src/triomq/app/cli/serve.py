@@ -10,7 +10,7 @@ from triomq.app.broker import Broker
 from triomq.app.cli.failing import fail
 from triomq.app.config import Config, load_config
 from triomq.app.serve import run
-from triomq.errors import ConfigError
+from triomq.errors import ConfigError, StoreError
 from triomq.transports import Address, name_of
 
 __all__ = ["serve"]
@@ -26,6 +26,9 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Name or address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 takes one that is free.", min=0, max=65535)] = None,
     path: Annotated[str | None, typer.Option(help="Unix socket to listen on instead.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory where what is durable is kept; without it all is in memory.")
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The least that is worth a line.")
     ] = None,
@@ -33,11 +36,13 @@ def serve(
         Literal["text", "json"] | None, typer.Option(help="Lines for people or for programs.")
     ] = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, keeping messages in memory; SIGHUP reads the configuration again.
+    """Serve until SIGTERM or Ctrl-C, in memory unless --data says where; SIGHUP reads the configuration again.
 
     Options count more than environment variables (TRIOMQ_…), and those more than the file.
     """
-    given = {"host": host, "port": port, "path": path, "level": log_level, "format": log_format}
+    given: dict[str, object] = {"host": host, "port": port, "path": path, "level": log_level, "format": log_format}
+    if data is not None:
+        given["data"] = str(data.absolute())  # as one types it here, not from the folder of the configuration
     options = {option: value for option, value in given.items() if value is not None}
 
     def load() -> Config:
@@ -46,19 +51,20 @@ def serve(
     try:
         loaded = load()
         who = "NAME:PASSWORD" if loaded.users or loaded.users_file else "guest:guest"
-        code = run(loaded, started=lambda broker: _announce(broker, who), reload=load)
-    except ConfigError as error:
+        code = run(loaded, started=lambda broker: _announce(broker, who, loaded.data_dir), reload=load)
+    except (ConfigError, StoreError) as error:
         fail(str(error))
     raise typer.Exit(code)
 
 
-def _announce(broker: Broker, who: str) -> None:
+def _announce(broker: Broker, who: str, data_dir: str) -> None:
     """Say where it listens and how to connect."""
     addresses = [address for listening in broker.listening for address in listening.addresses]
     places = ", ".join(map(name_of, addresses)) or "nothing: no endpoint is configured"
     typer.echo(f"triomq {__version__} listens for AMQP 0-9-1 on {places}")
     typer.echo(f"connect with {_url(addresses, who)}")
-    typer.echo("messages are kept in memory and end with this process; stop it with Ctrl-C")
+    kept = f"what is durable is kept in {data_dir}" if data_dir else "messages are in memory and end with this process"
+    typer.echo(f"{kept}; stop it with Ctrl-C")
 
 
 def _url(addresses: list[Address], who: str) -> str:

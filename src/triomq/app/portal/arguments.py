@@ -1,9 +1,11 @@
 """The arguments that a portal hands on as they are; the methods that take them in Trio say what they mean."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from triomq.app import User
+from triomq.store.keeper import HostKind
 
 __all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
 
@@ -15,6 +17,9 @@ class BrokerArguments(TypedDict, total=False):
     domains: Sequence[str]
     drain: float
     memory_high_watermark: float
+    data_dir: Path | str | None
+    queue_memory: int
+    store_host: HostKind
 
 
 class SinkArguments(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Unpack
 
 from triomq.app.domain_handle import DomainHandle
@@ -113,6 +114,10 @@ class AsyncioBroker(AsyncioDomain):
         """Wait until nothing happens by itself any more, in any domain; ``Broker.wait_idle`` says what that means."""
         await self._caller.call(self.portal.broker.wait_idle)
 
+    async def back_up(self, path: Path | str) -> None:
+        """Copy the store to a file while everything goes on; ``Broker.back_up`` says how it is used."""
+        await self._caller.call(lambda: self.portal.broker.back_up(path))
+
     @property
     def listening(self) -> list[AsyncioListening]:
         """What listens now, in the order in which it was opened."""
@@ -136,6 +141,7 @@ async def open_asyncio_broker(
 
     Raises:
         ConfigError: An address cannot be had.
+        StoreError: The store cannot be opened.
     """
     lane = loop_lane()
     thread = BrokerThread(*endpoints, **arguments)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Unpack
 
 from triomq.app.domain_handle import DomainHandle
@@ -121,6 +122,10 @@ class BlockingBroker(BlockingDomain):
         except TimeoutError:
             raise TimeoutError(f"not idle within {timeout} s: {broker.describe_busy()}") from None
 
+    def back_up(self, path: Path | str, *, timeout: float | None = None) -> None:
+        """Copy the store to a file while everything goes on; ``Broker.back_up`` says how it is used."""
+        self._caller.call(lambda: self.portal.broker.back_up(path), timeout=timeout)
+
     @property
     def listening(self) -> list[BlockingListening]:
         """What listens now, in the order in which it was opened."""
@@ -142,6 +147,7 @@ def open_blocking_broker(*endpoints: EndpointConfig, **arguments: Unpack[BrokerA
 
     Raises:
         ConfigError: An address cannot be had.
+        StoreError: The store cannot be opened.
     """
     thread = BrokerThread(*endpoints, **arguments)
     process = os.getpid()

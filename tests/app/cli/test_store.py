@@ -1,0 +1,137 @@
+"""``triomq store``: looking over a data directory, writing it anew, copying it, and using the copy."""
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+
+from app.cli.process import run
+from app.cli.test_serve_durable import broker, end, holder, publish, ready, watched
+from triomq import open_broker
+from triomq.clients import open_blocking
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A directory with a queue of three messages, one of which was taken out of their midst."""
+    directory = tmp_path / "data"
+
+    async def fill() -> None:
+        async with open_broker(data_dir=directory, store_host="thread") as broker:
+            queue = await broker.declare_queue("orders\n")
+            for number in range(4):
+                await broker.publish("", queue.name, bytes(1000) + b"%d" % number)
+            await broker.publish("", queue.name, b"later", delay=3600)
+            deliveries = [await queue.get() for _ in range(3)]
+            assert deliveries[1] is not None
+            deliveries[1].accept()
+
+    trio.run(fill)
+    return directory
+
+
+def change(data: Path, statement: str) -> None:
+    with closing(sqlite3.connect(data / "store.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def test_check_shows_what_each_queue_has(data: Path) -> None:
+    done = run("store", "check", "--data", str(data))
+    assert (done.returncode, done.stderr) == (0, "")
+    heading, row, summary = done.stdout.splitlines()
+    assert heading.split() == ["domain", "queue", "messages", "delayed", "size", "gaps", "missing"]
+    assert row.split() == ["default", "orders\\n", "3", "1", "3.1", "KiB", "1", "0"]
+    assert summary == "format 1, 1 queue, 3 messages"
+
+
+def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
+    change(data, "DELETE FROM segment WHERE first = 1")
+    done = run("store", "check", "--data", str(data))
+    assert done.returncode == 1
+    assert "missing" in done.stdout
+    complaint, advice = done.stderr.splitlines()
+    assert complaint == f"triomq: {data}/store.db: queue 1: 1 messages are neither there nor settled"
+    assert advice == ("triomq: keep a copy of the directory before anything else; then put a backup in its place")
+
+
+def test_a_store_whose_names_cannot_be_read_is_shown_all_the_same(data: Path) -> None:
+    change(data, "UPDATE queue SET key = x'ff'")
+    assert " ff " in run("store", "check", "--data", str(data)).stdout
+
+
+@pytest.mark.parametrize("command", ["check", "compact"])
+def test_a_directory_that_a_broker_uses_is_left_alone(data: Path, command: str) -> None:
+    with broker(data) as (process, _):
+        done = run("store", command, "--data", str(data))
+        end(process)
+    assert (done.returncode, done.stdout) == (1, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"triomq: {data}/lock is held by process ")
+    assert second == "triomq: while a broker works with it, `triomq store backup` makes a copy, which can be checked"
+
+
+def test_compact_says_what_it_gave_back(data: Path) -> None:
+    done = run("store", "compact", "--data", str(data))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" now\n")
+    assert run("store", "check", "--data", str(data)).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "compact", "backup"])
+def test_there_must_be_a_store(tmp_path: Path, command: str) -> None:
+    done = run("store", command, "--data", str(tmp_path), *(["copy"] if command == "backup" else []))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"triomq: there is no store in {tmp_path}: {tmp_path}/store.db does not exist\n"
+
+
+def test_a_directory_must_be_named() -> None:
+    done = run("store", "check")
+    assert done.returncode == 2
+    assert "--data" in done.stderr
+
+
+def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Path) -> None:
+    (tmp_path / "restored").mkdir()
+    copy = tmp_path / "restored" / "store.db"
+    with broker(tmp_path / "data") as (process, url), open_blocking(url) as connection:
+        publish(connection, b"1", b"2")
+        done = run("store", "backup", "--data", str(tmp_path / "data"), str(copy))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{copy} has it all, ")
+        publish(connection, b"3")
+        assert ready(url) == 3
+        connection.close()
+        end(process)
+    with broker(tmp_path / "restored") as (process, url):
+        assert ready(url) == 2
+        end(process)
+
+
+def test_a_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
+    """Its last batches are still in the log alone."""
+    data = tmp_path / "data"
+    (tmp_path / "restored").mkdir()
+    with broker(data) as (process, url), watched(holder(data)) as store, open_blocking(url) as connection:
+        publish(connection, b"1", b"2")
+        process.send_signal(signal.SIGSTOP)  # so that it starts no other store
+        os.kill(holder(data), signal.SIGKILL)
+        store.poll()
+        process.kill()
+        process.wait()
+    assert (data / "store.db-wal").stat().st_size
+    assert run("store", "backup", "--data", str(data), str(tmp_path / "restored" / "store.db")).returncode == 0
+    with broker(tmp_path / "restored") as (process, url):
+        assert ready(url) == 2
+        end(process)
+
+
+def test_an_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy").write_bytes(b"precious")
+    done = run("store", "backup", "--data", str(data), str(tmp_path / "copy"))
+    assert done.returncode == 1
+    assert "is there already; name a file that is not" in done.stderr
+    assert (tmp_path / "copy").read_bytes() == b"precious"

@@ -1,0 +1,165 @@
+"""A broker in this process with a data directory: opening, copying, leaving."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+import trio
+
+from triomq import Broker, Properties, open_broker
+from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
+from triomq.store import DirectoryLock
+from triomq.store.keeper import HostKind
+
+PATIENCE = 20.0  # seconds until a test that waits for what never comes is over
+HOSTS: list[HostKind] = ["process", "thread"]
+
+
+@asynccontextmanager
+async def opened(directory: Path, host: HostKind = "thread") -> AsyncIterator[Broker]:
+    with trio.fail_after(PATIENCE):
+        async with open_broker(data_dir=directory, store_host=host) as broker:
+            yield broker
+
+
+async def bodies(broker: Broker, queue: str = "q") -> list[bytes]:
+    return [message.body for message in await broker.queue(queue).browse()]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_what_was_published_is_there_when_it_is_opened_again(tmp_path: Path, host: HostKind) -> None:
+    async with opened(tmp_path, host) as broker:
+        queue = await broker.declare_queue("q")
+        sink = await broker.declare_sink("shop", "topic")
+        await sink.bind(queue, "order.*")
+        await broker.publish("shop", "order.new", b"kept", Properties(message_id="7", headers={"a": 1}))
+        await broker.publish("shop", "order.new", b"transient", Properties(persistent=False))
+        broker.publish_nowait("shop", "order.new", b"not awaited")
+    async with opened(tmp_path, host) as broker:
+        assert await bodies(broker) == [b"kept", b"not awaited"]
+        delivery = await broker.queue("q").get()
+        assert delivery is not None
+        assert (delivery.properties.message_id, delivery.properties.headers) == ("7", {"a": 1})
+        delivery.accept()
+        await broker.publish("shop", "order.old", b"new")
+    async with opened(tmp_path, host) as broker:
+        assert await bodies(broker) == [b"not awaited", b"new"]
+
+
+async def test_what_is_not_accepted_comes_back_marked(tmp_path: Path) -> None:
+    async with opened(tmp_path) as broker:
+        queue = await broker.declare_queue("q")
+        await broker.publish("", "q", b"x")
+        async with queue.open_feed() as feed:
+            await anext(feed)
+    async with opened(tmp_path) as broker:
+        delivery = await broker.queue("q").get()
+        assert delivery is not None
+        assert delivery.redelivered
+
+
+async def test_an_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):  # noqa: PT012  bare
+        async with opened(tmp_path) as broker:
+            await broker.declare_queue("q")
+            await broker.publish("", "q", b"x")
+            raise KeyError
+    async with opened(tmp_path) as broker:
+        assert await bodies(broker) == [b"x"]
+
+
+async def test_a_copy_has_what_was_awaited_and_another_broker_can_use_it(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    async with opened(tmp_path / "data") as broker:
+        await broker.declare_queue("q")
+        await broker.publish("", "q", b"before")
+        await broker.back_up(tmp_path / "copy" / "store.db")
+        await broker.publish("", "q", b"behind")
+        async with opened(tmp_path / "copy") as other:
+            assert await bodies(other) == [b"before"]
+            await other.publish("", "q", b"its own")
+    async with opened(tmp_path / "data") as broker:
+        assert await bodies(broker) == [b"before", b"behind"]
+
+
+async def test_a_relative_path_is_from_where_the_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    async with opened(tmp_path / "data", "process") as broker:
+        monkeypatch.chdir(tmp_path / "elsewhere")  # the store's process has not moved
+        await broker.back_up("copy.db")
+    assert (tmp_path / "elsewhere" / "copy.db").exists()
+
+
+@pytest.mark.parametrize("name", ["there", "missing/copy", "there/copy"])
+async def test_a_copy_that_cannot_be_made_says_so_and_all_goes_on(tmp_path: Path, name: str) -> None:
+    (tmp_path / "there").touch()
+    async with opened(tmp_path / "data") as broker:
+        with pytest.raises(StoreUnwritable, match=name):
+            await broker.back_up(tmp_path / name)
+        await broker.declare_queue("q")
+
+
+async def test_a_broker_in_memory_has_nothing_to_copy(tmp_path: Path) -> None:
+    async with open_broker() as broker:
+        assert broker.kept_domains == []
+        with pytest.raises(StoreError, match="open it with data_dir"):
+            await broker.back_up(tmp_path / "copy")
+
+
+async def test_a_domain_that_is_not_opened_stays_on_disk(tmp_path: Path) -> None:
+    async with opened(tmp_path) as broker:
+        shop = await broker.add_domain("shop")
+        await shop.declare_queue("q")
+        await shop.publish("", "q", b"x")
+    async with opened(tmp_path) as broker:
+        assert "shop" not in broker.domains
+        assert sorted(broker.kept_domains) == ["default", "shop"]
+        await broker.declare_queue("q")
+    async with opened(tmp_path) as broker:
+        shop = await broker.add_domain("shop")
+        assert [message.body for message in await shop.queue("q").browse()] == [b"x"]
+
+
+def spoil_with_garbage(directory: Path) -> None:
+    directory.mkdir()
+    (directory / "store.db").write_bytes(b"no database" * 1000)
+
+
+def spoil_with_a_later_version(directory: Path) -> None:
+    async def make() -> None:
+        async with opened(directory):
+            pass
+
+    trio.run(make)
+    with closing(sqlite3.connect(directory / "store.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    ("spoil", "error", "text"),
+    [
+        (spoil_with_garbage, StoreCorrupt, "store.db is damaged"),
+        (spoil_with_a_later_version, StoreTooNew, "has format 99"),
+        (Path.touch, StoreUnwritable, "is no directory"),
+    ],
+)
+def test_a_directory_that_cannot_be_used_is_an_error_without_a_group_around_it(
+    tmp_path: Path, host: HostKind, spoil: Callable[[Path], None], error: type[StoreError], text: str
+) -> None:
+    spoil(tmp_path / "data")
+
+    async def fail() -> None:
+        async with opened(tmp_path / "data", host):
+            raise AssertionError
+
+    with pytest.raises(error, match=text):
+        trio.run(fail)
+
+
+async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp_path: Path) -> None:
+    with DirectoryLock(tmp_path), pytest.raises(StoreLocked, match="also after 5 s"):
+        async with opened(tmp_path):
+            raise AssertionError
