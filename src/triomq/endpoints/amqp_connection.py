@@ -272,8 +272,12 @@ class AMQPConnection(Connection):
         self.house.presence.come(self.user)
         self.domain = domain
         self.directory = domain.directory
-        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
+        self.session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.session.attach()
+
+    def _origin(self) -> str:
+        """Name where the client comes from: the same after a reconnect, and no other user's."""
+        return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
 
     # What others tell
 

@@ -66,7 +66,7 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
         options = _exchange_options(channel, method)
         if name.startswith(_RESERVED) and name not in channel.connection.directory.sinks:
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
-        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options))
+        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options, channel.connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeclareOk())
 
@@ -89,7 +89,8 @@ def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
     if name.startswith(_RESERVED):
         where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
         raise AnswerError(403, f"deletion of system exchange {where} not allowed")
-    channel.connection.ask(channel.connection.domain.ref, DeleteSink(name, method.if_unused))
+    connection = channel.connection
+    connection.ask(connection.domain.ref, DeleteSink(name, method.if_unused, connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeleteOk())
 
