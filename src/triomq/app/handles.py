@@ -8,6 +8,7 @@ import trio
 
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
+from triomq.app.publishing import check_name
 from triomq.core import (
     Bind,
     Browse,
@@ -191,8 +192,10 @@ class SinkHandle:
         Raises:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
             PreconditionFailed: The arguments mean nothing to this kind of sink.
+            ValueError: The key is too long.
         """
         domain = self._domain
+        check_name(key)
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
 
