@@ -153,6 +153,7 @@ class QueueHandle:
         """Delete the queue with its messages; it is no error if it is gone already.
 
         Raises:
+            ForeignResource: A peer had it made.
             QueueInUse: ``if_unused`` is set and it has feeds.
             QueueNotEmpty: ``if_empty`` is set and it has messages.
         """
@@ -207,7 +208,11 @@ class SinkHandle:
         *,
         predicate: Predicate | None = None,
     ) -> None:
-        """Take a binding back; it is no error if it is not there."""
+        """Take a binding back; it is no error if it is not there.
+
+        Raises:
+            ForeignResource: A peer had it made.
+        """
         domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
@@ -216,6 +221,7 @@ class SinkHandle:
         """Delete the sink with its bindings; it is no error if it is gone already.
 
         Raises:
+            ForeignResource: A peer had it made.
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
         await self._domain.domain_ref.ask(DeleteSink(self.name, if_unused))

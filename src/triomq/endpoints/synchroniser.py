@@ -55,6 +55,7 @@ class Synchroniser(PeerActor):
         self._marked = False  # whether it was asked whether it has heard everything
         self._is_up_to_date = False
         self._waiting = trio.Event()  # set when it is, and when this incarnation ends
+        self._failures = 0  # since the peer was up to date
         self._trouble = ""
 
     def on_start(self) -> None:
@@ -100,7 +101,6 @@ class Synchroniser(PeerActor):
             self._waiting.set()
 
     async def _run(self) -> None:
-        failures = 0
         while True:
             try:
                 async with open_peering(
@@ -110,14 +110,13 @@ class Synchroniser(PeerActor):
                     origin=self._origin,
                     prefetch=self._config.prefetch,
                 ) as peering:
-                    failures = 0
                     await self._serve(peering)
             except TriomqError as error:
                 self._note(logging.WARNING, "peer is away", reason=str(error))
             finally:
                 self._forget()
-            await trio.sleep(self._reconnect.seconds(failures))
-            failures += 1
+            await trio.sleep(self._reconnect.seconds(self._failures))
+            self._failures += 1
 
     async def _serve(self, peering: Peering) -> None:
         """Tell the peer everything, then each change, as long as it is there."""
@@ -171,6 +170,7 @@ class Synchroniser(PeerActor):
         """Note that the peer has heard everything up to a mark."""
         self._is_up_to_date = self._outbox.heard(mark) and self._marked
         if self._is_up_to_date:
+            self._failures = 0
             self._waiting.set()
             self._waiting = trio.Event()
 
