@@ -116,6 +116,14 @@ async def test_a_pipe_waits_for_its_peer_with_few_octets(client: Client, broker:
     assert broker.directory.queues["work"].options.max_bytes is None
 
 
+async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client, broker: Broker) -> None:
+    name = "p" * 254
+    await say(client, RestMSPipeCreate("pipe", name))
+    await broker.publish("", name, b"1")
+    await say(client)
+    assert broker.directory.queues[name].index.ready == 1
+
+
 async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
     client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -135,6 +135,8 @@ async def test_what_the_class_has_no_words_for_is_not_told() -> None:
         arguments: Mapping[str, object] = {"a": 1}
         house.queue("alone", QueueOptions(exclusive=True))
         house.queue("amq.q")
+        house.queue("long" * 63 + "er")
+        house.queue("long" * 63 + "e")
         house.sink("amq.s")
         house.sink("inner", internal=True)
         house.sink("hashed", SinkKind.CONSISTENT_HASH)
@@ -145,7 +147,10 @@ async def test_what_the_class_has_no_words_for_is_not_told() -> None:
         house.bind("inner", "q", "k")
         house.bind("hashed", "q", "1")
         house.bind_sinks("s", "inner")
-        assert watcher.take() == [FEED, PIPE]
+        assert watcher.take() == [FEED, RestMSPipeCreate("pipe", "long" * 63 + "e"), PIPE]
+        house.delete("long" * 63 + "e")
+        watcher.take()
+        watcher.hear()
         house.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k", arguments), house.session))
         house.delete("alone")
         assert watcher.take() == []

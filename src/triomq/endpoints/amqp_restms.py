@@ -55,6 +55,8 @@ _QUEUE_TYPES = ("rotator", "service")
 
 _RESERVED = "amq."
 
+_LONGEST_TAG = 255  # octets of a short string (section 4.2.5.3)
+
 _COST = 10
 """What a method counts against the turn's budget, in queue pushes: a peer tells thousands in one chunk, and each takes
 some 20 µs."""
@@ -101,8 +103,10 @@ def _deliver(channel: Channel, tag: str, store: QueueStore) -> None:
     """Let the peer have what comes into a queue.
 
     Raises:
-        PreconditionFailed: The tag serves another queue already.
+        PreconditionFailed: The tag serves another queue already, or is too long for one.
     """
+    if len(tag.encode("utf-8", "surrogateescape")) > _LONGEST_TAG:
+        raise PreconditionFailed(f"'{tag}' takes more than {_LONGEST_TAG} octets, so nothing can be delivered under it")
     consumer = channel.consumers.get(tag)
     if consumer is None:
         require_read(channel, "queue", store.name)

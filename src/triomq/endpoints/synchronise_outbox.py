@@ -35,6 +35,9 @@ Change: TypeAlias = tuple[Delete, Create | None]
 _FEED_TYPES = {kind: kind.value for kind in (SinkKind.FANOUT, SinkKind.DIRECT, SinkKind.TOPIC, SinkKind.HEADERS)}
 """Kinds of sinks that the class has words for."""
 
+_LONGEST_NAME = 253
+"""Octets of a pipe's name, so that ``x:`` and the name make a consumer tag (section 4.2.5.3, short strings)."""
+
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start: no need to tell."""
 
@@ -205,15 +208,22 @@ def _feed(sink: SinkStore) -> RestMSFeedCreate | None:
 
 
 def _pipe(queue: QueueStore, pipe_type: str) -> RestMSPipeCreate | None:
-    if queue.origin or queue.owner is not None or queue.name.startswith(_SYSTEM):
+    if queue.origin or not _may_be_pipe(queue):
         return None
     return RestMSPipeCreate(pipe_type, queue.name)
+
+
+def _may_be_pipe(queue: QueueStore) -> bool:
+    """Tell whether a queue could be a pipe there: its deliveries' tag is its name with two octets before it."""
+    if queue.owner is not None or queue.name.startswith(_SYSTEM):
+        return False
+    return len(queue.name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME
 
 
 def _join(binding: Binding, sink: SinkStore | None, queue: QueueStore | None) -> RestMSJoinCreate | None:
     if sink is None or sink.declared.kind not in _FEED_TYPES or sink.declared.internal:
         return None
-    if queue is None or queue.owner is not None or queue.name.startswith(_SYSTEM) or not _is_plain(binding):
+    if queue is None or not _may_be_pipe(queue) or not _is_plain(binding):
         return None
     return RestMSJoinCreate(binding.destination, binding.source, binding.key)
 

@@ -49,7 +49,6 @@ class Synchroniser(PeerActor):
         self._context = context
         self._origin = config.origin or gethostname()
         self._reconnect = Reconnect(max_delay=config.retry, delay=min(0.1, config.retry))
-        self._peering: Peering | None = None
         self._intake: Intake | None = None
         self._wake = trio.Event()
         self._marked = False  # whether it was asked whether it has heard everything
@@ -124,7 +123,6 @@ class Synchroniser(PeerActor):
             self._note(logging.WARNING, "peer cannot be told of resources", reason="it does not announce restms")
             raise await peering.wait_ended()
         self._note(logging.INFO, "peer is told of resources", origin=f"{self._url.user}@{self._origin}")
-        self._peering = peering
         self._intake = Intake(peering, self._directory, self._outbox.knows, self)
         self._outbox.begin(self._directory)
         while True:
@@ -147,7 +145,7 @@ class Synchroniser(PeerActor):
         self._outbox.end()
         if self._intake is not None:
             self._intake.forget()
-        self._peering = self._intake = None
+        self._intake = None
         self._marked = self._is_up_to_date = False
 
     # What the peer sends; called where it is read
