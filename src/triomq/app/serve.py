@@ -93,6 +93,8 @@ class _Served:
             await set_up_domains(broker, Config(), config)
             for endpoint in config.endpoints:
                 await broker.listen(endpoint)
+            for peer in config.peers:
+                await broker.synchronise(peer)
             gc.collect()
             gc.freeze()  # what is here now stays: no need to look at it again
             gc.set_threshold(_COLLECT_AFTER, 20, 50)

@@ -22,6 +22,7 @@ from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend
 from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
+    ForeignResource,
     Inequivalent,
     InExclusiveUse,
     LeaseInvalid,
@@ -39,7 +40,16 @@ from triomq.core.refusals import (
     TooManyLeases,
     UnknownDelivery,
 )
-from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, SetPolicies, Unbind
+from triomq.core.requests import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    ForgetOrigin,
+    SetPolicies,
+    Unbind,
+)
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.transaction import Transaction
@@ -77,6 +87,8 @@ __all__ = [
     "Feed",
     "FeedClosed",
     "Fits",
+    "ForeignResource",
+    "ForgetOrigin",
     "Get",
     "Head",
     "HeaderValue",

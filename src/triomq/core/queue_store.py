@@ -69,6 +69,7 @@ class QueueStore:
         declared: What it was declared with.
         directory: The domain's directory.
         owner: The session that has the queue for itself.
+        origin: The peer that had it made; empty if it is our own.
     """
 
     __slots__ = (
@@ -85,6 +86,7 @@ class QueueStore:
         "index",
         "name",
         "options",
+        "origin",
         "owner",
         "policy",
         "published",
@@ -96,7 +98,12 @@ class QueueStore:
     ref: Ref
 
     def __init__(
-        self, name: str, declared: QueueOptions, directory: "Directory", owner: "Session | None" = None
+        self,
+        name: str,
+        declared: QueueOptions,
+        directory: "Directory",
+        owner: "Session | None" = None,
+        origin: str = "",
     ) -> None:
         """Start empty."""
         self.name = name
@@ -105,6 +112,7 @@ class QueueStore:
         self.policy: Policy | None = None
         self.directory = directory
         self.owner = owner
+        self.origin = origin
         self.index: Index | PriorityIndex = PriorityIndex(declared.max_priority) if declared.max_priority else Index()
         self.delayed: Delayed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire

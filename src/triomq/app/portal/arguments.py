@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from triomq.app import User
+from triomq.app import Synchronise, User
 
 __all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
 
@@ -13,6 +13,7 @@ class BrokerArguments(TypedDict, total=False):
 
     users: Mapping[str, str | User] | None
     domains: Sequence[str]
+    peers: Sequence[Synchronise]
     drain: float
     memory_high_watermark: float
 
