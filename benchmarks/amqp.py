@@ -14,7 +14,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -23,11 +22,10 @@ from loadgen.brokers import Broker, existing, open_rabbitmq, open_triomq, rabbit
 from loadgen.flow import FlowResult
 from loadgen.latency import LatencyResult
 from loadgen.memory import MEMORIES, MemoryResult
-from loadgen.report import Row, Table
+from loadgen.report import Result, Row, Table
 from loadgen.work import FLOWS, LATENCIES
 
 Opener = Callable[[], contextlib.AbstractContextManager[Broker]]
-Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult)
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -15,6 +15,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker-url", help="run tests/peers against this broker (amqp://…) instead of `triomq serve`")
     parser.addoption("--soak-minutes", type=float, default=0, help="run tests/soak, for so long")
+    parser.addoption("--crash-rounds", type=int, default=0, help="how often tests/crash kills each broker besides")
+    parser.addoption("--crash-seed", type=int, default=None, help="the seed for that, as an earlier run has printed it")
     parser.addoption("--require-peers", action="store_true", help="a peer that is not installed fails its tests")
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -79,18 +79,33 @@ def _wait_for_url(lines: "queue.Queue[str | None]") -> str:
 
 
 @contextlib.contextmanager
-def open_triomq() -> Iterator[Broker]:
-    """Run `python -m triomq serve --port 0` for the length of the block."""
-    command = [sys.executable, "-m", "triomq", "serve", "--port", "0"]
+def open_triomq(name: str = "triomq", *, options: Sequence[str] = ()) -> Iterator[Broker]:
+    """Run `python -m triomq serve --port 0` for the length of the block.
+
+    Args:
+        name: what the table calls it.
+        options: further ones of its command.
+    """
+    command = [sys.executable, "-m", "triomq", "serve", "--port", "0", *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_pump, args=(process, lines), daemon=True).start()
     try:
-        yield Broker("triomq", Address.parse(_wait_for_url(lines)), process.pid)
+        yield Broker(name, Address.parse(_wait_for_url(lines)), process.pid)
     finally:
         stop(process)
+
+
+@contextlib.contextmanager
+def open_kept_triomq(name: str = "triomq") -> Iterator[Broker]:
+    """Run `triomq serve` with a data directory of its own, which is gone with it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="loadgen-", ignore_cleanup_errors=True) as directory,
+        open_triomq(name, options=["--data", directory]) as broker,
+    ):
+        yield broker
 
 
 def rabbitmq_script() -> Path | None:

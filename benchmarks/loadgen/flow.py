@@ -24,7 +24,8 @@ class FlowResult(msgspec.Struct, frozen=True):
     """What one window showed.
 
     rate is deliveries per second that consumers received; processor_microseconds the broker's user and system time for
-    each of them, None when the broker's process is not known; generator_share the part of one core the generator used.
+    each of them, None when the broker's process is not known; own_microseconds the same without the processes that it
+    has started, such as its store's; generator_share the part of one core the generator used.
     """
 
     deliveries: int
@@ -32,6 +33,7 @@ class FlowResult(msgspec.Struct, frozen=True):
     rate: float
     processor_microseconds: float | None
     generator_share: float
+    own_microseconds: float | None = None
 
 
 class Flow:
@@ -87,7 +89,9 @@ class Flow:
         pids = list(broker_processes)
         begin, received = time.monotonic(), self._received()
         used, own = processes.processor_seconds(pids), time.process_time()
+        first = processes.processor_seconds(pids[:1])
         self.run_until(begin + seconds)
+        first = processes.processor_seconds(pids[:1]) - first
         used, own = processes.processor_seconds(pids) - used, time.process_time() - own
         elapsed, received = time.monotonic() - begin, self._received() - received
         self.drain()
@@ -97,6 +101,7 @@ class Flow:
             rate=received / elapsed,
             processor_microseconds=used / received * 1e6 if pids and received else None,
             generator_share=own / elapsed,
+            own_microseconds=first / received * 1e6 if pids and received else None,
         )
 
     def drain(self) -> None:

@@ -36,6 +36,7 @@ class Publisher:
         limit: messages that may be under way.
         share: the part of the published messages that each consumer gets: 1 for a queue or a fanout.
         confirms: wait for confirms instead of deliveries, `limit` being the number of unconfirmed publishes.
+        pipelined: wait for both.
         on_blocked: told whether the socket is full, so that the flow waits for room.
     """
 
@@ -47,17 +48,21 @@ class Publisher:
         limit: int,
         share: float,
         confirms: bool,
+        pipelined: bool = False,
         on_blocked: Callable[["Publisher", bool], None],
     ) -> None:
         self.socket = sock
         self.sent = 0
         self.consumers: list[Consumer] = []
         self.share = share
+        self.most = 1 << 62
+        """How many messages are sent at most, up to whole batches."""
         self._batch = batch
         self._rest = memoryview(b"")
         self._limit = limit
         self._confirms = confirms
-        self._confirmed = 0
+        self._pipelined = pipelined
+        self.confirmed = 0
         self._unread = b""
         self._blocked = False
         self._on_blocked = on_blocked
@@ -66,12 +71,13 @@ class Publisher:
     def _under_way(self) -> float:
         """Messages sent and not yet seen by the slowest consumer, or not yet confirmed."""
         if self._confirms:
-            return self.sent - self._confirmed
-        return self.sent * self.share - min([consumer.received for consumer in self.consumers])
+            return self.sent - self.confirmed
+        undelivered = self.sent * self.share - min([consumer.received for consumer in self.consumers])
+        return max(undelivered, self.sent - self.confirmed) if self._pipelined else undelivered
 
     def fill(self) -> None:
         """Send as much as credit and socket allow."""
-        while self._rest or (not self._stopping and self._under_way() < self._limit):
+        while self._rest or (not self._stopping and self.sent < self.most and self._under_way() < self._limit):
             if not self._rest:
                 self._rest = memoryview(self._batch.octets)
                 self.sent += self._batch.count
@@ -105,7 +111,7 @@ class Publisher:
             class_id, method_id, tag = struct.unpack_from(">HHQ", octets, whole - frames.ACK_SIZE + 7)
             if (class_id, method_id) != (60, 80):
                 raise RuntimeError(f"expected basic.ack, found {octets[:200]!r}")
-            self._confirmed = tag
+            self.confirmed = tag
             self.fill()
 
     def stop(self) -> None:

@@ -9,12 +9,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from loadgen.backlog import BacklogResult
+from loadgen.confirming import ConfirmResult
 from loadgen.flow import FlowResult
 from loadgen.latency import LatencyResult
 from loadgen.memory import MemoryResult
 
 REFERENCE, FLOOR = "RabbitMQ", "floor"
-Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult)
+Result = TypeVar("Result", FlowResult, LatencyResult, MemoryResult, ConfirmResult, BacklogResult)
 
 
 class Row(msgspec.Struct, Generic[Result], frozen=True):
@@ -81,6 +83,64 @@ def flow_table(rows: Sequence[Row[FlowResult]]) -> Table:
     """Rates and processor time of the throughput items."""
     columns = ["work", "broker", "deliveries/s", "best", "times", "CPU µs", "times less", "generator"]
     return Table("Throughput", columns, [_flow_line(row, _reference(row, rows)) for row in rows])
+
+
+def _durable_line(row: Row[FlowResult], reference: Row[FlowResult]) -> list[str]:
+    alone = row.median(lambda result: result.own_microseconds)
+    return [*_flow_line(row, reference), _cell(None if row.broker == REFERENCE else alone, ".2f")]
+
+
+def durable_table(rows: Sequence[Row[FlowResult]]) -> Table:
+    """Rates of confirmed messages, and processor time with the store's process and without it."""
+    columns = ["work", "broker", "confirmed/s", "best", "times", "CPU µs", "times less", "generator", "without store"]
+    return Table("Durable", columns, [_durable_line(row, _reference(row, rows)) for row in rows])
+
+
+def _confirm_line(row: Row[ConfirmResult], reference: Row[ConfirmResult]) -> list[str]:
+    p50, other_p50 = (some.median(lambda result: result.p50) for some in (row, reference))
+    p99, other_p99 = (some.median(lambda result: result.p99) for some in (row, reference))
+    return [
+        row.title,
+        row.broker,
+        _cell(row.median(lambda result: result.rate), ",.0f"),
+        _cell(p50, ".3f"),
+        _times(other_p50, p50),
+        _cell(p99, ".3f"),
+        _times(other_p99, p99),
+    ]
+
+
+def confirm_table(rows: Sequence[Row[ConfirmResult]]) -> Table:
+    """Percentiles from publish to confirm."""
+    columns = ["work", "broker", "confirms/s", "p50 ms", "times less", "p99 ms", "times less"]
+    return Table("Confirms", columns, [_confirm_line(row, _reference(row, rows)) for row in rows])
+
+
+def _backlog_line(row: Row[BacklogResult], reference: Row[BacklogResult]) -> list[str]:
+    fill, other_fill = (some.median(lambda result: result.fill_rate) for some in (row, reference))
+    drain, other_drain = (some.median(lambda result: result.drain_rate) for some in (row, reference))
+    return [
+        row.title,
+        row.broker,
+        _cell(fill, ",.0f"),
+        _times(fill, other_fill),
+        _cell(drain, ",.0f"),
+        _times(drain, other_drain),
+        _cell(row.median(lambda result: result.fill_microseconds), ".1f"),
+        _cell(row.median(lambda result: None if row.broker == REFERENCE else result.fill_own_microseconds), ".1f"),
+        _cell(row.median(lambda result: result.drain_microseconds), ".1f"),
+        _cell(row.median(lambda result: result.resident_before / 2**20), ",.0f"),
+        _cell(row.median(lambda result: result.resident_full / 2**20), ",.0f"),
+        _cell(row.median(lambda result: result.resident_most / 2**20), ",.0f"),
+    ]
+
+
+def backlog_table(rows: Sequence[Row[BacklogResult]]) -> Table:
+    """How fast a backlog comes and goes, and the resident set of all of a broker's processes."""
+    rates = ["in/s", "times", "out/s", "times"]
+    used = ["CPU µs in", "without store", "CPU µs out", "MiB before", "MiB full", "MiB most"]
+    lines = [_backlog_line(row, _reference(row, rows)) for row in rows]
+    return Table("Backlog", ["work", "broker", *rates, *used], lines)
 
 
 def _latency_line(row: Row[LatencyResult], reference: Row[LatencyResult]) -> list[str]:

@@ -48,7 +48,7 @@ def declared(control: Connection, work: Work, topology: Topology) -> Iterator[No
     if topology.exchange:
         declare = frames.exchange_declare(CHANNEL, topology.exchange, work.shape)
         control.call(declare, frames.EXCHANGE_DECLARE_OK)
-    idle = f"{topology.exchange}.idle"
+    idle = f"{topology.queues[0]}.idle"
     for queue in [*topology.queues, idle]:
         control.call(frames.queue_declare(CHANNEL, queue, durable=work.durable), frames.QUEUE_DECLARE_OK)
     for queue, key in _bindings(work, topology, idle):
@@ -103,7 +103,7 @@ class Assembly:
 
     def _add_publisher(self, routes: Sequence[Route]) -> None:
         connection, work = self._connect(), self._work
-        if work.confirms or work.confirm_select:
+        if work.confirms or work.confirm_select or work.pipelined:
             connection.call(frames.confirm_select(CHANNEL), frames.CONFIRM_SELECT_OK)
         connection.socket.setblocking(True)
         publisher = Publisher(
@@ -112,6 +112,7 @@ class Assembly:
             limit=work.limit,
             share=1 / work.width if work.shape == "topic" else 1,
             confirms=work.confirms,
+            pipelined=work.pipelined,
             on_blocked=self.flow.wait_for_room,
         )
         self.flow.add_publisher(publisher)

@@ -25,6 +25,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         batch_octets: how much a publisher sends at once.
         confirms: a publisher waits for confirms and has `under_way` unconfirmed publishes at most.
         confirm_select: confirms are asked for, and read, but not waited for.
+        pipelined: as `confirms`, but a publisher sends whole batches, and waits for its consumers as well, so that no
+            queue grows and what is delivered in a window is as much as what is confirmed in it.
         durable: durable queues and persistent messages.
         other_bindings: bindings of a topic exchange that match nothing that is published.
         consumer_channel: channel number of the consumers; publishers have 1.
@@ -41,6 +43,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     batch_octets: int = BATCH_OCTETS
     confirms: bool = False
     confirm_select: bool = False
+    pipelined: bool = False
     durable: bool = False
     other_bindings: int = 0
     consumer_channel: int = 1
@@ -49,6 +52,24 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     def limit(self) -> int:
         """Messages that each publisher may be ahead of its consumers."""
         return self.under_way or min(UNDER_WAY_MESSAGES, max(64, UNDER_WAY_OCTETS // self.size))
+
+
+class ConfirmWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Persistent messages at a fixed rate, of which the time from publish to confirm counts.
+
+    Args:
+        name: what `--only` selects it by.
+        title: what the table calls it.
+        rate: messages per second.
+        size: octets of the body.
+        floods: publisher and consumer pairs that run at full speed beside it, without acks, on transient queues.
+    """
+
+    name: str
+    title: str
+    rate: float
+    size: int = 100
+    floods: int = 0
 
 
 class LatencyWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +125,34 @@ FLOWS: list[Work] = [
         prefetch=300,
     ),
 ]
+
+
+def _durable() -> list[Work]:
+    """Persistent messages in durable queues, confirmed and acknowledged; three sizes, one publisher and eight."""
+    works = []
+    for label, size in (("100 B", 100), ("1 KiB", 1024), ("64 KiB", 65536)):
+        for width in (1, 8):
+            works.append(
+                Work(
+                    name=f"durable-{size}-{width}",
+                    title=f"{label}, durable, confirms, ack 100, {width}→{width}",
+                    size=size,
+                    width=width,
+                    pipelined=True,
+                    durable=True,
+                    ack_every=100,
+                    prefetch=300,
+                )
+            )
+    return works
+
+
+DURABLES = _durable()
 LATENCIES: list[LatencyWork] = [
     LatencyWork(name="latency", title="fixed 2,000/s, 100 B", rate=2000),
     LatencyWork(name="quiet", title="a quiet 500/s beside four floods", rate=500, floods=4),
+]
+CONFIRMS: list[ConfirmWork] = [
+    ConfirmWork(name="confirm", title="publish to confirm, 1,000/s, 100 B", rate=1000),
+    ConfirmWork(name="confirm-flood", title="publish to confirm, 1,000/s, beside a flood", rate=1000, floods=1),
 ]

@@ -1,0 +1,286 @@
+"""What is published, consumed and killed, in which rooms, and by which seed."""
+
+import random
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+from pamqp import commands
+
+from .books import Books, QueueBooks, Session
+from .consumers import Consumer, Mover
+from .declarer import Declarer
+from .house import House
+from .publishers import Publisher, Route, TransactionPublisher
+from .wire import Delivery, Wire
+
+__all__ = ["KILLS", "SCENARIOS", "Scenario", "run"]
+
+PATIENCE = 3.0
+"""Seconds in which nothing more comes out, until what is missing counts as lost."""
+
+
+class Cast(NamedTuple):
+    """Who takes part.
+
+    Args:
+        publishers: End by themselves when it is time to stop.
+        declarers: Likewise, and look in the end.
+        consumers: Take out everything in the end.
+        movers: Take out everything at any time.
+        last: Queues that are read when all else is over.
+    """
+
+    publishers: Sequence[Publisher | TransactionPublisher]
+    consumers: Sequence[Consumer]
+    movers: Sequence[Mover] = ()
+    declarers: Sequence[Declarer] = ()
+    last: Sequence[str] = ()
+
+
+class Scenario(NamedTuple):
+    """One kind of work.
+
+    Args:
+        declare: What there has to be, as methods; answered one by one.
+        cast: Makes those who take part, and opens the books of all queues.
+        options: Of the broker's script.
+    """
+
+    declare: Sequence[tuple[commands.Queue.Declare | commands.Exchange.Declare | commands.Queue.Bind, type]]
+    cast: Callable[[House, random.Random], Cast]
+    options: Sequence[str] = ()
+
+
+def _queue(name: str, **arguments: object) -> tuple[commands.Queue.Declare, type]:
+    return commands.Queue.Declare(queue=name, durable=True, arguments=arguments or None), commands.Queue.DeclareOk
+
+
+def _exchange(name: str, kind: str) -> tuple[commands.Exchange.Declare, type]:
+    declare = commands.Exchange.Declare(exchange=name, exchange_type=kind, durable=True)
+    return declare, commands.Exchange.DeclareOk
+
+
+def _bind(queue: str, exchange: str, key: str = "") -> tuple[commands.Queue.Bind, type]:
+    return commands.Queue.Bind(queue=queue, exchange=exchange, routing_key=key), commands.Queue.BindOk
+
+
+# One message in several queues: some read fast, one hardly at all
+
+_FANOUT = [
+    _exchange("all", "fanout"),
+    _exchange("some", "topic"),
+    *(_queue(name) for name in ("fast", "slow", "lazy", "topic")),
+    *(_bind(name, "all") for name in ("fast", "slow", "lazy")),
+    _bind("topic", "some", "a.#"),
+    _bind("slow", "some", "*.b"),
+]
+_ROUTES = [
+    Route("all", "", ("fast", "slow", "lazy")),
+    Route("some", "a.b", ("topic", "slow")),
+    Route("some", "a.c", ("topic",)),
+    Route("some", "c.b", ("slow",)),
+]
+
+
+def _fanout(house: House, chance: random.Random) -> Cast:
+    books = house.books
+    fast, slow, lazy, topic = (books.queue(name) for name in ("fast", "slow", "lazy", "topic"))
+    return Cast(
+        [
+            Publisher(house, 10, _ROUTES, _own(chance)),
+            Publisher(house, 11, _ROUTES, _own(chance), transient=0.2),
+            Publisher(house, 12, _ROUTES[:1], _own(chance), window=50, sizes=(0, 20_000)),
+            TransactionPublisher(house, 13, _ROUTES, _own(chance)),
+        ],
+        [
+            Consumer(house, 100, fast, _own(chance)),
+            Consumer(house, 101, slow, _own(chance), most=600),
+            Consumer(house, 102, lazy, _own(chance), most=0),
+            Consumer(house, 103, topic, _own(chance), returns=True),
+        ],
+    )
+
+
+# Messages that go from one queue to another, wait, or overtake
+
+_MOVES = [
+    _queue("work", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}),
+    _queue("dead"),
+    _queue("from"),
+    _queue("to"),
+    _queue("delayed"),
+    _queue("bounded", **{"x-max-length": 50, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "over"}),
+    _queue("over"),
+    _queue("levels", **{"x-max-priority": 4}),
+]
+
+
+def _moves(house: House, chance: random.Random) -> Cast:
+    books = house.books
+    work, delayed = books.queue("work"), books.queue("delayed", ordered=False)
+    books.queue("dead", once=True, ordered=False)
+    source, levels = books.queue("from"), books.queue("levels")
+    books.queue("to", once=True)
+    bounded = books.queue("bounded", once=True)
+    bounded.overflow = books.queue("over", once=True)
+    to_work = Route("", "work", ("dead",))
+    return Cast(
+        [
+            Publisher(house, 20, [to_work, to_work._replace(expiration=40)], _own(chance), window=60),
+            Publisher(house, 21, [Route("", "from", ("from", "to"))], _own(chance), window=60),
+            Publisher(house, 23, [Route("", "bounded", ("bounded",))], _own(chance), window=60),
+            Publisher(house, 22, [Route("", "levels", ("levels",), levels=4)], _own(chance), window=60),
+        ],
+        [
+            Consumer(house, 110, work, _own(chance), rejects=True, fences_to="dead"),
+            Consumer(house, 111, delayed, _own(chance)),
+            Consumer(house, 112, levels, _own(chance), most=400, returns=True),
+        ],
+        [Mover(house, source, "to")],
+        [Declarer(house, 120, _own(chance))],
+        ["dead", "to", "bounded", "over"],
+    )
+
+
+SCENARIOS = {
+    "fanout": Scenario(_FANOUT, _fanout),
+    "paging": Scenario(_FANOUT, _fanout, ["--queue-memory=65536"]),
+    "moves": Scenario(_MOVES, _moves, ["--delayed=delayed"]),
+}
+
+
+def _own(chance: random.Random) -> random.Random:
+    return random.Random(chance.getrandbits(64))
+
+
+# Killing
+
+
+async def _kill_broker(house: House, chance: random.Random) -> bool:
+    assert house.life is not None
+    house.life.kill_broker()
+    return True
+
+
+async def _kill_store(house: House, chance: random.Random) -> bool:
+    await house.signal_store(signal.SIGKILL)
+    return False
+
+
+async def _kill_both(house: House, chance: random.Random) -> bool:
+    assert house.life is not None
+    await house.signal_store(signal.SIGKILL)
+    house.life.kill_broker()
+    return True
+
+
+async def _freeze_and_kill_both(house: House, chance: random.Random) -> bool:
+    """Let the broker go on for a while without a store that answers."""
+    await house.signal_store(signal.SIGSTOP)
+    with trio.move_on_after(0.2):  # nothing happens any more when all windows are full
+        await house.wait_happened(chance.randint(1, 400))
+    return await _kill_both(house, chance)
+
+
+KILLS = {
+    "the broker": _kill_broker,
+    "the store": _kill_store,
+    "both": _kill_both,
+    "both, the store frozen before": _freeze_and_kill_both,
+}
+
+
+async def run(
+    scenario: Scenario, directory: Path, rounds: Sequence[str], seed: int, *options: str, work: int = 4000
+) -> Books:
+    """Kill again and again, then take everything out; the books say what was found.
+
+    Args:
+        scenario: The work.
+        directory: The store's.
+        rounds: What to kill, as in ``KILLS``, one after the other.
+        seed: Of everything that is left to chance here; what the system does between is its own affair.
+        options: Further ones of the broker's script.
+        work: How much happens between two kills, at most: sends, confirms and deliveries.
+    """
+    chance, books = random.Random(seed), Books()
+    async with trio.open_nursery() as output:
+        async with House(directory, books, *scenario.options, *options) as house:
+            cast = scenario.cast(house, chance)
+            await house.start(output)
+            await _declare(house, scenario)
+            async with trio.open_nursery() as clients:
+                for client in (*cast.consumers, *cast.movers):
+                    clients.start_soon(client.run)
+                async with trio.open_nursery() as publishing:
+                    for publisher in (*cast.publishers, *cast.declarers):
+                        publishing.start_soon(publisher.run)
+                    await _kill_in_turn(house, rounds, chance, work, output)
+                    house.stop_publishing()
+                await _empty(house, cast)
+                clients.cancel_scope.cancel()
+            for name in cast.last:
+                await _take_out(house, books.queues[name])
+            for declarer in cast.declarers:
+                await declarer.look()
+            books.close()
+        output.cancel_scope.cancel()
+    return books
+
+
+async def _declare(house: House, scenario: Scenario) -> None:
+    async with house.wire() as wire:
+        for request, answer in scenario.declare:
+            await wire.call(request, answer)
+
+
+async def _kill_in_turn(
+    house: House, rounds: Sequence[str], chance: random.Random, work: int, output: trio.Nursery
+) -> None:
+    for number, kind in enumerate(rounds, 1):
+        await house.wait_happened(chance.randint(work // 20, work))
+        if await KILLS[kind](house, chance):
+            await house.bury()
+            await house.start(output)
+        print(f"round {number}, {kind} killed: {house.books}", flush=True)
+    await house.wait_happened(work // 10)
+
+
+async def _empty(house: House, cast: Cast) -> None:
+    """Let everything be taken out; give up when nothing more comes, so that the books can say what is missing."""
+    queues = [client.queue for client in (*cast.consumers, *cast.movers)]
+    house.drain()
+    async with house.wire() as wire:
+        happened, since = -1, trio.current_time()
+        while trio.current_time() - since < PATIENCE:
+            if happened != house.happened:
+                happened, since = house.happened, trio.current_time()
+            ready = [await _count(wire, queue) for queue in queues]
+            if (
+                not any(ready)
+                and all(client.is_idle for client in cast.consumers)
+                and not any(q.missing for q in queues)
+            ):
+                return
+            with trio.move_on_after(0.05):
+                await house.wait_change()
+
+
+async def _count(wire: Wire, queue: QueueBooks) -> int:
+    request = commands.Queue.Declare(queue=queue.name, passive=True)
+    return (await wire.call(request, commands.Queue.DeclareOk)).message_count
+
+
+async def _take_out(house: House, queue: QueueBooks) -> None:
+    """Read a queue to its end."""
+    async with house.wire() as wire:
+        left = await _count(wire, queue)
+        await wire.call(commands.Basic.Consume(queue=queue.name), commands.Basic.ConsumeOk)
+        session = Session(house.books, queue)
+        while left > 0:
+            deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
+            session.ack(message for delivery in deliveries if (message := session.deliver(delivery)) is not None)
+            left -= len(deliveries)

@@ -1,0 +1,76 @@
+"""Whoever is killed, whenever: nothing that was confirmed is lost, nothing that is settled comes back."""
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from pamqp import commands
+
+from .books import Books
+from .house import House
+from .message import body_of
+from .scenarios import KILLS, SCENARIOS, run
+from .wire import Answer, publish
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the store's process in /proc")
+
+FEW = ("the broker", "the store", "both, the store frozen before")
+
+
+def assert_kept(name: str, seed: int, books: Books) -> None:
+    """All is well, and enough has happened to say so."""
+    print(f"{name}, seed {seed}: {books}")
+    assert not books.problems, "\n".join([f"{name}, seed {seed}: {books}", *books.problems])
+    assert books.confirmed
+    assert all(queue.delivered for queue in books.queues.values())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_nothing_is_lost_when_broker_and_store_are_killed(name: str, tmp_path: Path) -> None:
+    with trio.fail_after(120):
+        books = await run(SCENARIOS[name], tmp_path, FEW, seed=1)
+    assert_kept(name, 1, books)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_nothing_is_lost_however_often(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    rounds, seed = request.config.getoption("--crash-rounds"), request.config.getoption("--crash-seed")
+    if not rounds:
+        pytest.skip("takes some minutes: --crash-rounds 50")
+    seed = random.getrandbits(32) if seed is None else seed
+    kills = random.Random(seed).choices(list(KILLS), k=rounds)
+    with trio.fail_after(60 + 10 * rounds):
+        books = await run(SCENARIOS[name], tmp_path, kills, seed, work=8000)
+    assert_kept(name, seed, books)
+
+
+async def test_a_broker_that_confirms_too_early_is_found_out(tmp_path: Path) -> None:
+    kills = ["both, the store frozen before"]
+    with trio.fail_after(60):
+        books = await run(SCENARIOS["fanout"], tmp_path, kills, 1, "--confirm-early")
+    assert any("were confirmed and are lost" in problem for problem in books.problems)
+
+
+@pytest.mark.parametrize(("options", "confirms"), [([], 0), (["--confirm-early"], 1)], ids=["honest", "lying"])
+async def test_nothing_is_confirmed_while_the_store_does_nothing(
+    tmp_path: Path, options: list[str], confirms: int
+) -> None:
+    with trio.fail_after(60):
+        async with trio.open_nursery() as output, House(tmp_path, Books(), *options) as house:
+            await house.start(output)
+            async with house.wire() as wire:
+                await wire.call(commands.Queue.Declare(queue="q", durable=True), commands.Queue.DeclareOk)
+                await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+                assert house.life is not None
+                await house.signal_store(signal.SIGSTOP)
+                await wire.send(publish("", "q", body_of(1, 1)))
+                await wire.call(commands.Basic.Qos(), commands.Basic.QosOk)  # what could be said was said before this
+                unread = [event for event in wire.take_events() if isinstance(event, Answer)]
+                assert len(unread) == confirms
+                await house.signal_store(signal.SIGCONT)
+                if not confirms:
+                    assert await wire.events() == [Answer(1, True, True)]
+            output.cancel_scope.cancel()
