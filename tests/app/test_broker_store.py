@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from triomq import Broker, Properties, open_broker
+from triomq.core import NotAtHand
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
 from triomq.store.keeper import HostKind
@@ -163,3 +164,14 @@ async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp
     with DirectoryLock(tmp_path), pytest.raises(StoreLocked, match="also after 5 s"):
         async with opened(tmp_path):
             raise AssertionError
+
+
+@pytest.mark.xfail(strict=True, raises=trio.TooSlowError, reason="who begins to wait after the messages came waits on")
+async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(virtual_time: None) -> None:
+    async with open_broker() as broker:
+        await broker.declare_queue("q")
+        store = broker.directory.queues["q"]
+        error = NotAtHand(store)  # as a queue answers; whoever asked goes on later
+        store.tell_arrived()
+        with trio.fail_after(1):
+            await error.wait_over()
