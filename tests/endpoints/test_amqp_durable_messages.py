@@ -251,7 +251,6 @@ async def test_a_delayed_message_is_delayed_for_what_is_left(tmp_path: Path, lat
         assert await home.count("q") == 0
 
 
-@pytest.mark.xfail(strict=True, reason="numbers of delayed messages begin anew until the earlier ones are read")
 async def test_messages_are_delayed_before_those_of_an_earlier_life_are_read(tmp_path: Path, later: Later) -> None:
     async with open_broker(data_dir=tmp_path, store_host="thread") as broker:
         await broker.declare_queue("q")
@@ -266,7 +265,6 @@ async def test_messages_are_delayed_before_those_of_an_earlier_life_are_read(tmp
         assert sorted([found.body for found in await home.client.deliveries(4)]) == [b"1", b"2", b"3", b"4"]
 
 
-@pytest.mark.xfail(strict=True, reason="the clock is looked at once for each message that is read back")
 async def test_delayed_messages_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = [b"1", b"2", b"3"]
     async with at_home(tmp_path) as home:
@@ -280,7 +278,6 @@ async def test_delayed_messages_keep_their_order(tmp_path: Path, monkeypatch: py
         assert [found.body for found in await home.client.deliveries(3)] == bodies
 
 
-@pytest.mark.xfail(strict=True, reason="what is at hand again without having been on disk is not watched")
 async def test_messages_that_were_away_expire_too(tmp_path: Path) -> None:
     async with at_home(tmp_path, queue_memory=2000, drain=0.1) as home:
         await declare(home, "letters")
