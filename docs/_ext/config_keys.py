@@ -16,7 +16,7 @@ from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import Leaf, choices_of, shape_of
 from triomq.app.users import User
-from triomq.endpoints import AMQP, TLS
+from triomq.endpoints import AMQP, TLS, Synchronise
 from triomq.security import Permission, UserLimits
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -27,6 +27,7 @@ STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "limits": (UserLimits, "USERS_NAME_LIMITS_"),
     "amqp": (AMQP, "ENDPOINTS_0_"),
     "tls": (TLS, "ENDPOINTS_0_TLS_"),
+    "peers": (Synchronise, "PEERS_0_"),
     "policies": (PolicyConfig, "POLICIES_0_"),
 }
 """What the directive takes, the Struct that it stands for, and how its variables go on behind ``TRIOMQ_``."""

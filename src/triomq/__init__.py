@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triomq.app import DomainHandle as DomainHandle
     from triomq.app import LocalFeed as LocalFeed
     from triomq.app import Log as Log
+    from triomq.app import Peer as Peer
     from triomq.app import Permission as Permission
     from triomq.app import Policy as Policy
     from triomq.app import PolicyConfig as PolicyConfig
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from triomq.app import Properties as Properties
     from triomq.app import QueueHandle as QueueHandle
     from triomq.app import SinkHandle as SinkHandle
+    from triomq.app import Synchronise as Synchronise
     from triomq.app import User as User
     from triomq.app import UserLimits as UserLimits
     from triomq.app import load_config as load_config
@@ -52,6 +54,7 @@ _HOMES = {
     "DomainHandle": "triomq.app",
     "LocalFeed": "triomq.app",
     "Log": "triomq.app",
+    "Peer": "triomq.app",
     "Permission": "triomq.app",
     "Policy": "triomq.app",
     "PolicyConfig": "triomq.app",
@@ -59,6 +62,7 @@ _HOMES = {
     "Properties": "triomq.app",
     "QueueHandle": "triomq.app",
     "SinkHandle": "triomq.app",
+    "Synchronise": "triomq.app",
     "TLS": "triomq.app",
     "User": "triomq.app",
     "UserLimits": "triomq.app",
@@ -85,6 +89,7 @@ __all__ = [
     "DomainHandle",
     "LocalFeed",
     "Log",
+    "Peer",
     "Permission",
     "Policy",
     "PolicyConfig",
@@ -92,6 +97,7 @@ __all__ = [
     "Properties",
     "QueueHandle",
     "SinkHandle",
+    "Synchronise",
     "User",
     "UserLimits",
     "__version__",

@@ -19,10 +19,10 @@ async def test_what_rests_on_a_domain_is_started_again_with_it(
         first, second = await tree.start_domain("a"), await tree.start_domain("b")
         second._crashed(None, ValueError("a domain"))
         await trio.sleep(1)
-        await tree.endpoints.wait_running()
+        await tree.peers.wait_running()
         await first.wait_running()
         children = tree.top.children.values()
-        assert {ref.name: ref.epoch for ref in children} == {"domains": 2, "consumers": 2, "endpoints": 2}
+        assert {ref.name: ref.epoch for ref in children} == {"domains": 2, "consumers": 2, "endpoints": 2, "peers": 2}
         assert list(tree.domains.children.values()) == [first, second]
 
 

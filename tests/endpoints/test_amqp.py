@@ -73,6 +73,7 @@ async def test_what_works_is_announced_and_nothing_else(endpoint: AMQPEndpoint) 
         "consumer_priorities": True,
         "direct_reply_to": True,
         "triomq.control": True,
+        "restms": True,
     }
 
 

@@ -6,7 +6,18 @@ import pytest
 
 from triomq import User
 from triomq.app import Broker, DomainHandle, open_broker
-from triomq.core import Inequivalent, Policy, PolicyOptions
+from triomq.core import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    Inequivalent,
+    Policy,
+    PolicyOptions,
+    QueueOptions,
+    SinkOptions,
+    Target,
+    make_binding,
+)
 from triomq.endpoints.amqp_definitions import declare_all, describe
 from triomq.protocols.control import (
     DefinedBinding,
@@ -101,6 +112,17 @@ async def test_what_belongs_to_a_session_is_left_out(broker: Broker) -> None:
     await sink.bind(queue)
     found = described(broker)
     assert (found.queues, found.bindings) == ([], [])
+
+
+async def test_what_a_peer_had_made_is_left_out(broker: Broker) -> None:
+    for request in (
+        DeclareSink("s", SinkOptions(), broker.session, "peer"),
+        DeclareQueue("q", QueueOptions(), broker.session, "peer"),
+        Bind(make_binding("s", Target.QUEUE, "q"), broker.session, "peer"),
+    ):
+        broker.domain_ref.ask_nowait(request)  # type: ignore[arg-type]
+    found = described(broker)
+    assert (found.exchanges, found.queues, found.bindings) == ([], [], [])
 
 
 async def test_a_user_from_rabbitmq_keeps_its_hash(broker: Broker) -> None:

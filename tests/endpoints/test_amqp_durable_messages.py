@@ -195,7 +195,6 @@ async def test_a_message_lives_for_what_is_left_of_its_time(tmp_path: Path, late
         await home.client.call(1, BasicGet("q"), BasicGetEmpty)
 
 
-@pytest.mark.xfail(strict=True, reason="a queue that nobody asks anything has nothing at hand, so nothing expires")
 async def test_what_expires_while_no_broker_runs_becomes_a_dead_letter(tmp_path: Path, later: Later) -> None:
     async with at_home(tmp_path) as home:
         await declare(home, "letters")

@@ -8,9 +8,21 @@ from endpoints.conftest import Connect, dial, endpoint_of
 from triomq.app import Broker, User, open_broker
 from triomq.core import SinkKind
 from triomq.endpoints import AMQP
+from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
+    ORIGIN_PROPERTY,
+    BasicAck,
+    BasicQos,
+    BasicQosOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
     Method,
     QueueDeclare,
+    QueueDelete,
+    QueueUnbind,
     RestMSFeedCreate,
     RestMSFeedDelete,
     RestMSJoinCreate,
@@ -20,6 +32,16 @@ from triomq.protocols.amqp import (
     plain,
 )
 from triomq.security import Permission
+
+
+async def peer(broker: Broker, *, origin: str = "") -> Client:
+    """Connect as a peer, which may say who it is."""
+    said = {"client_properties": {ORIGIN_PROPERTY: origin}} if origin else {}
+    client = dial(endpoint_of(broker), **said)
+    await client.connect()
+    await client.open_channel()
+    return client
+
 
 EVERYTHING: list[Method] = [
     RestMSFeedCreate("topic", "prices"),
@@ -32,7 +54,7 @@ EVERYTHING: list[Method] = [
 async def say(client: Client, *methods: Method) -> None:
     """Send methods, and see that the channel is still there behind them."""
     await client.say(1, *methods)
-    await client.declare("behind", exclusive=True)
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
 
 
 def resources(broker: Broker) -> tuple[set[str], set[str], int]:
@@ -48,8 +70,18 @@ async def test_feeds_pipes_and_joins_become_sinks_queues_and_bindings(client: Cl
     assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
     client.publish(1, "prices", "stock.ACME", b"42")
     await client.flush()
-    await trio.testing.wait_all_tasks_blocked()
-    assert broker.directory.queues["mine"].index.ready == 1
+    (delivery,) = await client.deliveries(1)
+    assert (delivery.consumer, delivery.exchange, delivery.key, delivery.body) == (
+        "x:mine",
+        "prices",
+        "stock.ACME",
+        b"42",
+    )
+
+
+def noted(log: pytest.LogCaptureFixture) -> str:
+    """Give all that was noted, with its fields."""
+    return "\n".join(f"{record.getMessage()} {getattr(record, 'fields', '')}" for record in log.records)
 
 
 async def test_all_of_it_may_be_said_again(client: Client, connect: Connect, broker: Broker) -> None:
@@ -58,10 +90,120 @@ async def test_all_of_it_may_be_said_again(client: Client, connect: Connect, bro
     await say(client, *EVERYTHING)
     other = await connect()
     await other.open_channel()
-    await other.say(1, *EVERYTHING)
-    await other.declare("also", exclusive=True)
-    after = resources(broker)
-    assert (after[0], after[1] - {"also"}, after[2]) == before[0]
+    await say(other, *EVERYTHING)
+    assert (resources(broker), broker.directory.version) == before
+
+
+async def test_a_pipe_s_messages_are_settled_by_its_peer(client: Client, broker: Broker) -> None:
+    await client.call(1, BasicQos(prefetch_count=1), BasicQosOk)
+    await say(client, *EVERYTHING)
+    client.publish(1, "prices", "stock.a", b"1", b"2")
+    await client.flush()
+    (first,) = await client.deliveries(1)
+    await client.say(1, BasicAck(first.tag))
+    (second,) = await client.deliveries(1)
+    assert second.body == b"2"
+    await client.leave()
+    again = await peer(broker)
+    await again.say(1, *EVERYTHING)
+    (second,) = await again.deliveries(1)
+    assert (second.body, second.redelivered) == (b"2", True)
+
+
+async def test_a_pipe_waits_for_its_peer_with_few_octets(client: Client, broker: Broker) -> None:
+    await say(client, *EVERYTHING)
+    assert broker.directory.queues["mine"].options.max_bytes == 64 * 1024 * 1024
+    assert broker.directory.queues["work"].options.max_bytes is None
+
+
+async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client, broker: Broker) -> None:
+    name = "p" * 254
+    await say(client, RestMSPipeCreate("pipe", name))
+    await broker.publish("", name, b"1")
+    await say(client)
+    assert broker.directory.queues[name].index.ready == 1
+
+
+async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    join, other = RestMSJoinCreate("mine", "work", "*"), RestMSJoinCreate("mine", "others", "*")
+    await say(client, *EVERYTHING, RestMSFeedCreate("service", "others"), join, join)
+    await broker.publish("", "work", b"1")
+    (delivery,) = await client.deliveries(1)
+    assert (delivery.consumer, delivery.body) == ("q:mine", b"1")
+    await say(client, other)
+    assert "takes from another feed already" in noted(caplog)
+    await say(client, RestMSJoinDelete("mine", "others", "*"), RestMSJoinDelete("mine", "work", "*"), other)
+    await broker.publish("", "work", b"2")
+    await broker.publish("", "others", b"3")
+    assert [delivery.body for delivery in await client.deliveries(1)] == [b"3"]
+    assert broker.directory.queues["work"].index.ready == 1
+    await say(client, RestMSPipeDelete("mine"))
+    assert not broker.directory.queues["others"].feeds
+
+
+@pytest.mark.parametrize("method", [RestMSPipeCreate("pipe", "ours"), RestMSJoinCreate("ours", "work", "*")], ids=str)
+async def test_a_queue_of_our_own_is_not_drained_for_a_peer(
+    client: Client, broker: Broker, method: Method, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await broker.declare_queue("ours")
+    await say(client, RestMSFeedCreate("rotator", "work"), method)
+    assert not broker.directory.queues["ours"].feeds
+    assert not broker.directory.queues["work"].feeds
+    assert "ours" in noted(caplog)
+
+
+async def test_what_a_peer_made_is_protected_from_all_others(
+    client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await say(client, *EVERYTHING)
+    for method in (
+        QueueDelete("mine"),
+        ExchangeDelete("prices"),
+        QueueUnbind("mine", "prices", "stock.*"),
+    ):
+        other = await connect()
+        await other.open_channel()
+        await other.say(1, method)
+        code, text = await other.channel_closed()
+        assert code == 403
+        assert "'guest@memory'" in text
+    with pytest.raises(AccessRefused, match="guest@memory"):
+        await broker.queue("mine").delete()
+    elsewhere = await peer(broker, origin="elsewhere")
+    gone = RestMSPipeDelete("mine"), RestMSFeedDelete("prices"), RestMSJoinDelete("mine", "prices", "stock.*")
+    await say(elsewhere, *gone)
+    assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
+    assert noted(caplog).count("resource refused") == 3
+
+
+async def test_a_peer_comes_back_as_who_it_says_it_is(client: Client, broker: Broker) -> None:
+    first = await peer(broker, origin="there")
+    await say(first, *EVERYTHING)
+    assert broker.directory.queues["mine"].origin == "guest@there"
+    await first.leave()
+    again = await peer(broker, origin="there")
+    await say(again, RestMSPipeDelete("mine"), RestMSFeedDelete("prices"), RestMSFeedDelete("work"))
+    assert resources(broker) == (set(), set(), 0)
+
+
+async def test_what_is_here_already_is_not_deleted_by_a_peer(client: Client, broker: Broker) -> None:
+    await broker.declare_sink("prices", "topic")
+    await broker.declare_queue("mine")
+    await say(client, *EVERYTHING, RestMSPipeDelete("mine"), RestMSFeedDelete("prices"))
+    assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
+    await say(client, RestMSJoinDelete("mine", "prices", "stock.*"))
+    assert resources(broker)[2] == 0
+
+
+async def test_a_client_may_declare_what_a_peer_made(client: Client, connect: Connect, broker: Broker) -> None:
+    await say(client, *EVERYTHING)
+    other = await connect()
+    await other.open_channel()
+    assert (await other.declare("mine", durable=True)).queue == "mine"
+    await other.call(1, ExchangeDeclare("prices", "topic", durable=True), ExchangeDeclareOk)
 
 
 async def test_what_it_made_outlives_its_connection(client: Client, broker: Broker) -> None:

@@ -115,7 +115,7 @@ async def test_sinks_are_listed(broker: Broker, domain: DomainInspector) -> None
     sink = await broker.declare_sink("shop", "topic", auto_delete=True, durable=False)
     await sink.bind(await broker.declare_queue("q"), "order.*")
     (shop,) = records(domain.list_sinks(ListSinks("s*")))
-    assert msgspec.structs.astuple(shop) == ("shop", "topic", "running", 1, False, True, False, None, None)
+    assert msgspec.structs.astuple(shop) == ("shop", "topic", "running", 1, False, True, False, None, None, None)
     assert "amq.direct" in names(domain.list_sinks(ListSinks()))
 
 

@@ -144,6 +144,18 @@ def direct_reply_to(raw: Open) -> None:
     assert deliveries(peer, 1) == [("replies", b"!")]
 
 
+def restms(raw: Open) -> None:
+    peer = with_channel(raw)
+    peer.socket.sendall(method_frame(b"\xf0\x3d\x00\x0a\x04pipe\x09some.pipe") + publish(1, "", "some.pipe", b"1"))
+    assert deliveries(peer, 1) == [("x:some.pipe", b"1")]
+    peer.socket.sendall(method_frame(b"\xf0\x3d\x00\x14\x09some.pipe"))
+
+
+def method_frame(payload: bytes) -> bytes:
+    """Frame a method that pamqp does not know."""
+    return b"\x01\x00\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+
+
 def triomq_control(raw: Open) -> None:
     peer = with_channel(raw)
     host, port = peer.socket.getpeername()[:2]
@@ -161,6 +173,7 @@ DEMONSTRATIONS: Mapping[str, Callable[[Open], None]] = {
     "exchange_exchange_bindings": exchange_exchange_bindings,
     "per_consumer_qos": per_consumer_qos,
     "publisher_confirms": publisher_confirms,
+    "restms": restms,
     "triomq.control": triomq_control,
 }
 

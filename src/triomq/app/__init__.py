@@ -10,11 +10,12 @@ from triomq.app.feed import LocalFeed
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.listening import Listening
 from triomq.app.logs import JSONLines, TextLines, set_up_logging
+from triomq.app.peers import Peer
 from triomq.app.policies import PolicyConfig
 from triomq.app.serve import run, serve
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
-from triomq.endpoints import AMQP, TLS
+from triomq.endpoints import AMQP, TLS, PeerStatistics, Synchronise
 from triomq.security import Permission, UserLimits
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Listening",
     "LocalFeed",
     "Log",
+    "Peer",
+    "PeerStatistics",
     "Permission",
     "Policy",
     "PolicyConfig",
@@ -40,6 +43,7 @@ __all__ = [
     "Properties",
     "QueueHandle",
     "SinkHandle",
+    "Synchronise",
     "TextLines",
     "User",
     "UserLimits",

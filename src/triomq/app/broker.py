@@ -12,10 +12,11 @@ from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, is_exposed, require_loopback, say_goodbye
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
+from triomq.app.peers import Peer
 from triomq.app.tree import Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
-from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House
+from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store.keeper import BackUpStore, HostKind, Keeping
@@ -43,6 +44,7 @@ class Broker(DomainHandle):
         super().__init__(tree.domains.children[first], tree.directories[first], consumers)
         self.system = system
         self.listening: list[Listening] = []
+        self.peers: list[Peer] = []
         self.drain_seconds = drain
         self._users = Users(records_of(_DEFAULT_USERS if users is None else users))
         self._open_to_all = users is None
@@ -198,7 +200,7 @@ class Broker(DomainHandle):
         if self._open_to_all:
             require_loopback(config.hosts)
         configs = [config]
-        name = self._free_name(config.name)
+        name = _free_name(config.name, self.endpoint_refs)
         spec = ChildSpec(lambda: configs[-1].make(self.house), name=name)
         await self.endpoints.start_child(spec)
         listening = Listening(self, name, config)
@@ -212,23 +214,63 @@ class Broker(DomainHandle):
             _log.warning("passwords and messages can be read on the network: there is no TLS", extra=_of(name))
         return listening
 
-    def _free_name(self, name: str) -> str:
-        """Tell endpoints apart that are called the same, such as two that each take any free port."""
-        taken, number, free = self.endpoint_refs, 1, name
-        while free in taken:
-            number += 1
-            free = f"{name}.{number}"
-        return free
-
     def forget(self, listening: Listening) -> None:
         """Do not start an endpoint again with the others; for ``Listening``."""
         if listening in self.listening:
             self.listening.remove(listening)
             del self._tree.endpoint_specs[listening.name]
 
+    # Peers
+
+    @property
+    def peers_supervisor(self) -> DynamicSupervisor:
+        """The supervisor of the peers."""
+        actor = self._tree.peers.actor
+        assert isinstance(actor, DynamicSupervisor)
+        return actor
+
+    @property
+    def peer_refs(self) -> Mapping[str, Ref]:
+        """The peers' actors by name, also while they are being restarted."""
+        return self._tree.peers.children
+
+    async def synchronise(self, config: Synchronise) -> Peer:
+        """Let another broker know what there is in a domain, so that its clients can publish to ours.
+
+        This returns at once; whether the other one is there or not, it is tried again and again.
+
+        Args:
+            config: Where it is, and what else there is to say about it.
+
+        Raises:
+            ConfigError: There is no such domain, the URL is wrong, or a password or a certificate cannot be read.
+        """
+        name = _free_name(config.name, self.peer_refs)
+        spec = peer_spec(config, self.house, name)
+        await self.peers_supervisor.start_child(spec)
+        self._tree.peer_specs[name] = spec
+        peer = Peer(self, name, config)
+        self.peers.append(peer)
+        return peer
+
+    def forget_peer(self, peer: Peer) -> None:
+        """Do not start a peer's actor again with the others; for ``Peer``."""
+        if peer in self.peers:
+            self.peers.remove(peer)
+            del self._tree.peer_specs[peer.name]
+
     async def drain(self) -> None:
         """Let endpoints take nothing new and clients go in order; for ``open_broker``."""
         await say_goodbye(self.endpoint_refs.values(), self.drain_seconds)
+
+
+def _free_name(name: str, taken: Mapping[str, Ref]) -> str:
+    """Tell those apart that are called the same, such as two endpoints that each take any free port."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}.{number}"
+    return free
 
 
 def _of(endpoint: str) -> dict[str, object]:
@@ -240,6 +282,7 @@ async def open_broker(
     *endpoints: EndpointConfig,
     users: Mapping[str, str | User] | None = None,
     domains: Sequence[str] = ("default",),
+    peers: Sequence[Synchronise] = (),
     drain: float = 3.0,
     memory_high_watermark: float = DEFAULT_WATERMARK,
     data_dir: Path | str | None = None,
@@ -260,6 +303,7 @@ async def open_broker(
             guest/guest, on loopback addresses alone.
         domains: The namespaces of sinks and queues, of which nothing leads from one to another; the first is the one
             that the broker itself is the handle of.
+        peers: Brokers that are to know what there is here; more can follow with ``Broker.synchronise``.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
             above 1, a part of the machine's memory if it is not, 0 for no such mark.
@@ -269,7 +313,7 @@ async def open_broker(
             slower while the broker is busy, where no child may be started.
 
     Raises:
-        ConfigError: An address cannot be had.
+        ConfigError: An address cannot be had, or a peer cannot be.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
     """
     store = None if data_dir is None else Keeping(Path(data_dir), store_host)
@@ -284,5 +328,7 @@ async def open_broker(
             await broker.add_domain(name)
         for config in endpoints:
             await broker.listen(config)
+        for peer in peers:
+            await broker.synchronise(peer)
         yield broker
         await broker.drain()

@@ -19,7 +19,7 @@ from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
 from triomq.core import QUEUE_MEMORY
-from triomq.endpoints import AMQP
+from triomq.endpoints import AMQP, Synchronise
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
 from triomq.store.keeper import HostKind
@@ -64,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         users: Who may log in, by name; without any it is guest/guest, on loopback addresses alone.
         users_file: A file of further users, from the folder of the configuration; ``triomq user`` writes it.
         domains: The namespaces of sinks and queues; virtual hosts lead to them.
+        peers: Brokers that are to know what there is in a domain, so that their clients can publish to ours.
         policies: Options for queues and exchanges by their names, whoever declares them.
         definitions: A file of definitions as RabbitMQ exports them, from the folder of the configuration: users,
             virtual hosts, policies, exchanges, queues and bindings. What else is configured counts more.
@@ -82,6 +83,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     users: Mapping[str, User] = msgspec.field(default_factory=dict)
     users_file: str = ""
     domains: Annotated[tuple[_Name, ...], msgspec.Meta(min_length=1)] = ("default",)
+    peers: tuple[Synchronise, ...] = ()
     policies: tuple[PolicyConfig, ...] = ()
     definitions: str = ""
     log: Log = Log()
@@ -146,8 +148,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what no single setting can show.
 
         Raises:
-            ConfigError: An endpoint is open to other machines and there are no users, a virtual host leads to no
-                domain, a policy is wrong, a password or a certificate cannot be read, or the data directory is a file.
+            ConfigError: An endpoint is open to other machines and there are no users, a virtual host or a peer is of no
+                domain, a policy or a URL is wrong, a password or a certificate cannot be read, or the data directory is
+                a file.
         """
         if os.path.exists(self.data_dir) and not os.path.isdir(self.data_dir):
             raise ConfigError(f"data_dir: {self.data_dir} is a file, not a directory; name another, or move it away")
@@ -160,6 +163,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         f"endpoints[{number}].virtual_hosts: {virtual_host!r} leads to the domain {domain!r}, but "
                         f"domains has {', '.join(map(repr, self.domains))}"
                     )
+        self._check_peers()
         check_policies(self.policies, self.domains)
         records_of(self.all_users() or {})
         for number, endpoint in enumerate(self.endpoints):
@@ -168,6 +172,18 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     make_context(endpoint.tls)
                 except ConfigError as error:
                     raise ConfigError(f"endpoints[{number}].{error}") from None
+
+    def _check_peers(self) -> None:
+        for number, peer in enumerate(self.peers):
+            if peer.domain not in self.domains:
+                raise ConfigError(
+                    f"peers[{number}].domain: found {peer.domain!r}, but domains has "
+                    f"{', '.join(map(repr, self.domains))}"
+                )
+            try:
+                peer.make_context()  # which reads the URL as well
+            except ConfigError as error:
+                raise ConfigError(f"peers[{number}].{error}") from None
 
 
 def load_config(
@@ -229,7 +245,13 @@ def _beside(config: Config, folder: Path) -> Config:
     definitions = str(folder / config.definitions) if config.definitions else ""
     data_dir = str(folder / config.data_dir) if config.data_dir else ""
     return msgspec.structs.replace(
-        config, users=users, users_file=users_file, endpoints=endpoints, definitions=definitions, data_dir=data_dir
+        config,
+        users=users,
+        users_file=users_file,
+        endpoints=endpoints,
+        peers=tuple(peer.beside(folder) for peer in config.peers),
+        definitions=definitions,
+        data_dir=data_dir,
     )
 
 

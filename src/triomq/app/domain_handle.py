@@ -13,6 +13,7 @@ from triomq.core import (
     DeclareQueue,
     DeclareSink,
     Directory,
+    ForgetOrigin,
     Overflow,
     Policy,
     Properties,
@@ -164,6 +165,14 @@ class DomainHandle:
         await self.domain_ref.ask(DeclareQueue(name, options, self.session))
         await self.wait_noted()
         return QueueHandle(self, name)
+
+    async def forget_origin(self, origin: str) -> int:
+        """Delete all that a peer had made, since it will not come back; tell how many sinks, queues and bindings.
+
+        Args:
+            origin: The peer, as ``ForeignResource`` and the log name it: its user, ``@``, and where it comes from.
+        """
+        return await self.retry(lambda: self.domain_ref.ask(ForgetOrigin(origin)))
 
     # Policies
 

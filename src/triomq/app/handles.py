@@ -9,6 +9,7 @@ import trio
 from triomq.actors import Request
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
+from triomq.app.publishing import check_name
 from triomq.core import (
     Bind,
     Browse,
@@ -167,6 +168,7 @@ class QueueHandle:
         """Delete the queue with its messages; it is no error if it is gone already.
 
         Raises:
+            ForeignResource: A peer had it made.
             QueueInUse: ``if_unused`` is set and it has feeds.
             QueueNotEmpty: ``if_empty`` is set and it has messages.
         """
@@ -207,8 +209,10 @@ class SinkHandle:
         Raises:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
             PreconditionFailed: The arguments mean nothing to this kind of sink.
+            ValueError: The key is too long.
         """
         domain = self._domain
+        check_name(key)
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
         await domain.wait_noted()
@@ -221,7 +225,11 @@ class SinkHandle:
         *,
         predicate: Predicate | None = None,
     ) -> None:
-        """Take a binding back; it is no error if it is not there."""
+        """Take a binding back; it is no error if it is not there.
+
+        Raises:
+            ForeignResource: A peer had it made.
+        """
         domain = self._domain
         binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
@@ -231,6 +239,7 @@ class SinkHandle:
         """Delete the sink with its bindings; it is no error if it is gone already.
 
         Raises:
+            ForeignResource: A peer had it made.
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
         await self._domain.domain_ref.ask(DeleteSink(self.name, if_unused))

@@ -66,6 +66,7 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
     _change_users(broker, users)
     for config in wanted:
         await _open(broker, config)
+    await _change_peers(broker, new)
 
 
 def keep_what_stays(old: Config, new: Config) -> Config:
@@ -112,6 +113,19 @@ async def _change_domains(broker: Broker, new: Config) -> None:
     for name in broker.domains:
         if name not in new.domains:
             _log.warning("domain stays until a restart", extra={"fields": {"domain": name}})
+
+
+async def _change_peers(broker: Broker, new: Config) -> None:
+    wanted = list(new.peers)
+    for peer in broker.peers[:]:
+        if peer.config in wanted:
+            wanted.remove(peer.config)
+        else:
+            await peer.aclose()
+            _say("peer removed", peer=peer.name)
+    for config in wanted:
+        peer = await broker.synchronise(config)
+        _say("peer added", peer=peer.name)
 
 
 def _change_users(broker: Broker, users: dict[str, User] | None) -> None:

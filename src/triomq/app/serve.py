@@ -98,6 +98,8 @@ class _Served:
             await set_up_domains(broker, Config(), config)
             for endpoint in config.endpoints:
                 await broker.listen(endpoint)
+            for peer in config.peers:
+                await broker.synchronise(peer)
             _say_where_messages_are(broker, config)
             gc.collect()
             gc.freeze()  # what is here now stays: no need to look at it again

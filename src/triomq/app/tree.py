@@ -1,4 +1,4 @@
-"""A broker's tree of actors: domains, consumers in this process, endpoints; each rests on those before it."""
+"""A broker's tree of actors: domains, consumers in this process, endpoints, peers; each rests on those before it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,14 +46,14 @@ class Tree:
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
         self.directories: dict[str, Directory] = {}
         self.endpoint_specs: dict[str, ChildSpec] = {}
+        self.peer_specs: dict[str, ChildSpec] = {}
         self._domain_specs: dict[str, ChildSpec] = {}
         self.top: Ref
 
     async def start(self, system: System) -> None:
         """Start what there is in every broker."""
-        self.top = await system.start(
-            lambda: _Top(self._domain_specs, self.endpoint_specs, self.memory, self._store_spec()), name="broker"
-        )
+        specs = self._domain_specs, self.endpoint_specs, self.peer_specs
+        self.top = await system.start(lambda: _Top(*specs, self.memory, self._store_spec()), name="broker")
 
     def _store_spec(self) -> list[ChildSpec]:
         journal, keeping = self.journal, self._store
@@ -81,6 +81,11 @@ class Tree:
         """The supervisor of the endpoints."""
         return self.top.children["endpoints"]
 
+    @property
+    def peers(self) -> Ref:
+        """The supervisor of the peers that are told of what there is here."""
+        return self.top.children["peers"]
+
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
         directory = Directory(name, self.codecs, self.memory, self.keeping)
@@ -103,18 +108,22 @@ class _Top(Supervisor):
     Args:
         domains: The domains.
         endpoints: The endpoints that listen.
+        peers: The peers that are told of what there is here.
         memory: Watches what the domains' queues hold.
         store: The store's actor, if there is one.
     """
 
-    def __init__(self, domains: _Specs, endpoints: _Specs, memory: MemoryAlarm, store: Sequence[ChildSpec]) -> None:
+    def __init__(
+        self, domains: _Specs, endpoints: _Specs, peers: _Specs, memory: MemoryAlarm, store: Sequence[ChildSpec]
+    ) -> None:
         """Declare the children."""
         super().__init__(
             [
                 *store,
                 ChildSpec(lambda: _Domains(domains), name="domains"),
                 ChildSpec(DynamicSupervisor, name="consumers"),
-                ChildSpec(lambda: _Endpoints(endpoints), name="endpoints"),
+                ChildSpec(lambda: _Kept(endpoints), name="endpoints"),
+                ChildSpec(lambda: _Kept(peers), name="peers"),
             ],
             strategy="rest_for_one",
         )
@@ -150,14 +159,14 @@ class _Domains(Supervisor):
         return list(self._specs.values())
 
 
-class _Endpoints(DynamicSupervisor):
-    """The supervisor of the endpoints; starts those that listened when it was ended."""
+class _Kept(DynamicSupervisor):
+    """The supervisor of the endpoints, or of the peers; starts those that were there when it was ended."""
 
     def __init__(self, specs: _Specs) -> None:
-        """Take over the endpoints of an earlier incarnation."""
+        """Take over the children of an earlier incarnation."""
         super().__init__()
         self._specs = specs
 
     def child_specs(self) -> list[ChildSpec]:
-        """Give the endpoints that are to listen."""
+        """Give those that there are to be."""
         return list(self._specs.values())

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _LONGEST_SHOWN = 60
 
-_SECRET = re.compile(r"(^|\.)users(\.|$)|password")
+_SECRET = re.compile(r"(^|\.)users(\.|$)|(^|\.)peers\b|password")
 """Paths whose values are never shown: whatever stands where passwords stand, in the right place or not."""
 
 

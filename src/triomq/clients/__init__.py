@@ -5,6 +5,7 @@ from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics
 from triomq.clients.amqp.deliveries import Deliveries
 from triomq.clients.amqp.delivery import Delivery, Fetched, ReturnedMessage
 from triomq.clients.amqp.opening import open_amqp
+from triomq.clients.amqp.peering import Peering, Taker, open_peering
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.reconnect import Reconnect
@@ -35,13 +36,17 @@ __all__ = [
     "Delivery",
     "Fetched",
     "Got",
+    # For brokers among themselves
+    "Peering",
     "Pipeline",
     "Publisher",
     "Reconnect",
     "ReturnedMessage",
+    "Taker",
     "open_amqp",
     "open_blocking",
     "open_dmp_feed",
     "open_dmp_sink",
+    "open_peering",
     "parse_amqp_url",
 ]

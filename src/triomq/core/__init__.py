@@ -25,6 +25,7 @@ from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend
 from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
+    ForeignResource,
     Inequivalent,
     InExclusiveUse,
     LeaseInvalid,
@@ -43,7 +44,16 @@ from triomq.core.refusals import (
     TooManyLeases,
     UnknownDelivery,
 )
-from triomq.core.requests import Bind, DeclareQueue, DeclareSink, DeleteQueue, DeleteSink, SetPolicies, Unbind
+from triomq.core.requests import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    ForgetOrigin,
+    SetPolicies,
+    Unbind,
+)
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.stored import decode_key
@@ -83,6 +93,8 @@ __all__ = [
     "Feed",
     "FeedClosed",
     "Fits",
+    "ForeignResource",
+    "ForgetOrigin",
     "Get",
     "Head",
     "HeaderValue",

@@ -25,13 +25,22 @@ from triomq.core.options import require_equivalent
 from triomq.core.policy import Policies
 from triomq.core.queue import Queue
 from triomq.core.queue_store import Enlist, OptionsChanged, QueueStatistics, QueueStore
-from triomq.core.refusals import QueueInUse, QueueLocked, QueueNotEmpty, Restarting, SinkBroken, SinkInUse
+from triomq.core.refusals import (
+    ForeignResource,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    Restarting,
+    SinkBroken,
+    SinkInUse,
+)
 from triomq.core.requests import (
     Bind,
     DeclareQueue,
     DeclareSink,
     DeleteQueue,
     DeleteSink,
+    ForgetOrigin,
     QueueExpired,
     QueueUnused,
     SetPolicies,
@@ -89,19 +98,19 @@ class Domain(DynamicSupervisor):
         if existing is not None:
             require_equivalent(message.name, message.options, existing.declared)
             return False
-        store = SinkStore(message.name, message.options, directory.policies)
+        store = SinkStore(message.name, message.options, directory.policies, message.origin)
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.changed()
         keep_sink(directory, store)
-        self._tell(Action.CREATED, Kind.SINK, store.name, message.session)
+        self._tell(Action.CREATED, Kind.SINK, store, message.session)
         return True
 
-    def _tell(self, action: Action, kind: Kind, name: str, session: Session | None) -> None:
-        self.directory.observers.tell(Changed(action, kind, name, session=session))
+    def _tell(self, action: Action, kind: Kind, store: Destination, session: Session | None) -> None:
+        self.directory.observers.tell(Changed(action, kind, store.name, session=session, origin=store.origin))
 
-    def _tell_binding(self, action: Action, binding: Binding, session: Session | None) -> None:
-        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session))
+    def _tell_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
+        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session, origin))
 
     def _start_sink(self, store: SinkStore) -> None:
         store.ref = self.start_child_nowait(
@@ -113,6 +122,8 @@ class Domain(DynamicSupervisor):
         store = self.directory.sinks.get(message.name)
         if store is None:
             return False
+        if store.origin != message.origin:
+            raise ForeignResource(f"sink {store.name!r}", store.origin, message.origin)
         if message.if_unused and store.bindings:
             raise SinkInUse(message.name)
         self._remove_sink(store, message.session)
@@ -126,10 +137,10 @@ class Domain(DynamicSupervisor):
             if destination.bound is not None:
                 destination.bound.pop(binding, None)
             forget_binding(self.directory, binding, store, destination)
-            self._tell_binding(Action.DELETED, binding, session)
+            self._tell_binding(Action.DELETED, binding, session, store.origin_of(binding))
         self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
-        self._tell(Action.DELETED, Kind.SINK, store.name, session)
+        self._tell(Action.DELETED, Kind.SINK, store, session)
 
     def sink_unused(self, message: SinkUnused) -> None:
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
@@ -149,14 +160,14 @@ class Domain(DynamicSupervisor):
             require_equivalent(message.name, options, existing.declared)
             existing.use()
             return existing
-        store = QueueStore(message.name, options, directory, owner)
+        store = QueueStore(message.name, options, directory, owner, message.origin)
         self._start_queue(store)
         directory.queues[message.name] = store
         directory.changed()
         keep_queue(directory, store)
         if owner is not None:
             owner.queues[message.name] = None
-        self._tell(Action.CREATED, Kind.QUEUE, store.name, message.session)
+        self._tell(Action.CREATED, Kind.QUEUE, store, message.session)
         return store
 
     def _start_queue(self, store: QueueStore) -> None:
@@ -169,6 +180,8 @@ class Domain(DynamicSupervisor):
             return None
         if store.owner is not None and store.owner is not message.session:
             raise QueueLocked(message.name)
+        if store.origin != message.origin:
+            raise ForeignResource(f"queue {store.name!r}", store.origin, message.origin)
         statistics = _enlist(store)
         if message.if_empty and statistics.ready:
             raise QueueNotEmpty(message.name)
@@ -185,7 +198,7 @@ class Domain(DynamicSupervisor):
         self._unbind_all(store, session)
         self.stop_child_nowait(store.ref)
         forget_queue(self.directory, store)
-        self._tell(Action.DELETED, Kind.QUEUE, store.name, session)
+        self._tell(Action.DELETED, Kind.QUEUE, store, session)
         self.directory.look_idle()
 
     def queue_unused(self, message: QueueUnused) -> None:
@@ -218,8 +231,11 @@ class Domain(DynamicSupervisor):
         destination = self._destination(message.binding, message.session)
         added = _ask(sink, AddBinding(message.binding, destination))
         if added:
-            keep_binding(self.directory, message.binding)
-            self._tell_binding(Action.CREATED, message.binding, message.session)
+            if message.origin:
+                sink.origins = {} if sink.origins is None else sink.origins
+                sink.origins[message.binding] = message.origin
+            keep_binding(self.directory, message.binding, message.origin)
+            self._tell_binding(Action.CREATED, message.binding, message.session, message.origin)
         return added
 
     def _destination(self, binding: Binding, session: Session) -> Destination:
@@ -235,11 +251,15 @@ class Domain(DynamicSupervisor):
             return False
         if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
             self.directory.queue(binding.destination, message.session)
+        origin = sink.origin_of(binding)
+        if origin != message.origin:
+            what = f"the binding of {binding.target.value} {binding.destination!r} to sink {sink.name!r}"
+            raise ForeignResource(what, origin, message.origin)
         destination = sink.bindings[binding]
         removed = _ask(sink, RemoveBinding(binding))
         if removed:
             forget_binding(self.directory, binding, sink, destination)
-            self._tell_binding(Action.DELETED, binding, message.session)
+            self._tell_binding(Action.DELETED, binding, message.session, origin)
         return removed
 
     def _unbind_all(self, destination: Destination, session: Session | None) -> None:
@@ -247,9 +267,33 @@ class Domain(DynamicSupervisor):
         for binding in list(destination.bound or ()):
             sink = self.directory.sinks.get(binding.source)
             if sink is not None:
+                origin = sink.origin_of(binding)
                 sink.ref.tell_nowait(RemoveBinding(binding))
                 forget_binding(self.directory, binding, sink, destination)
-                self._tell_binding(Action.DELETED, binding, session)
+                self._tell_binding(Action.DELETED, binding, session, origin)
+
+    def forget_origin(self, message: ForgetOrigin) -> int:
+        """Delete what a peer had made: bindings, then what they lead to and come from."""
+        directory, origin = self.directory, message.origin
+        if not origin:
+            return 0  # that would be all of our own
+        bindings = [
+            (sink, binding, sink.bindings[binding])
+            for sink in directory.sinks.values()
+            for binding, whose in (sink.origins or {}).items()
+            if whose == origin
+        ]
+        for sink, binding, destination in bindings:
+            if _ask(sink, RemoveBinding(binding)):
+                forget_binding(directory, binding, sink, destination)
+                self._tell_binding(Action.DELETED, binding, None, origin)
+        queues = [queue for queue in directory.queues.values() if queue.origin == origin]
+        for queue in queues:
+            self._remove_queue(queue)
+        sinks = [sink for sink in directory.sinks.values() if sink.origin == origin]
+        for sink in sinks:
+            self._remove_sink(sink)
+        return len(bindings) + len(queues) + len(sinks)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""

@@ -4,7 +4,6 @@ A binding is kept if both its ends are durable. What belongs to one session is n
 """
 
 import logging
-from collections.abc import Iterable
 
 from triomq.core.bindings import Binding, Target
 from triomq.core.directory import Directory
@@ -15,11 +14,13 @@ from triomq.core.sink import Destination, SinkStore
 from triomq.core.stored import (
     decode_binding,
     decode_key,
+    decode_origin,
     decode_queue_options,
     decode_sink_options,
     encode_binding,
     encode_key,
     encode_options,
+    encode_origin,
 )
 from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, RecordFound, RecoveredQueue, Remove
 
@@ -44,7 +45,9 @@ def keep_sink(directory: Directory, store: SinkStore) -> None:
     """Keep a sink, if it is durable."""
     keeping = directory.keeping
     if keeping is not None and store.declared.durable:
-        keeping.journal.add(Put(Kind.SINK, encode_key(directory.name, store.name), encode_options(store.declared)))
+        keeping.journal.add(
+            Put(Kind.SINK, encode_key(directory.name, store.name), encode_options(store.declared, store.origin))
+        )
         keeping.note()
 
 
@@ -62,7 +65,7 @@ def keep_queue(directory: Directory, store: QueueStore) -> None:
     if keeping is not None and store.durable:
         assert isinstance(store.index, KeptIndex)
         key = encode_key(directory.name, store.name)
-        keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared)))
+        keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared, store.origin)))
         keeping.note()
 
 
@@ -77,12 +80,12 @@ def forget_queue(directory: Directory, store: QueueStore) -> None:
             keeping.note()
 
 
-def keep_binding(directory: Directory, binding: Binding) -> None:
+def keep_binding(directory: Directory, binding: Binding, origin: str = "") -> None:
     """Keep a binding, if both its ends are kept."""
     keeping, sinks = directory.keeping, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
     if keeping is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
-        keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), b""))
+        keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), encode_origin(origin)))
         keeping.note()
 
 
@@ -126,18 +129,23 @@ def recover(directory: Directory) -> None:
         if record.kind == Kind.SINK:
             domain, name = decode_key(record.key)
             if domain == directory.name:
-                directory.sinks[name] = SinkStore(name, decode_sink_options(record.value), directory.policies)
+                declared, origin = decode_sink_options(record.value)
+                directory.sinks[name] = SinkStore(name, declared, directory.policies, origin)
     for found in recovered.queues.values():
         domain, name = decode_key(found.found.key)
         if domain == directory.name:
             directory.queues[name] = _recover_queue(directory, keeping, name, found)
-    bindings = [decode_binding(record.key) for record in recovered.records if record.kind == Kind.BINDING]
-    _bind(directory, [binding for domain, binding in bindings if domain == directory.name])
+    for record in recovered.records:
+        if record.kind == Kind.BINDING:
+            domain, binding = decode_binding(record.key)
+            if domain == directory.name:
+                _bind(directory, binding, decode_origin(record.value))
 
 
 def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered: RecoveredQueue) -> QueueStore:
     found = recovered.found
-    store = QueueStore(name, decode_queue_options(found.value), directory, number=found.queue)
+    declared, origin = decode_queue_options(found.value)
+    store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
     assert isinstance(store.index, KeptIndex)
     count = sum(segment.left for segment in recovered.segments)
     size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
@@ -146,15 +154,17 @@ def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered:
     return store
 
 
-def _bind(directory: Directory, bindings: Iterable[Binding]) -> None:
-    for binding in bindings:
-        source = directory.sinks.get(binding.source)
-        ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
-        destination: Destination | None = ends.get(binding.destination)
-        if source is None or destination is None:
-            _log.warning("a binding leads nowhere", extra={"fields": {"binding": str(binding)}})
-            continue
-        source.add(binding, destination)
-        if destination.bound is None:
-            destination.bound = {}
-        destination.bound[binding] = None
+def _bind(directory: Directory, binding: Binding, origin: str) -> None:
+    source = directory.sinks.get(binding.source)
+    ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
+    destination: Destination | None = ends.get(binding.destination)
+    if source is None or destination is None:
+        _log.warning("a binding leads nowhere", extra={"fields": {"binding": str(binding)}})
+        return
+    source.add(binding, destination)
+    if origin:
+        source.origins = {} if source.origins is None else source.origins
+        source.origins[binding] = origin
+    if destination.bound is None:
+        destination.bound = {}
+    destination.bound[binding] = None

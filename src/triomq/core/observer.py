@@ -1,8 +1,8 @@
 """Observers: who wants to hear when something in a domain comes or goes.
 
 An observer is an actor; it is told in the very turn, after the fact, and may read the directory for what else it wants
-to know. Who made the change is told along, so that an observer that copies changes elsewhere can leave out what it
-made itself.
+to know. Whose thing it is is told along, so that an observer that copies changes elsewhere can leave out what came
+from there.
 """
 
 from enum import Enum
@@ -42,6 +42,7 @@ class Changed(ActorMessage, frozen=True):
         name: Its name; of a binding, its source's.
         binding: The binding, if it is one.
         session: Who did it; None for the house itself, such as an expiry.
+        origin: The peer whose thing it is; empty if it is our own.
     """
 
     action: Action
@@ -49,6 +50,7 @@ class Changed(ActorMessage, frozen=True):
     name: str
     binding: Binding | None = None
     session: "Session | None" = None
+    origin: str = ""
 
 
 class Observers:

@@ -80,6 +80,7 @@ class QueueStore:
         declared: What it was declared with.
         directory: The domain's directory.
         owner: The session that has the queue for itself.
+        origin: The peer that had it made; empty if it is our own.
         number: Its number in the store, if that knows it already.
     """
 
@@ -100,6 +101,7 @@ class QueueStore:
         "index",
         "name",
         "options",
+        "origin",
         "owner",
         "policy",
         "published",
@@ -116,6 +118,7 @@ class QueueStore:
         declared: QueueOptions,
         directory: "Directory",
         owner: "Session | None" = None,
+        origin: str = "",
         *,
         number: int = 0,
     ) -> None:
@@ -126,6 +129,7 @@ class QueueStore:
         self.policy: Policy | None = None
         self.directory = directory
         self.owner = owner
+        self.origin = origin
         self.durable = declared.durable and owner is None
         self.index = self._make_index(number)
         self.delayed: Delayed | None = None

@@ -4,6 +4,7 @@ from triomq.actors import Ref
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
 __all__ = [
+    "ForeignResource",
     "InExclusiveUse",
     "Inequivalent",
     "LeaseInvalid",
@@ -71,6 +72,27 @@ class InExclusiveUse(AccessRefused):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+
+
+class ForeignResource(AccessRefused):
+    """Whoever had a sink, a queue or a binding made is not who wants it gone: another broker, or a client of ours.
+
+    RestMS, profile 4/AMQP9: resources from another server are protected from clients of this one.
+
+    Args:
+        what: The thing, as texts call it.
+        origin: Where it comes from; empty if it is our own.
+        asker: Who wants it gone, in the same way.
+    """
+
+    def __init__(self, what: str, origin: str, asker: str) -> None:
+        """Word the refusal."""
+        self.origin = origin
+        if origin:
+            reason = f"{what} comes from {origin!r}; delete it there, or forget that origin here"
+        else:
+            reason = f"{what} was made here and not by {asker!r}; delete it here"
+        super().__init__(reason)
 
 
 class SinkInternal(AccessRefused):

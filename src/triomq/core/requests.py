@@ -1,4 +1,8 @@
-"""What a domain can be asked and told; it answers in place, in the asker's turn."""
+"""What a domain can be asked and told; it answers in place, in the asker's turn.
+
+Whatever makes or deletes something may say an origin: the name of a peer whose thing it is. What a peer had made,
+only that peer can have deleted again; without an origin it is about things of our own.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,7 @@ __all__ = [
     "DeclareSink",
     "DeleteQueue",
     "DeleteSink",
+    "ForgetOrigin",
     "QueueExpired",
     "QueueUnused",
     "SetPolicies",
@@ -36,18 +41,21 @@ class DeclareSink(Request[bool], frozen=True):
     name: str
     options: SinkOptions
     session: "Session | None" = None
+    origin: str = ""
 
 
 class DeleteSink(Request[bool], frozen=True):
     """To a domain: let there be a sink no longer. Answers whether it was there.
 
     Raises (in the asker):
+        ForeignResource: It is another one's.
         SinkInUse: ``if_unused`` is set and the sink has bindings.
     """
 
     name: str
     if_unused: bool = False
     session: "Session | None" = None
+    origin: str = ""
 
 
 class DeclareQueue(Request[QueueStore], frozen=True):
@@ -61,6 +69,7 @@ class DeclareQueue(Request[QueueStore], frozen=True):
     name: str
     options: QueueOptions
     session: "Session"
+    origin: str = ""
 
 
 class DeleteQueue(Request[QueueStatistics | None], frozen=True):
@@ -68,6 +77,7 @@ class DeleteQueue(Request[QueueStatistics | None], frozen=True):
 
     Raises (in the asker):
         QueueLocked: It belongs exclusively to another session.
+        ForeignResource: It is another one's.
         QueueInUse: ``if_unused`` is set and it has feeds.
         QueueNotEmpty: ``if_empty`` is set and it has ready messages.
     """
@@ -76,6 +86,7 @@ class DeleteQueue(Request[QueueStatistics | None], frozen=True):
     session: "Session"
     if_unused: bool = False
     if_empty: bool = False
+    origin: str = ""
 
 
 class Bind(Request[bool], frozen=True):
@@ -89,6 +100,7 @@ class Bind(Request[bool], frozen=True):
 
     binding: Binding
     session: "Session"
+    origin: str = ""
 
 
 class Unbind(Request[bool], frozen=True):
@@ -96,10 +108,22 @@ class Unbind(Request[bool], frozen=True):
 
     Raises (in the asker):
         QueueLocked: The queue belongs exclusively to another session.
+        ForeignResource: It is another one's.
     """
 
     binding: Binding
     session: "Session"
+    origin: str = ""
+
+
+class ForgetOrigin(Request[int], frozen=True):
+    """To a domain: delete all that a peer had made, for it will not come back. Answers how many things that were.
+
+    Raises (in the asker):
+        Restarting: One of the sinks is being restarted; some of it may be gone already.
+    """
+
+    origin: str
 
 
 class SetPolicies(Request[int], frozen=True):

@@ -1,8 +1,8 @@
 """A session: who is here.
 
 It owns exclusive queues and open feeds, and lives until its last connection ends. Its number is the publisher's
-identity, which messages carry (``Head.publisher``); its origin says where it comes from. A feed belongs to a session
-and not to a channel: consumer and channel are two things.
+identity, which messages carry (``Head.publisher``); its origin says as which peer it may make things. A feed belongs
+to a session and not to a channel: consumer and channel are two things.
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ class Session:
         domain: The domain in which it lives.
         directory: The domain's directory.
         user: The authenticated user's name.
-        origin: Where the client says it comes from; empty for a client of our own.
+        origin: Who it is if it is a peer: whatever it makes as such is that one's; empty for this program.
     """
 
     __slots__ = ("_connections", "_feeds", "domain", "ended", "number", "origin", "queues", "user")

@@ -28,15 +28,31 @@ class SinkStore:
         name: The sink's name.
         declared: What it was declared with.
         policies: Those of the domain.
+        origin: The peer that had it made; empty if it is our own.
     """
 
-    __slots__ = ("bindings", "bound", "declared", "guards", "is_plain", "name", "options", "policy", "ref", "table")
+    __slots__ = (
+        "bindings",
+        "bound",
+        "declared",
+        "guards",
+        "is_plain",
+        "name",
+        "options",
+        "origin",
+        "origins",
+        "policy",
+        "ref",
+        "table",
+    )
 
     ref: Ref
 
-    def __init__(self, name: str, declared: SinkOptions, policies: Policies) -> None:
+    def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "") -> None:
         """Start without bindings."""
         self.name = name
+        self.origin = origin
+        self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
         self.declared = declared
         self.options = declared
         self.policy: Policy | None = None
@@ -84,6 +100,8 @@ class SinkStore:
         destination = self.bindings.pop(binding, None)
         if destination is None:
             return None
+        if self.origins is not None:
+            self.origins.pop(binding, None)
         if self.guards is None or binding.predicate is None:
             self.table.remove(binding, destination)
         else:
@@ -91,6 +109,10 @@ class SinkStore:
             self.guards = self.guards if len(self.guards) else None
             self._look()
         return destination
+
+    def origin_of(self, binding: Binding) -> str:
+        """Tell which peer had a binding made; empty if it is our own."""
+        return "" if self.origins is None else self.origins.get(binding, "")
 
     def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
         """Find where a message with these keys goes from here, the alternate left aside.

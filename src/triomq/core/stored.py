@@ -23,17 +23,22 @@ __all__ = [
     "HeadCodec",
     "decode_binding",
     "decode_key",
+    "decode_origin",
     "decode_queue_options",
     "decode_sink_options",
     "encode_binding",
     "encode_key",
     "encode_options",
+    "encode_origin",
 ]
 
 T = TypeVar("T")
 
 _OCTETS = 3
 """Number of the extension for a text that is none, beside those of ``packing``; on disk, so never reused."""
+
+_ORIGIN = "origin"
+"""Beside the names of options."""
 
 _BUILTIN = (bytes, datetime, Decimal)  # that ``packable`` knows
 
@@ -64,11 +69,13 @@ def decode_key(key: bytes) -> list[str]:
     return [_text(name) for name in _names.decode(key)]
 
 
-def encode_options(options: QueueOptions | SinkOptions) -> bytes:
-    """Keep what a queue or a sink was declared with."""
+def encode_options(options: QueueOptions | SinkOptions, origin: str = "") -> bytes:
+    """Keep what a queue or a sink was declared with, and the peer that had it made."""
     fields = {
         name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
     }
+    if origin:
+        fields[_ORIGIN] = origin
     return _encoder.encode(packable(_escaped(fields)))
 
 
@@ -96,17 +103,19 @@ def _from_extension(code: int, data: memoryview) -> object:
 _fields = Decoder(dict[str, object], ext_hook=_from_extension)
 
 
-def _decode(value: bytes, kind: type[T]) -> T:
-    return msgspec.convert(_fields.decode(value), kind, builtin_types=_BUILTIN)
+def _decode(value: bytes, kind: type[T]) -> tuple[T, str]:
+    fields = _fields.decode(value)
+    origin = fields.pop(_ORIGIN, "")
+    return msgspec.convert(fields, kind, builtin_types=_BUILTIN), str(origin)
 
 
-def decode_queue_options(value: bytes) -> QueueOptions:
-    """Give a queue's options back."""
+def decode_queue_options(value: bytes) -> tuple[QueueOptions, str]:
+    """Give a queue's options back, and the peer that had it made."""
     return _decode(value, QueueOptions)
 
 
-def decode_sink_options(value: bytes) -> SinkOptions:
-    """Give a sink's options back."""
+def decode_sink_options(value: bytes) -> tuple[SinkOptions, str]:
+    """Give a sink's options back, and the peer that had it made."""
     return _decode(value, SinkOptions)
 
 
@@ -118,6 +127,16 @@ class _Binding(msgspec.Struct, array_like=True):
     key: bytes
     arguments: bytes
     predicate: bytes | None = None
+
+
+def encode_origin(origin: str) -> bytes:
+    """Keep which peer had a binding made."""
+    return _octets(origin)
+
+
+def decode_origin(value: bytes) -> str:
+    """Give the peer back; empty if it was none."""
+    return _text(value)
 
 
 _bindings = Decoder(_Binding)

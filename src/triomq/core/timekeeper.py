@@ -50,12 +50,15 @@ class Timekeeper:
         """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
 
         A queue may begin with too much, if its domain has crashed and what was out came back. That gives way a moment
-        later, for dead letters go to queues that may not run yet.
+        later, for dead letters go to queues that may not run yet. Where messages that are only on disk may become dead
+        letters by themselves, somebody has to look.
         """
         store = self._store
         self.keeps = True
         store.use()
-        deadline = store.directory.clock.now() if is_full(store) else next_deadline(store)
+        options = store.options
+        unseen = store.index.away and (options.message_ttl is not None or options.dead_letter_sink is not None)
+        deadline = store.directory.clock.now() if unseen or is_full(store) else next_deadline(store)
         if deadline < inf:
             store.directory.clock.set(store, deadline)
 

@@ -7,6 +7,7 @@ from triomq.endpoints.amqp_policies import read_policy
 from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.house import DomainAccess, House
+from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.transports import TLS
 
 __all__ = [
@@ -20,11 +21,15 @@ __all__ = [
     "Endpoint",
     "EndpointConfig",
     "House",
+    "PeerActor",
+    "PeerStatistics",
     "RenewCertificates",
     "StopListening",
+    "Synchronise",
     "amend_amqp",
     "declare_all",
     "from_amqp",
+    "peer_spec",
     "read_policy",
     "to_amqp",
 ]

@@ -20,6 +20,7 @@ from triomq.protocols.amqp import (
     CONTROL_CAPABILITY,
     DIRECT_PROPERTY,
     INDIRECT_METHODS,
+    RESTMS_CAPABILITY,
     AMQPEngine,
     Settings,
 )
@@ -41,6 +42,7 @@ _CAPABILITIES: dict[str, FieldValue] = {
     "consumer_priorities": True,
     "direct_reply_to": True,
     CONTROL_CAPABILITY: True,
+    RESTMS_CAPABILITY: True,
 }
 """What clients may use beyond the specification; nothing is announced that does not work."""
 

@@ -219,8 +219,12 @@ class AMQPConnection(WireConnection):
         """Work in a domain from now on, as a session of its own."""
         self.access = access
         self.domain = domain
-        session = Session(domain.ref, domain.directory, user=self.user, origin=self.peer)
+        session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.join(session, domain.directory, virtual_host)
+
+    def _origin(self) -> str:
+        """Name where the client comes from: the same after a reconnect, and no other user's."""
+        return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
 
     # What others tell
 

@@ -7,6 +7,7 @@ from triomq.core import (
     Get,
     InExclusiveUse,
     Outcome,
+    QueueStore,
     Window,
 )
 from triomq.endpoints.amqp_answers import AnswerError
@@ -33,7 +34,7 @@ from triomq.protocols.amqp import (
     Method,
 )
 
-__all__ = ["CONSUMING"]
+__all__ = ["CONSUMING", "close_consumer", "open_consumer"]
 
 
 def _qos(channel: Channel, method: BasicQos) -> None:
@@ -56,7 +57,35 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
     priority = consumer_priority(store.name, connection.virtual_host, arguments)
     if method.exclusive and store.options.single_active:
         raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
-    consumer = Consumer(channel, method.consumer_tag or generated_name("amq.ctag-"), no_ack=method.no_ack)
+    tag = method.consumer_tag or generated_name("amq.ctag-")
+    consumer = open_consumer(
+        channel,
+        store,
+        tag,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        priority=priority,
+        no_local=method.no_local,
+    )
+    if replies:
+        channel.reply_consumer = consumer
+    if not method.no_wait:
+        channel.reply(BasicConsumeOk(consumer.tag))
+
+
+def open_consumer(
+    channel: Channel,
+    store: QueueStore,
+    tag: str,
+    *,
+    no_ack: bool = False,
+    exclusive: bool = False,
+    priority: int = 0,
+    no_local: bool = False,
+) -> Consumer:
+    """Let a channel have what comes into a queue, under a tag that is free; raises as ``Session.open_feed`` does."""
+    connection = channel.connection
+    consumer = Consumer(channel, tag, no_ack=no_ack)
     consumer.home = consumer.feed = Feed(
         store.ref,
         connection.ref,
@@ -65,29 +94,31 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         shared=(channel.window,),
         outlet=connection.outlet.window,
         gate=channel.gate,
-        settles=not method.no_ack,
-        exclusive=method.exclusive,
+        settles=not no_ack,
+        exclusive=exclusive,
         priority=priority,
-        no_local=connection.session.number if method.no_local else 0,
+        no_local=connection.session.number if no_local else 0,
     )
     if (direct := connection.direct_feeds.get(store)) is not None:
         consumer.feed = send_on(consumer, direct)
     connection.open_feed(consumer.feed)
-    if not method.no_ack:
+    if not no_ack:
         connection.timeouts.watch(store)
-    channel.consumers[consumer.tag] = consumer
-    if replies:
-        channel.reply_consumer = consumer
-    if not method.no_wait:
-        channel.reply(BasicConsumeOk(consumer.tag))
+    channel.consumers[tag] = consumer
+    return consumer
 
 
-def _cancel(channel: Channel, method: BasicCancel) -> None:
-    consumer = channel.consumers.pop(method.consumer_tag, None)
+def close_consumer(channel: Channel, tag: str) -> None:
+    """Let a channel have no more under a tag, if that is one of its own."""
+    consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
         consumer.open = False
         channel.connection.outlet.drop(consumer)
         channel.connection.session.close_feed(consumer.feed)
+
+
+def _cancel(channel: Channel, method: BasicCancel) -> None:
+    close_consumer(channel, method.consumer_tag)
     if not method.no_wait:
         channel.reply(BasicCancelOk(method.consumer_tag))
 

@@ -1,9 +1,11 @@
 """The class control on AMQP: a request's octets, what an inspector finds, and back to octets that fit into a frame."""
 
+import logging
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import cast
 
+from triomq.core import ForgetOrigin as ForgetOriginInDomain
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel
 from triomq.endpoints.amqp_definitions import describe
@@ -17,6 +19,8 @@ from triomq.protocols.control import (
     Browse,
     Definitions,
     ExportDefinitions,
+    ForgetOrigin,
+    Forgotten,
     GetTotals,
     ListBindings,
     ListConnections,
@@ -97,6 +101,8 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
         return look(inspector, operation)
     if isinstance(operation, ExportDefinitions):
         return _definitions(channel, operation)
+    if isinstance(operation, ForgetOrigin):
+        return _forget(channel, operation)
     return _OF_BROKER[type(operation)](BrokerInspector(connection.house, connection.ref), operation)
 
 
@@ -107,8 +113,26 @@ def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Pag
         AnswerError: The user is no administrator (403).
     """
     connection = channel.connection
-    user = connection.house.users.get(connection.user)
-    if user is None or ADMINISTRATOR not in user.tags:
-        raise AnswerError(403, f"definitions refused for user '{connection.user}', who has no tag administrator")
+    _require_administrator(channel, "definitions")
     parts = enumerate(describe(connection.house, connection.virtual_hosts), 1)
     return (Paged(number, part) for number, part in islice(parts, operation.after, None))
+
+
+def _forget(channel: Channel, operation: ForgetOrigin) -> Forgotten:
+    """Delete what a peer had made.
+
+    Raises:
+        AnswerError: The user is no administrator (403).
+    """
+    connection = channel.connection
+    _require_administrator(channel, "forget")
+    count = connection.ask(connection.domain.ref, ForgetOriginInDomain(operation.origin))
+    connection.note(logging.WARNING, "origin forgotten", origin=operation.origin, count=count)
+    return Forgotten(count)
+
+
+def _require_administrator(channel: Channel, what: str) -> None:
+    connection = channel.connection
+    user = connection.house.users.get(connection.user)
+    if user is None or ADMINISTRATOR not in user.tags:
+        raise AnswerError(403, f"{what} refused for user '{connection.user}', who has no tag administrator")

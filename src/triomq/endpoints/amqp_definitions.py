@@ -133,7 +133,8 @@ def _queue_options(found: DefinedQueue) -> QueueOptions:
 
 
 def describe(house: House, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
-    """Say what a broker consists of, in parts; queues that belong to a session are left out.
+    """Say what a broker consists of, in parts; queues that belong to a session are left out, and all
+    that a peer has made, which tells it again itself.
 
     Args:
         house: The broker's.
@@ -185,15 +186,15 @@ def _describe_domain(virtual_host: str, directory: Directory) -> Iterator[Defini
     for policy in directory.policies.all:
         yield Definitions(policies=[_defined_policy(policy, vhost)])
     for sink in list(directory.sinks.values()):
-        if not sink.name.startswith(_SYSTEM):
+        if not sink.origin and not sink.name.startswith(_SYSTEM):
             yield Definitions(exchanges=[_defined_exchange(sink, vhost)])
-    shared = [queue for queue in directory.queues.values() if queue.owner is None]
+    shared = [queue for queue in directory.queues.values() if queue.owner is None and not queue.origin]
     for queue in shared:
         yield Definitions(queues=[_defined_queue(queue, vhost)])
     names = {queue.name for queue in shared}
     for sink in list(directory.sinks.values()):
         for binding in list(sink.bindings):
-            if binding.target is Target.SINK or binding.destination in names:
+            if not sink.origin_of(binding) and (binding.target is Target.SINK or binding.destination in names):
                 yield Definitions(bindings=[_defined_binding(binding, vhost)])
 
 

@@ -14,6 +14,7 @@ import trio
 
 from triomq.protocols import FieldValue, decode_table
 from triomq.protocols.amqp import (
+    ORIGIN_PROPERTY,
     ChallengeAnswered,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
@@ -76,11 +77,13 @@ class LogIn:
         mechanisms: How.
     """
 
-    __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "mechanism_name")
+    __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "mechanism_name", "origin")
 
     def __init__(self, users: Users, mechanisms: Mapping[str, MakeMechanism]) -> None:
         """Start with nobody."""
         self.mechanism_name = ""
+        self.origin = ""
+        """Where the client says that it comes from, if it says so."""
         self._users = users
         self._mechanisms = mechanisms
         self._mechanism: Mechanism | None = None
@@ -99,6 +102,8 @@ class LogIn:
         capabilities = event.client_properties.get("capabilities")
         self._capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
         self.mechanism_name = event.mechanism
+        origin = event.client_properties.get(ORIGIN_PROPERTY)
+        self.origin = origin if isinstance(origin, str) else ""
 
     def next(self, event: ChallengeAnswered) -> Step:
         """Judge the answer to a challenge."""

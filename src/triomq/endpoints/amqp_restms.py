@@ -1,6 +1,9 @@
 """The class restms on AMQP: resources of a RestMS server, or of another broker, as sinks, queues and bindings.
 
-A RestMS feed is what one writes to, and a pipe what one reads from: here a sink and a queue. A join is a binding.
+A RestMS feed is what one writes to, and a pipe what one reads from: here a sink and a queue. A join is a binding. What
+a peer has made is its own: nobody else may delete it, and it stays when the peer goes. Messages in its pipes go to the
+peer, on the channel where it has named them.
+
 Whatever goes wrong is noted in the log and nobody is told, as the class wants it, so nothing here closes a channel.
 """
 
@@ -15,6 +18,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     QueueOptions,
+    QueueStore,
     Restarting,
     SinkKind,
     SinkOptions,
@@ -24,6 +28,8 @@ from triomq.core import (
 )
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Handler
+from triomq.endpoints.amqp_consuming import close_consumer, open_consumer
+from triomq.endpoints.amqp_direct import PRIVATE_BYTES
 from triomq.endpoints.amqp_permissions import require_configure, require_queue, require_read, require_write
 from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused
 from triomq.protocols.amqp import (
@@ -44,28 +50,43 @@ _PIPE_TYPES = ("pipe", "fifo", "")
 
 _SINK_TYPES = {kind.value: kind for kind in (SinkKind.FANOUT, SinkKind.DIRECT, SinkKind.TOPIC, SinkKind.HEADERS)}
 
-_QUEUE_TYPES = {"rotator": QueueOptions(), "service": QueueOptions(auto_delete=True)}
-"""Feeds whose messages several readers share; the latter goes when nobody reads from it any more."""
+_QUEUE_TYPES = ("rotator", "service")
+"""Feeds whose messages several readers share. A service goes with its last reader only where it was made."""
 
 _RESERVED = "amq."
+
+_LONGEST_TAG = 255  # octets of a short string (section 4.2.5.3)
+
+_COST = 10
+"""What a method counts against the turn's budget, in queue pushes: a peer tells thousands in one chunk, and each takes
+some 20 µs."""
+
+
+# Pipes
 
 
 def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
-    _declare_queue(channel, method.pipe_name, QueueOptions())
+    store = _declare_queue(channel, method.pipe_name)
+    if not _is_theirs(channel, store):
+        channel.connection.note(logging.INFO, "pipe is here already", pipe=store.name, origin=store.origin or "our own")
+        return
+    store.limit_bytes(PRIVATE_BYTES)  # its peer may be away for long
+    _deliver(channel, f"x:{store.name}", store)
 
 
-def _declare_queue(channel: Channel, name: str, options: QueueOptions) -> None:
+def _declare_queue(channel: Channel, name: str) -> QueueStore:
     """Let there be a queue, unless there is one that this session may use, whatever it was declared with."""
     connection = channel.connection
     _require_free(name)
     if name in connection.directory.queues:
-        connection.directory.queue(name, connection.session)
-        return
+        return connection.directory.queue(name, connection.session)
     require_queue(channel, name, QueueDeclare(name))
-    store = connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    session = connection.session
+    store = connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
     connection.count_queue(store)
+    return store
 
 
 def _require_free(name: str) -> None:
@@ -73,16 +94,47 @@ def _require_free(name: str) -> None:
         raise AccessRefused(f"the name '{name}' is the broker's own")
 
 
+def _is_theirs(channel: Channel, store: QueueStore) -> bool:
+    """Tell whether a queue was made for this peer: nobody else's messages are to go there."""
+    return store.origin == channel.connection.session.origin
+
+
+def _deliver(channel: Channel, tag: str, store: QueueStore) -> None:
+    """Let the peer have what comes into a queue.
+
+    Raises:
+        PreconditionFailed: The tag serves another queue already, or is too long for one.
+    """
+    if len(tag.encode("utf-8", "surrogateescape")) > _LONGEST_TAG:
+        raise PreconditionFailed(f"'{tag}' takes more than {_LONGEST_TAG} octets, so nothing can be delivered under it")
+    consumer = channel.consumers.get(tag)
+    if consumer is None:
+        require_read(channel, "queue", store.name)
+        open_consumer(channel, store, tag)
+    elif consumer.home.queue is not store.ref:
+        raise PreconditionFailed(f"'{tag}' takes from another feed already, and a pipe can take from one alone")
+
+
 def _pipe_delete(channel: Channel, method: RestMSPipeDelete) -> None:
     _require_free(method.pipe_name)
     require_configure(channel, "queue", method.pipe_name)
-    channel.connection.ask(channel.connection.domain.ref, DeleteQueue(method.pipe_name, channel.connection.session))
+    for prefix in "xq":  # before the queue goes, so that the peer is not told of what it wants
+        close_consumer(channel, f"{prefix}:{method.pipe_name}")
+    _delete_queue(channel, method.pipe_name)
+
+
+def _delete_queue(channel: Channel, name: str) -> None:
+    connection, session = channel.connection, channel.connection.session
+    connection.ask(connection.domain.ref, DeleteQueue(name, session, origin=session.origin))
+
+
+# Feeds
 
 
 def _feed_create(channel: Channel, method: RestMSFeedCreate) -> None:
     name, kind = method.feed_name, _SINK_TYPES.get(method.feed_type)
     if method.feed_type in _QUEUE_TYPES:
-        _declare_queue(channel, name, _QUEUE_TYPES[method.feed_type])
+        _declare_queue(channel, name)
     elif kind is None:
         raise PreconditionFailed(
             f"there are no feeds of type '{method.feed_type}', only {', '.join((*_SINK_TYPES, *_QUEUE_TYPES))}"
@@ -93,7 +145,7 @@ def _feed_create(channel: Channel, method: RestMSFeedCreate) -> None:
 
 def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
     """Let there be a sink, unless there is one of this kind."""
-    connection = channel.connection
+    connection, session = channel.connection, channel.connection.session
     existing = connection.directory.sinks.get(name)
     if existing is not None:
         if existing.options.kind is not kind:
@@ -101,25 +153,42 @@ def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
         return
     _require_free(name)
     require_configure(channel, "exchange", name)
-    connection.ask(connection.domain.ref, DeclareSink(name, SinkOptions(kind=kind), connection.session))
+    connection.ask(connection.domain.ref, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
 
 
 def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
-    connection, name = channel.connection, method.feed_name
+    connection, session, name = channel.connection, channel.connection.session, method.feed_name
     _require_free(name)
     if name in connection.directory.sinks:
         require_configure(channel, "exchange", name)
-        connection.ask(connection.domain.ref, DeleteSink(name, session=connection.session))
+        connection.ask(connection.domain.ref, DeleteSink(name, session=session, origin=session.origin))
     elif name in connection.directory.queues:
         require_configure(channel, "queue", name)
-        connection.ask(connection.domain.ref, DeleteQueue(name, connection.session))
+        _delete_queue(channel, name)
+
+
+# Joins
 
 
 def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
-    connection = channel.connection
-    if method.feed_name in connection.directory.queues and method.feed_name not in connection.directory.sinks:
-        raise PreconditionFailed(f"the feed '{method.feed_name}' is a queue: its messages do not go to pipes")
-    connection.ask(connection.domain.ref, Bind(_binding(channel, method), connection.session))
+    connection, session = channel.connection, channel.connection.session
+    feed = _queue_feed(channel, method)
+    if feed is None:
+        binding = _binding(channel, method)
+        connection.ask(connection.domain.ref, Bind(binding, session, session.origin))
+        return
+    pipe = connection.directory.queue(method.pipe_name, session)
+    if not _is_theirs(channel, pipe):
+        raise PreconditionFailed(f"the pipe '{pipe.name}' is not {session.origin}'s, which would get its messages")
+    _deliver(channel, f"q:{pipe.name}", feed)
+
+
+def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueStore | None:
+    """Find the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
+    connection, name = channel.connection, method.feed_name
+    if name in connection.directory.sinks or name not in connection.directory.queues:
+        return None
+    return connection.directory.queue(name, connection.session)
 
 
 def _binding(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> Binding:
@@ -132,14 +201,22 @@ def _binding(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> B
 
 
 def _join_delete(channel: Channel, method: RestMSJoinDelete) -> None:
-    connection = channel.connection
-    connection.ask(connection.domain.ref, Unbind(_binding(channel, method), connection.session))
+    connection, session = channel.connection, channel.connection.session
+    feed, tag = _queue_feed(channel, method), f"q:{method.pipe_name}"
+    if feed is None:
+        connection.ask(connection.domain.ref, Unbind(_binding(channel, method), session, session.origin))
+    elif (consumer := channel.consumers.get(tag)) is not None and consumer.home.queue is feed.ref:
+        close_consumer(channel, tag)
+
+
+# All of them
 
 
 def _quiet(handler: Handler) -> Handler:
     """Let refusals be noted and nothing else."""
 
     def quiet_handler(channel: Channel, method: Method) -> None:
+        channel.connection.spend(_COST)
         try:
             handler(channel, method)
         except Restarting:

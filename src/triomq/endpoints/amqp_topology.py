@@ -74,7 +74,7 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
             # older brokers set that one, auto-delete, for any exchange, and nobody has made these.
             current = existing.declared
             options = replace(options, durable=current.durable, auto_delete=current.auto_delete)
-        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options))
+        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options, channel.connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeclareOk())
 
@@ -97,7 +97,8 @@ def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
     if name.startswith(_RESERVED):
         where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
         raise AnswerError(403, f"deletion of system exchange {where} not allowed")
-    channel.connection.ask(channel.connection.domain.ref, DeleteSink(name, method.if_unused))
+    connection = channel.connection
+    connection.ask(connection.domain.ref, DeleteSink(name, method.if_unused, connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeleteOk())
 

@@ -100,6 +100,7 @@ class DomainInspector:
                     options.internal,
                     None if options.alternate is None else sayable(options.alternate),
                     None if store.policy is None else store.policy.name,
+                    _origin(store.origin),
                 ),
             )
 
@@ -111,14 +112,15 @@ class DomainInspector:
         """
         directory = self._directory
         sinks = [directory.sink(asked.source)] if asked.source else list(directory.sinks.values())
-        bindings = (binding for sink in sinks for binding in sink.bindings)
-        for number, binding in _numbered(bindings, asked.after):
+        bindings = ((binding, sink.origin_of(binding)) for sink in sinks for binding in sink.bindings)
+        for number, (binding, origin) in _numbered(bindings, asked.after):
             record = BindingRecord(
                 sayable(binding.source),
                 binding.target.value,
                 sayable(binding.destination),
                 sayable(binding.key),
                 binding.arguments,
+                _origin(origin),
             )
             yield Paged(number, record, lambda record, room: msgspec.structs.replace(record, arguments=None))
 
@@ -275,7 +277,12 @@ def _queue_record(name: str, store: QueueStore) -> QueueRecord:
         max_bytes=options.max_bytes,
         overflow=options.overflow.value,
         policy=None if store.policy is None else store.policy.name,
+        origin=_origin(store.origin),
     )
+
+
+def _origin(origin: str) -> str | None:
+    return sayable(origin) if origin else None
 
 
 def _shorten_message(record: MessageRecord, room: int) -> MessageRecord:

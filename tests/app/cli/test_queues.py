@@ -11,7 +11,8 @@ import pytest
 from app.cli.conftest import Command
 from triomq.app.cli.queues import state_of
 from triomq.clients import BlockingConnection
-from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
+from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, RestMSPipeCreate
+from triomq.protocols.control import ListQueues
 
 
 @pytest.fixture
@@ -85,3 +86,13 @@ def test_a_purge_asks_on_a_terminal(
     assert process.returncode == code
     declared = connection.call(QueueDeclare(queue, passive=True), QueueDeclareOk)
     assert declared.message_count == left
+
+
+def test_what_a_peer_had_made_can_be_forgotten(command: Command, connection: BlockingConnection) -> None:
+    connection._channel.send(RestMSPipeCreate("pipe", "forget.me"))
+    connection.call(QueueDeclare("forget.me", passive=True), QueueDeclareOk)
+    (found,) = connection.control_all(ListQueues("forget.me"))
+    assert found.origin == "guest@127.0.0.1"
+    assert command("forget", "guest@nowhere").stdout == "0 things deleted\n"
+    assert command("forget", found.origin, "--json").stdout == '{"count":1}\n'
+    assert list(connection.control_all(ListQueues("forget.me"))) == []

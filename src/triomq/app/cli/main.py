@@ -21,6 +21,7 @@ _COMMANDS = {
     "get": "triomq.app.cli.messages",
     "queues": "triomq.app.cli.queues",
     "purge": "triomq.app.cli.queues",
+    "forget": "triomq.app.cli.queues",
     "top": "triomq.app.cli.top",
     "user": "triomq.app.cli.user",
     "definitions": "triomq.app.cli.definitions",

@@ -1,4 +1,4 @@
-"""``triomq queues`` and ``triomq purge``: what is in a running broker, and away with it.
+"""``triomq queues``, ``triomq purge`` and ``triomq forget``: what is in a running broker, and away with it.
 
 Exit codes as for ``triomq get``.
 """
@@ -15,9 +15,9 @@ from rich.text import Text
 
 from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.showing import octets, printable
-from triomq.protocols.control import ListQueues, QueueRecord
+from triomq.protocols.control import ForgetOrigin, ListQueues, QueueRecord
 
-__all__ = ["purge", "queues"]
+__all__ = ["forget", "purge", "queues"]
 
 WIDE = 10_000
 """Columns of an output that is no terminal: nothing is cut there."""
@@ -89,3 +89,17 @@ def purge(
             raise typer.Exit(1)
         count = connection.purge(queue)
         typer.echo(f'{{"purged":{count}}}' if json else f"{count} message{'s' * (count != 1)} dropped")
+
+
+def forget(
+    origin: Annotated[str, typer.Argument(metavar="ORIGIN", help="The peer, as 'triomq queues --json' names it.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Delete all that a peer had made here, with its messages, since it will not come back."""
+    with reaching(url) as connection:
+        if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete all that {origin!r} had made here?"):
+            raise typer.Exit(1)
+        found = connection.control(ForgetOrigin(origin))
+        typer.echo(msgspec.json.encode(found) if json else f"{found.count} thing{'s' * (found.count != 1)} deleted")

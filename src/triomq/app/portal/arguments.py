@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from triomq.app import User
+from triomq.app import Synchronise, User
 from triomq.store.keeper import HostKind
 
 __all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
@@ -15,6 +15,7 @@ class BrokerArguments(TypedDict, total=False):
 
     users: Mapping[str, str | User] | None
     domains: Sequence[str]
+    peers: Sequence[Synchronise]
     drain: float
     memory_high_watermark: float
     data_dir: Path | str | None

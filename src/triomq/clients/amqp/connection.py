@@ -9,11 +9,11 @@ import trio
 
 from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.channel import AMQPChannel
+from triomq.clients.amqp.connecting import connect
 from triomq.clients.amqp.dialing import dial
 from triomq.clients.amqp.line import Line, Owner
 from triomq.clients.amqp.link import Link
 from triomq.clients.amqp.reconnect import Reconnect
-from triomq.clients.amqp.settings import settings_for
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.url import AMQPUrl
 from triomq.errors import Disconnected, ResourceLocked, TriomqError
@@ -219,27 +219,10 @@ class AMQPConnection:
 
     async def _connect(self, url: AMQPUrl) -> Link:
         assert self._nursery is not None
-        poller = Poller()
-        with trio.move_on_after(url.timeout):
-            try:
-                transport = await dial(url, self._ssl_context, poller)
-            except BaseException:
-                poller.close()
-                raise
-            link = Link(transport, poller, settings_for(url), url.place)
-            self._nursery.start_soon(link.run)
-            try:
-                connected = await link.opened.wait()
-            except trio.Cancelled:
-                link.end(Disconnected("nobody waits for this connection any more"))
-                raise
-            self.url = url
-            self.server_properties = connected.server_properties
-            return link
-        raise Disconnected(
-            f"the broker at {url.place} does not let us in within {url.timeout:g} s; see whether it is busy, or raise "
-            "?timeout= in the URL"
-        )
+        link, connected = await connect(url, self._ssl_context, self._nursery)
+        self.url = url
+        self.server_properties = connected.server_properties
+        return link
 
     async def _keep(self, link: Link) -> None:
         """Connect again whenever the connection is lost, as long as that makes sense."""

@@ -1,5 +1,7 @@
 """From a URL to what the engine of a client is told."""
 
+from collections.abc import Mapping
+
 from triomq.clients.url import AMQPUrl
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import Login, Settings, plain
@@ -13,9 +15,9 @@ MESSAGE_MOST = 512 * 1024 * 1024
 """Octets of a body; no RabbitMQ sends more."""
 
 
-def settings_for(url: AMQPUrl) -> Settings:
-    """Say to the engine what a URL wishes for."""
-    said: dict[str, FieldValue] = dict(Settings().client_properties)
+def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = None) -> Settings:
+    """Say to the engine what a URL wishes for, and what else we say of ourselves."""
+    said: dict[str, FieldValue] = {**Settings().client_properties, **(properties or {})}
     if url.name:
         said["connection_name"] = url.name
     external = url.auth_mechanism == "external"

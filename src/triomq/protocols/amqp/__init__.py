@@ -107,6 +107,8 @@ from triomq.protocols.amqp.methods import (
     TxSelectOk,
 )
 from triomq.protocols.amqp.restms import (
+    ORIGIN_PROPERTY,
+    RESTMS_CAPABILITY,
     RestMSFeedCreate,
     RestMSFeedDelete,
     RestMSJoinCreate,
@@ -124,9 +126,11 @@ __all__ = [
     "INDIRECT_METHODS",
     # Methods and their table
     "METHODS",
+    "ORIGIN_PROPERTY",
     # Numbers
     "PROTOCOL_HEADER",
     "REPLY_NAMES",
+    "RESTMS_CAPABILITY",
     # The engine
     "AMQPEngine",
     "AccessRequest",

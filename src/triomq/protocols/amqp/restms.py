@@ -8,6 +8,8 @@ channel, either way.
 from triomq.protocols.amqp.methods import Method, Row, ShortString
 
 __all__ = [
+    "ORIGIN_PROPERTY",
+    "RESTMS_CAPABILITY",
     "RESTMS_METHODS",
     "RestMSFeedCreate",
     "RestMSFeedDelete",
@@ -16,6 +18,13 @@ __all__ = [
     "RestMSPipeCreate",
     "RestMSPipeDelete",
 ]
+
+
+RESTMS_CAPABILITY = "restms"
+"""What a server that knows the class says in the capabilities of its server-properties; OpenAMQ's does not."""
+
+ORIGIN_PROPERTY = "origin"
+"""What a client says in its client-properties of where its resources come from."""
 
 
 class RestMSPipeCreate(Method, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from triomq.protocols.control.records import (
     ActorRecord,
     BindingRecord,
     ConnectionRecord,
+    Forgotten,
     MessageRecord,
     Page,
     QueueRecord,
@@ -25,6 +26,7 @@ __all__ = [
     "OPERATIONS",
     "Browse",
     "ExportDefinitions",
+    "ForgetOrigin",
     "GetTotals",
     "ListBindings",
     "ListConnections",
@@ -47,7 +49,7 @@ PAGE = 500
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unknown_fields=True):
-    """The base of all operations; ``R_co`` is what answers it. None of them changes anything."""
+    """The base of all operations; ``R_co`` is what answers it. One alone changes anything, ``ForgetOrigin``."""
 
 
 class Listing(Operation[Page[T]], Generic[T], frozen=True, gc=False, kw_only=True):
@@ -148,6 +150,16 @@ class ExportDefinitions(Listing[Definitions], frozen=True, gc=False):
     after: Count = 0
 
 
+class ForgetOrigin(Operation[Forgotten], frozen=True, gc=False):
+    """Would you delete all that a peer had made in this virtual host? For administrators.
+
+    Args:
+        origin: The peer, as records name it.
+    """
+
+    origin: Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class OperationRow(msgspec.Struct, frozen=True):
     """One operation: its name on the wire, its arguments, its result."""
 
@@ -167,6 +179,7 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),
         OperationRow("definitions", ExportDefinitions, Page[Definitions]),
+        OperationRow("forget", ForgetOrigin, Forgotten),
     )
 }
 """Name to operation; client and server read the same table."""

@@ -12,6 +12,7 @@ __all__ = [
     "BindingRecord",
     "ConnectionRecord",
     "Cursor",
+    "Forgotten",
     "MessageRecord",
     "Page",
     "QueueRecord",
@@ -61,6 +62,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         max_bytes: Most octets of ready bodies; None is no limit.
         overflow: What it does when it is full.
         policy: The policy that it lives under; limits and overflow are those in force.
+        origin: The peer that had it made; None if it was made here.
     """
 
     name: str
@@ -83,6 +85,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int | None
     overflow: str
     policy: str | None = None
+    origin: str | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +101,7 @@ class SinkRecord(msgspec.Struct, frozen=True, gc=False):
         internal: Whether only other sinks may publish into it.
         alternate: The sink that takes what no binding of it matches.
         policy: The policy that it lives under.
+        origin: The peer that had it made; None if it was made here.
     """
 
     name: str
@@ -109,6 +113,7 @@ class SinkRecord(msgspec.Struct, frozen=True, gc=False):
     internal: bool
     alternate: str | None = None
     policy: str | None = None
+    origin: str | None = None
 
 
 class BindingRecord(msgspec.Struct, frozen=True):
@@ -120,6 +125,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
         destination: The name of that.
         key: The routing key or pattern.
         arguments: Its arguments; None where they are too long for an answer.
+        origin: The peer that had it made; None if it was made here.
     """
 
     source: str
@@ -127,6 +133,17 @@ class BindingRecord(msgspec.Struct, frozen=True):
     destination: str
     key: str
     arguments: dict[str, object] | None
+    origin: str | None = None
+
+
+class Forgotten(msgspec.Struct, frozen=True, gc=False):
+    """What was deleted.
+
+    Args:
+        count: How many sinks, queues and bindings.
+    """
+
+    count: int
 
 
 class ConnectionRecord(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,189 @@
+"""A connection to a peer: a broker that is told of our resources, and sends what comes into our pipes there.
+
+The class restms (61501) has no answers. So that one knows what the peer has heard, basic.qos is said behind it now and
+then, with the value that it has anyway: its answer comes when all before it is done.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import trio
+
+from triomq.clients.amqp.connecting import connect
+from triomq.clients.amqp.line import Line, Owner
+from triomq.clients.amqp.link import Link
+from triomq.clients.url import AMQPUrl
+from triomq.errors import TriomqError
+from triomq.protocols.amqp import (
+    ORIGIN_PROPERTY,
+    RESTMS_CAPABILITY,
+    BasicCancel,
+    BasicQos,
+    BasicQosOk,
+    BasicReject,
+    Connected,
+    DeliverRun,
+    Event,
+    Method,
+    Received,
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSJoinDelete,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
+)
+
+__all__ = ["Peering", "Taker", "open_peering"]
+
+_RESOURCES = (
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSJoinDelete,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
+)
+
+
+class Taker(Protocol):
+    """Who takes what a peer sends; called where it is read, so it must not wait."""
+
+    def delivered(self, run: DeliverRun) -> None:
+        """Take messages; each is to be acked or rejected by its delivery tag."""
+
+    def cancelled(self, tag: str) -> None:
+        """Hear that the peer delivers no more under a consumer tag."""
+
+    def told(self, method: Method) -> None:
+        """Hear of a resource of the peer's."""
+
+    def heard(self, mark: int) -> None:
+        """Hear that the peer has worked off what it was told before ``ask_heard`` was called with this mark."""
+
+    def ended(self) -> None:
+        """Hear that the connection or its channel has ended."""
+
+
+class Peering(Line):
+    """One channel on one connection of its own; made by ``open_peering``, ends with its block or the connection."""
+
+    def __init__(self, link: Link, connected: Connected, taker: Taker, prefetch: int) -> None:
+        """Take the first channel; ``open_peering`` opens it."""
+        super().__init__(link, 1, Owner())
+        capabilities = connected.server_properties.get("capabilities")
+        self.knows_resources = isinstance(capabilities, dict) and capabilities.get(RESTMS_CAPABILITY) is True
+        """Whether the peer says that it can be told of resources."""
+        self._taker = taker
+        self._limit = BasicQos(prefetch_count=prefetch, global_=True)
+
+    async def begin(self) -> None:
+        """Open the channel, and limit what may come on it."""
+        await self.open()
+        await self.call(self._limit, BasicQosOk)
+
+    def tell(self, methods: Iterable[Method]) -> None:
+        """Tell of resources; nobody says what becomes of it.
+
+        Raises:
+            TriomqError: The connection or the channel has ended.
+        """
+        self.check()
+        for method in methods:
+            self.engine.send_method(self.number, method)
+        self.link.write(self.engine.unsent)
+
+    async def wait_room(self) -> None:
+        """Wait until the peer takes octets."""
+        while self.link.held and self.error is None:
+            await self.link.may_publish.park()
+
+    def ask_heard(self, mark: int) -> None:
+        """Have the taker told when the peer has worked off what it was told so far.
+
+        Raises:
+            TriomqError: The connection or the channel has ended.
+        """
+        self.ask(self._limit, BasicQosOk, heard=lambda reply, abandoned: self._taker.heard(mark))
+
+    async def wait_ended(self) -> TriomqError:
+        """Wait for the end, and say why it came."""
+        await self.link.ended.wait()
+        assert self.link.error is not None
+        return self.link.error
+
+    def settle(self, *, up_to: int = 0, single: Iterable[int] = (), refused: Iterable[int] = ()) -> None:
+        """Say which deliveries are taken, and which nobody will have.
+
+        Args:
+            up_to: All of them up to this one; 0 says nothing. Those that are refused are not among them.
+            single: These.
+            refused: The peer is to drop these.
+        """
+        if self.error is not None:
+            return  # it delivers them again
+        for tag in refused:
+            self.engine.send_method(self.number, BasicReject(tag, requeue=False))
+        for tag in single:
+            self.engine.send_ack(self.number, tag, multiple=False)
+        if up_to:
+            self.engine.send_ack(self.number, up_to, multiple=True)
+        self.link.write_later()
+
+    def handle(self, event: Event) -> None:
+        """Take an event of this channel."""
+        if isinstance(event, DeliverRun):
+            self._taker.delivered(event)
+        elif isinstance(event, Received) and isinstance(event.method, BasicCancel):
+            self._taker.cancelled(event.method.consumer_tag)
+        elif isinstance(event, Received) and isinstance(event.method, _RESOURCES):
+            self._taker.told(event.method)
+        else:
+            super().handle(event)
+            if self.error is not None and self.link.error is None:
+                self.link.end(self.error)  # a connection without its channel is of no use
+                self._taker.ended()
+
+    def lost(self, error: TriomqError) -> None:
+        """End with the connection."""
+        super().lost(error)
+        self._taker.ended()
+
+
+@asynccontextmanager
+async def open_peering(
+    url: AMQPUrl, taker: Taker, *, ssl_context: ssl.SSLContext | None, origin: str, prefetch: int
+) -> AsyncIterator[Peering]:
+    """Connect to a peer, until the block is left.
+
+    Args:
+        url: Where it is, and as whom to log in.
+        taker: Who takes what it sends.
+        ssl_context: Whom to trust and who we are.
+        origin: The name that our resources have there.
+        prefetch: How many messages of all pipes together may be on their way to us.
+
+    Raises:
+        Disconnected: Nobody is there.
+        TriomqError: The peer refuses us.
+    """
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            link, connected = await connect(url, ssl_context, nursery, {ORIGIN_PROPERTY: origin})
+            try:
+                peering = Peering(link, connected, taker, prefetch)
+                await peering.begin()
+                yield peering
+            finally:
+                with trio.CancelScope(shield=True):
+                    await link.say_goodbye()
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,119 @@
+"""What a peer delivers to us: from its pipes straight into our own queues.
+
+Messages pass no sink, for the peer has routed them; so nothing can go round in circles. A message is acked when its
+queue has it: until then the peer keeps it, and delivers it again should the connection be lost. So a message may come
+twice, and none is lost. What we may not take yet, since memory is short, stays within the peer's prefetch.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from triomq.actors import InPlaceActor
+from triomq.clients import Peering
+from triomq.core import Confirms, Directory, Head, Publish, QueueStore
+from triomq.endpoints.amqp_properties import AMQP_CODEC
+from triomq.errors import RemoteProtocolError
+from triomq.protocols.amqp import DeliverRun
+
+__all__ = ["Intake"]
+
+_PRIORITY, _EXPIRATION = 0x0800, 0x0100  # property flags (section 4.2.6.1, and the order in section 1.8.2)
+
+_TAGS = ("x:", "q:")
+"""What stands before a pipe's name in a consumer tag: its own messages, and those of a feed that is a queue."""
+
+
+class Intake:
+    """Made for each connection to a peer, ends with it.
+
+    Args:
+        peering: The connection.
+        directory: Where our queues are.
+        knows: Tells whether a name is that of a pipe that the peer was told of: no other queue gets anything.
+        actor: Whose turns it works in; its ``after_batch`` calls ``settle``.
+    """
+
+    def __init__(
+        self, peering: Peering, directory: Directory, knows: Callable[[str], bool], actor: InPlaceActor
+    ) -> None:
+        """Start with nothing taken."""
+        self.received = 0
+        self._peering = peering
+        self._directory = directory
+        self._knows = knows
+        self._confirms = Confirms(actor.ref.touch)
+        self._next = 1
+        self._kept: deque[DeliverRun] = deque()  # while memory is short
+        self._go_on = partial(_soon, actor, self._take_kept)
+
+    def take(self, run: DeliverRun) -> None:
+        """Take deliveries; to be called in a turn."""
+        if self._kept or self._directory.memory.on:
+            if not self._kept:
+                self._directory.memory.when_over(self._go_on)
+            self._kept.append(run)
+        else:
+            self._place(run)
+
+    def _take_kept(self) -> None:
+        kept, self._kept = self._kept, deque()
+        for run in kept:
+            self.take(run)
+
+    def _place(self, run: DeliverRun) -> None:
+        count = len(run.contents)
+        if run.tags[0] != self._next:
+            # Tags count deliveries (section 1.1, delivery-tag); a peer that counts otherwise could not be answered.
+            self._peering.link.end(RemoteProtocolError(f"delivery {run.tags[0]} came where {self._next} was due"))
+            return
+        self._next += count
+        self.received += count
+        receipt, store = self._confirms.expect(count, 1), self._store(run.method.consumer_tag)
+        if store is None:
+            receipt.refused(0, count)
+            return
+        store.ref.tell_nowait(Publish(_head(run), run.contents, run.size, receipt))
+        self._directory.memory.note(count, run.size)
+
+    def _store(self, tag: str) -> QueueStore | None:
+        name = tag[2:]
+        store = self._directory.queues.get(name)
+        known = store is not None and store.owner is None and tag.startswith(_TAGS) and self._knows(name)
+        return store if known else None
+
+    def settle(self) -> None:
+        """Ack what has found its place, and reject what has none."""
+        confirmed = self._confirms.take()
+        if confirmed.up_to or confirmed.single or confirmed.refused:
+            self._peering.settle(up_to=confirmed.up_to, single=confirmed.single, refused=confirmed.refused)
+
+    def forget(self) -> None:
+        """Take nothing more: the peer will deliver again what it has no ack for."""
+        self._kept.clear()
+        self._directory.memory.forget(self._go_on)
+
+
+def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
+    """Call something in a turn of its own: whoever calls this may be in the middle of another."""
+    trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.act, function)
+
+
+def _head(run: DeliverRun) -> Head:
+    """Say what the messages of a run share; nobody knows who published them first."""
+    framing, method = run.framing, run.method
+    return Head(
+        AMQP_CODEC,
+        method.exchange,
+        method.routing_key,
+        framing.properties_start,
+        framing.properties_stop,
+        framing.body_start,
+        framing.body_trailer,
+        framing.channel,
+        framing.flags,
+        has_expiration=bool(framing.flags & _EXPIRATION),
+        has_priority=bool(framing.flags & _PRIORITY),
+    )

@@ -1,0 +1,151 @@
+"""Connections to peers: what they are told, when they have heard it, and what they send."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from peers.served import open_served
+from triomq.clients import AMQPUrl, Peering, open_amqp, open_peering, parse_amqp_url
+from triomq.errors import AccessRefused, Disconnected, TriomqError
+from triomq.protocols.amqp import (
+    BasicAck,
+    DeliverRun,
+    Method,
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
+)
+
+PATIENCE = 20.0
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[AMQPUrl]:
+    with open_served() as served:
+        yield parse_amqp_url(served.url)
+
+
+class Taker:
+    """Writes down what it hears, and lets a test wait for the next of it."""
+
+    def __init__(self) -> None:
+        self.heard_of: list[object] = []
+        self._more = trio.Event()
+
+    def _note(self, what: object) -> None:
+        self.heard_of.append(what)
+        self._more.set()
+
+    async def next(self) -> object:
+        with trio.fail_after(PATIENCE):
+            while not self.heard_of:
+                self._more = trio.Event()
+                await self._more.wait()
+        return self.heard_of.pop(0)
+
+    def delivered(self, run: DeliverRun) -> None:
+        self._note((run.method.consumer_tag, run.tags, [run.framing.body(content) for content in run.contents]))
+
+    def cancelled(self, tag: str) -> None:
+        self._note(("cancelled", tag))
+
+    def told(self, method: Method) -> None:
+        self._note(method)
+
+    def heard(self, mark: int) -> None:
+        self._note(mark)
+
+    def ended(self) -> None:
+        self._note("ended")
+
+
+@asynccontextmanager
+async def open_with(url: AMQPUrl, taker: Taker, origin: str = "tests") -> AsyncIterator[Peering]:
+    async with open_peering(url, taker, ssl_context=None, origin=origin, prefetch=10) as peering:
+        yield peering
+
+
+async def test_a_peer_says_that_it_can_be_told_and_when_it_has_heard(url: AMQPUrl) -> None:
+    taker = Taker()
+    async with open_with(url, taker) as peering:
+        assert peering.knows_resources
+        peering.tell([RestMSFeedCreate("topic", "f"), RestMSFeedDelete("f")])
+        await peering.wait_room()
+        peering.ask_heard(7)
+        assert await taker.next() == 7
+    assert await taker.next() == "ended"
+
+
+async def test_what_comes_into_a_pipe_is_delivered_until_it_is_settled(url: AMQPUrl) -> None:
+    taker = Taker()
+    made = [RestMSFeedCreate("topic", "f"), RestMSPipeCreate("pipe", "p"), RestMSJoinCreate("p", "f", "#")]
+    async with open_amqp(url) as connection, connection.open_channel() as channel:
+        async with open_with(url, taker) as peering:
+            peering.tell(made)
+            peering.ask_heard(1)
+            assert await taker.next() == 1
+            for body in (b"1", b"2", b"3"):
+                await channel.publish("f", "k", body)
+            assert [await taker.next() for _ in range(3)] == [
+                ("x:p", [1], [b"1"]),
+                ("x:p", [2], [b"2"]),
+                ("x:p", [3], [b"3"]),
+            ]
+            peering.settle(up_to=1, refused=[2])
+            peering.ask_heard(2)
+            assert await taker.next() == 2
+        assert await taker.next() == "ended"
+        async with open_with(url, taker) as peering:
+            peering.tell(made)
+            assert await taker.next() == ("x:p", [1], [b"3"])
+            peering.settle(single=[1])
+            peering.tell([RestMSPipeDelete("p"), RestMSFeedDelete("f")])
+            peering.ask_heard(3)
+            assert await taker.next() == 3
+
+
+async def test_a_pipe_that_another_connection_deletes_is_cancelled(url: AMQPUrl) -> None:
+    taker, other = Taker(), Taker()
+    async with open_with(url, taker) as peering, open_with(url, other) as again:
+        peering.tell([RestMSPipeCreate("pipe", "gone")])
+        peering.ask_heard(1)
+        assert await taker.next() == 1
+        again.tell([RestMSPipeDelete("gone")])
+        assert await taker.next() == ("cancelled", "x:gone")
+
+
+async def test_a_channel_that_the_peer_closes_ends_the_connection(url: AMQPUrl) -> None:
+    taker = Taker()
+    async with open_with(url, taker) as peering:
+        peering.engine.send_method(1, BasicAck(99))
+        peering.link.write_later()
+        assert await taker.next() == "ended"
+        error = await peering.wait_ended()
+        assert "unknown delivery tag 99" in str(error)
+        with pytest.raises(TriomqError, match="unknown delivery tag 99"):
+            peering.tell([RestMSFeedDelete("f")])
+        await peering.wait_room()
+        peering.settle(up_to=1)
+
+
+async def test_who_is_not_let_in_hears_it_bare(url: AMQPUrl) -> None:
+    wrong = parse_amqp_url(f"amqp://guest:wrong@{url.place}")
+    with pytest.raises(AccessRefused):
+        async with open_with(wrong, Taker()):
+            raise AssertionError("it was let in")
+
+
+async def test_who_is_not_there_is_disconnected() -> None:
+    with pytest.raises(Disconnected):
+        async with open_with(parse_amqp_url("amqp://127.0.0.1:1"), Taker()):
+            raise AssertionError("it was there")
+
+
+async def test_an_error_of_the_block_comes_out_bare(url: AMQPUrl) -> None:
+    with pytest.raises(KeyError):
+        async with open_with(url, Taker()):
+            raise KeyError

@@ -1,0 +1,128 @@
+"""What a peer delivers, and what it hears of that: acks in time, and the end where it counts otherwise."""
+
+from collections.abc import Iterable
+
+import pytest
+import trio
+
+from core.cast import House, open_house, ready
+from triomq.actors import InPlaceActor
+from triomq.core import Changed, QueueOptions
+from triomq.core.options import Overflow
+from triomq.endpoints.synchronise_intake import Intake
+from triomq.errors import RemoteProtocolError, TriomqError
+from triomq.protocols.amqp import BasicDeliver, DeliverRun, Framing
+
+
+class Wire:
+    """Where a connection to a peer would be: notes what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, list[int], list[int]]] = []
+        self.ends: list[TriomqError] = []
+        self.link = self
+
+    def settle(self, *, up_to: int = 0, single: Iterable[int] = (), refused: Iterable[int] = ()) -> None:
+        self.said.append((up_to, list(single), list(refused)))
+
+    def end(self, error: TriomqError) -> None:
+        self.ends.append(error)
+
+
+class Taker(InPlaceActor):
+    def __init__(self, house: House) -> None:
+        self.wire = Wire()
+        self.known = {"q", "r"}
+        house.start(self)
+        knows = self.known.__contains__
+        self.intake = Intake(self.wire, house.directory, knows, self)  # type: ignore[arg-type]
+
+    def changed(self, message: Changed) -> None:
+        """Handle something, as every actor does."""
+
+    def after_batch(self) -> None:
+        self.intake.settle()
+
+    def take(self, tag: str, first: int, *bodies: bytes) -> None:
+        self.ref.act(self._take, tag, first, bodies)
+
+    def _take(self, tag: str, first: int, bodies: tuple[bytes, ...]) -> None:
+        method = BasicDeliver(tag, first, False, "s", "k")
+        tags = list(range(first, first + len(bodies)))
+        self.intake.take(DeliverRun(1, method, tags, Framing(0, 0, 0, 0, 0, 0), list(bodies), sum(map(len, bodies))))
+        self.ref.touch()
+
+
+@pytest.mark.parametrize("tag", ["x:q", "q:q"])
+async def test_what_a_queue_has_is_acked(tag: str) -> None:
+    async with open_house() as house:
+        store, taker = house.queue("q"), Taker(house)
+        taker.take(tag, 1, b"1", b"2")
+        taker.take(tag, 3, b"3")
+        assert ready(store) == [b"1", b"2", b"3"]
+        assert taker.wire.said == [(2, [], []), (3, [], [])]
+        assert taker.intake.received == 3
+        (entry, *_) = store.index.entries()
+        assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
+
+
+@pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])
+async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
+    async with open_house() as house:
+        taker = Taker(house)
+        taker.known.add("alone")
+        stores = [house.queue("q"), house.queue("alone", QueueOptions(exclusive=True))]
+        taker.take(tag, 1, b"1")
+        taker.take("x:q", 2, b"2")
+        assert [ready(store) for store in stores] == [[b"2"], []]
+        assert taker.wire.said == [(0, [], [1]), (2, [], [])]
+
+
+async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
+    async with open_house() as house:
+        house.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
+        taker = Taker(house)
+        taker.take("x:q", 1, b"1", b"2")
+        assert taker.wire.said == [(1, [], [2])]
+
+
+async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
+    async with open_house() as house:
+        store, taker = house.queue("q"), Taker(house)
+        house.queue("r")
+        house.crash_nowait(store)
+        taker.take("x:q", 1, b"1")
+        taker.take("x:r", 2, b"2")
+        assert taker.wire.said == [(0, [2], [])]
+        await store.ref.wait_running()
+        assert ready(store) == [b"1"]
+        assert taker.wire.said[1:] == [(1, [], [])]
+
+
+async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() -> None:
+    async with open_house() as house:
+        store, taker = house.queue("q"), Taker(house)
+        house.directory.memory.on = True
+        taker.take("x:q", 1, b"1")
+        taker.take("x:q", 2, b"2")
+        assert (ready(store), taker.wire.said) == ([], [])
+        house.directory.memory.set_mark(0)
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        assert ready(store) == [b"1", b"2"]
+        house.directory.memory.on = True
+        taker.take("x:q", 3, b"3")
+        taker.intake.forget()
+        house.directory.memory.set_mark(0)
+        await trio.lowlevel.checkpoint()
+        assert ready(store) == [b"1", b"2"]
+
+
+async def test_a_peer_that_counts_otherwise_is_left() -> None:
+    async with open_house() as house:
+        store, taker = house.queue("q"), Taker(house)
+        taker.take("x:q", 7, b"1")
+        assert ready(store) == []
+        (error,) = taker.wire.ends
+        assert isinstance(error, RemoteProtocolError)
+        assert str(error) == "delivery 7 came where 1 was due"
