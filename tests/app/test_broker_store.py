@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from triomq import Broker, Properties, open_broker
+from triomq.core import NotAtHand, QueueUnreadable
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
 from triomq.store.keeper import HostKind
@@ -163,3 +164,26 @@ async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp
     with DirectoryLock(tmp_path), pytest.raises(StoreLocked, match="also after 5 s"):
         async with opened(tmp_path):
             raise AssertionError
+
+
+async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(virtual_time: None) -> None:
+    async with open_broker() as broker:
+        await broker.declare_queue("q")
+        store = broker.directory.queues["q"]
+        error = NotAtHand(store)  # as a queue answers; whoever asked goes on later
+        store.tell_arrived()
+        with trio.fail_after(1):
+            await error.wait_over()
+
+
+async def test_messages_that_are_damaged_on_disk_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as broker:
+        for name in ("q", "well"):
+            await broker.declare_queue(name)
+            await broker.publish("", name, b"x")
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE body SET octets = x'00' WHERE body = 1")
+    async with opened(tmp_path) as broker:
+        with pytest.raises(QueueUnreadable, match="queue 'q' cannot be read from disk; the log and"):
+            await broker.queue("q").get()
+        assert await bodies(broker, "well") == [b"x"]

@@ -1,6 +1,5 @@
 """What a store gives back while a domain is being started."""
 
-
 from triomq.core import Directory, Keeping, QueueOptions, recover
 from triomq.core.stored import encode_key, encode_options
 from triomq.store import DelayedFound, Journal, QueueFound, Recovered, RecoveredQueue
