@@ -187,7 +187,6 @@ async def test_a_full_disk_undoes_nothing_that_was_confirmed(tmp_path: Path) -> 
         assert {tag for tag, accepted in talk.answers.items() if accepted} <= set(found)
 
 
-@pytest.mark.xfail(reason="refusals wait for what was published before them on the channel", strict=True)
 async def test_a_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as (house, _), talking(house, "q") as talk:
         limit_files(house, FULL)

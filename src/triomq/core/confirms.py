@@ -142,16 +142,16 @@ class Confirms:
         self._committed()
 
     def _take_rest(self, refused: list[int], on_disk: int) -> list[int]:
-        """Confirm receipts behind one that is placed nowhere yet, message by message."""
+        """Confirm receipts behind one that is not placed, or waits for a disk that fails, message by message."""
         single: list[int] = []
-        if not self._receipts[0].missing:
+        if not self._receipts[0].missing and (self._keeping is None or self._keeping.journal.fault is None):
             return single  # it waits for the disk, and so do those behind it, which come with it
         for receipt in self._receipts:
             if receipt.missing or receipt.first in self._confirmed:
                 continue
             if receipt.number > on_disk:
                 self._wait_for(receipt.number)
-                break
+                continue
             self._confirmed.add(receipt.first)
             refusals = receipt.refusals or ()
             refused += sorted(refusals)

@@ -38,13 +38,14 @@ class Delayed:
     wait, ``size`` how many octets they have.
     """
 
-    __slots__ = ("_heap", "_sequence", "count", "last_number", "size")
+    __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
 
     def __init__(self) -> None:
         """Start empty."""
         self._heap: list[tuple[float, int, DelayedRun]] = []
         self._sequence = 0
         self.last_number = 0  # the highest that a run had
+        self.expected: dict[int, int] = {}  # how many messages of which numbers are still being read from disk
         self.count = 0
         self.size = 0
 
@@ -70,13 +71,26 @@ class Delayed:
         self.size -= run.size
         return run
 
+    def expect(self, number: int, count: int) -> None:
+        """Count messages that are still being read from disk."""
+        self.last_number = max(self.last_number, number)
+        self.expected[number] = count
+        self.count += count
+
+    def arrived(self, number: int) -> bool:
+        """Expect messages no longer, since they are here; tell whether they were not purged meanwhile."""
+        count = self.expected.pop(number, 0)
+        self.count -= count
+        return count > 0
+
     def numbers(self) -> list[int]:
         """List the numbers of what waits."""
-        return [run.number for _, _, run in self._heap]
+        return [*self.expected, *(run.number for _, _, run in self._heap)]
 
     def purge(self) -> int:
         """Forget all and tell how many they were."""
         count, self.count = self.count, 0
+        self.expected.clear()
         self.size = 0
         self._heap.clear()
         return count

@@ -45,6 +45,7 @@ class Index:
     away = 0
     away_bytes = 0
     held_bytes = 0
+    is_broken = False
     """What an index of a broker with a store has of ready messages that are not at hand; here all are."""
 
     def __init__(self) -> None:

@@ -85,7 +85,6 @@ class Keeping:
     def note(self) -> None:
         """Note that something has been said that whoever did it wants to know on disk."""
         self.noted = self.journal.said
-        self.journal.wake()  # marks alone wake nobody up
 
     @property
     def is_waited_for(self) -> bool:

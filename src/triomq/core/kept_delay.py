@@ -69,7 +69,8 @@ def read_delayed(store: QueueStore) -> None:
     assert keeping is not None
     assert isinstance(index, KeptIndex)
     store.delayed = Delayed()
-    store.delayed.last_number = max(each.number for each in found)
+    for each in found:
+        store.delayed.expect(each.number, each.count)
     epoch = store.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
@@ -94,7 +95,9 @@ def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
     assert keeping is not None
     assert store.delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
-        for stored in decode_body(body) if body is not None else ():
+        if body is None or not store.delayed.arrived(found.number):
+            continue
+        for stored in decode_body(body):
             head, _, _ = keeping.heads.decode(stored.head, now)
             run = DelayedRun(head, stored.contents, found.size, found.number)
             store.delayed.push(run, message.epoch + found.due)

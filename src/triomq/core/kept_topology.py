@@ -151,6 +151,7 @@ def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered:
     size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
     store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
     store.delayed_found = recovered.delayed
+    recovered.segments, recovered.delayed = [], []  # nobody else asks for them
     return store
 
 

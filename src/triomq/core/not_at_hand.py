@@ -23,7 +23,7 @@ class NotAtHand(Restarting):
     async def wait_over(self) -> None:
         """Wait until they are there, or the queue is gone."""
         index = self._store.index
-        if index.ready or not index.away:
+        if index.ready or not index.away or index.is_broken:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
         arrived = trio.Event()

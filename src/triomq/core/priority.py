@@ -31,6 +31,7 @@ class PriorityIndex:
     away = 0
     away_bytes = 0
     held_bytes = 0
+    is_broken = False
     """As those of ``Index``."""
 
     def __init__(self, levels: int) -> None:

@@ -128,8 +128,9 @@ class Journal:
         self.wake()
 
     def delivered(self, queue: int, level: int, up_to: int) -> None:
-        """Mark messages of a level up to an id as delivered; written with the next batch, wakes nobody up for it."""
+        """Mark messages of a level up to an id as delivered."""
         self._gathering.delivered(queue, level, up_to)
+        self.wake()
 
     def add(self, operation: Operation) -> None:
         """Have anything else done."""

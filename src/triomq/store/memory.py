@@ -127,7 +127,8 @@ class MemoryStore:
 
     def _delivered(self, operation: Delivered) -> None:
         if operation.queue in self._queues:
-            self._queues[operation.queue].delivered[operation.level] = operation.up_to
+            marks = self._queues[operation.queue].delivered
+            marks[operation.level] = max(marks.get(operation.level, 0), operation.up_to)
 
     def _attempts(self, operation: Attempts) -> None:
         if operation.queue in self._queues:

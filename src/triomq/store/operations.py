@@ -102,7 +102,7 @@ class Settle(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
-    """Mark messages of one level up to an id as delivered, so that they are so marked after a restart."""
+    """Mark messages of one level up to an id as delivered, also for later lives of the broker; marks only rise."""
 
     queue: int
     level: int

@@ -192,7 +192,8 @@ class Tables:
 
     def _delivered(self, operation: Delivered, batch: int) -> None:
         self._execute(
-            "INSERT OR REPLACE INTO delivered SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)",
+            "INSERT INTO delivered SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)"
+            " ON CONFLICT DO UPDATE SET up_to = max(up_to, excluded.up_to)",
             (operation.queue, operation.level, operation.up_to, operation.queue),
         )
 
