@@ -14,9 +14,9 @@ PAGE_SIZE = 16384
 """Octets: a quarter of the pages that a commit of some kilobytes would touch with SQLite's own 4,096."""
 CACHE = 32 * 1024
 """KiB of pages that a connection keeps."""
-LOG_PAGES = 1_000
-"""Pages in the log from which on a commit moves them to the database: 16 MiB."""
-LOG_SIZE = 64 * 1024 * 1024
+LOG_PAGES = 4_000
+"""Pages in the log from which on a commit moves them to the database, 64 MiB: what is settled by then is not moved."""
+LOG_SIZE = 128 * 1024 * 1024
 """Octets that the log's file keeps after it was once larger."""
 PATIENCE = 5_000
 """Milliseconds to wait for another connection, such as a backup's."""
@@ -34,6 +34,7 @@ def connect(path: Path, *, synced: bool = True) -> sqlite3.Connection:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # counts only for a file that is being made
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'OFF'}")
+        connection.execute("PRAGMA secure_delete = OFF")  # Debian's default writes zeros over what is deleted
         connection.execute(f"PRAGMA cache_size = -{CACHE}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {LOG_SIZE}")

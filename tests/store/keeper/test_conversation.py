@@ -140,6 +140,8 @@ async def test_what_makes_room_is_said_before_batches_are_tried_again(
     say(journal)
     await host.hear()
     await host.say(Failed("DiskFull", "no room"))
+    while journal.fault is None:
+        await trio.lowlevel.checkpoint()
     journal.settle(1, 7, 2)
     heard = await host.hear()
     while len(heard) < 2:
