@@ -49,6 +49,26 @@ async def test_what_was_published_is_there_when_it_is_opened_again(tmp_path: Pat
         assert await bodies(broker) == [b"not awaited", b"new"]
 
 
+async def test_one_can_wait_until_what_is_settled_is_on_disk(tmp_path: Path) -> None:
+    async with opened(tmp_path) as broker:
+        queue = await broker.declare_queue("q")
+        await broker.publish("", "q", b"x")
+        async with queue.open_feed() as feed:
+            (await anext(feed)).accept()
+            await feed.wait_settled()
+            with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+                assert not connection.execute("SELECT 1 FROM segment").fetchone()
+
+
+async def test_without_a_directory_there_is_nothing_to_wait_for() -> None:
+    async with open_broker() as broker:
+        queue = await broker.declare_queue("q")
+        await broker.publish("", "q", b"x")
+        async with queue.open_feed() as feed:
+            (await anext(feed)).accept()
+            await feed.wait_settled()
+
+
 async def test_what_is_not_accepted_comes_back_marked(tmp_path: Path) -> None:
     async with opened(tmp_path) as broker:
         queue = await broker.declare_queue("q")

@@ -7,7 +7,7 @@ import trio
 
 from triomq.actors import InPlaceActor
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, Session, settle
+from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
 
 __all__ = ["LocalFeed", "Subscriber"]
 
@@ -79,9 +79,15 @@ class LocalFeed:
     """
 
     def __init__(
-        self, session: Session, inbox: Inbox, codecs: Codecs, reopen: Callable[[], Awaitable[Feed | None]]
+        self,
+        session: Session,
+        inbox: Inbox,
+        codecs: Codecs,
+        reopen: Callable[[], Awaitable[Feed | None]],
+        keeping: Keeping | None = None,
     ) -> None:
         """Prepare; ``reopen`` opens the feed at its queue, now and after each crash of that."""
+        self._keeping = keeping
         self._session = session
         self._inbox = inbox
         self._codecs = codecs
@@ -120,6 +126,16 @@ class LocalFeed:
                 await trio.lowlevel.checkpoint()
             else:
                 await self._inbox.wait()
+
+    async def wait_settled(self) -> None:
+        """Wait until everything that was settled so far is on disk, so that none of it comes again after a crash.
+
+        In a broker without a data directory there is nothing to wait for.
+        """
+        if self._keeping is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._keeping.wait_committed(self._keeping.journal.said)
 
     def _next(self) -> Delivery | None:
         """Take the next message of the present batch that is still ours."""

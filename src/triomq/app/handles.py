@@ -99,7 +99,7 @@ class QueueHandle:
                     continue  # it has crashed again
                 return feed
 
-        feed = LocalFeed(domain.session, inbox, domain.consumers.codecs, reopen)
+        feed = LocalFeed(domain.session, inbox, domain.consumers.codecs, reopen, domain.directory.keeping)
         try:
             await feed.open()
             yield feed

@@ -69,7 +69,7 @@ class Publisher:
             await done.wait()
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
-        if self._directory.keeping is not None:
+        if run.receipt.number and self._directory.keeping is not None:
             await self._directory.keeping.wait_committed(run.receipt.number)
         _check(run.receipt, publication)
 

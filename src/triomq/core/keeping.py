@@ -98,12 +98,13 @@ class Keeping:
 
     async def wait_noted(self) -> None:
         """Wait until what was noted last is on disk."""
-        if self.is_waited_for:
-            await self.wait_committed(self.noted)
+        await self.wait_committed(self.noted)
 
     async def wait_committed(self, number: int) -> None:
         """Wait until the batch with a number is on disk."""
-        if self.journal.committed < number:
+        if self.journal.committed >= number:
+            await trio.lowlevel.checkpoint()
+        else:
             committed = trio.Event()
             self.journal.when_committed(number, committed.set)
             await committed.wait()
