@@ -167,9 +167,9 @@ def ready(store: QueueStore) -> list[bytes]:
 
 
 @asynccontextmanager
-async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
+async def open_house(directory: Directory | None = None, *, max_restarts: int = 10_000) -> AsyncIterator[House]:
     """Open a system with a domain that is restarted at once, as its children are, and a place for consumers."""
-    directory = Directory("house")
+    directory = directory or Directory("house")
 
     def make_domain() -> Domain:
         domain = Domain(directory)
