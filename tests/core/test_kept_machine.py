@@ -1,9 +1,9 @@
 """Queues in a broker with a store, beside a disk that takes its time, fails, and is all that a crash leaves."""
 
-import logging
+import logging, os
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, Phase
 
 from triomq.core import Overflow, QueueOptions
 
@@ -59,5 +59,5 @@ class KeptByPriorityMachine(KeptMachine):
 TestKeptInOrderMachine = KeptInOrderMachine.TestCase
 TestKeptByPriorityMachine = KeptByPriorityMachine.TestCase
 for case in (TestKeptInOrderMachine, TestKeptByPriorityMachine):
-    case.settings = settings(stateful_step_count=50, report_multiple_bugs=False)
+    case.settings = settings(stateful_step_count=50, report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink] if os.environ.get("SHRINK") else [Phase.generate])
 del case  # pytest would run it

@@ -269,8 +269,8 @@ class KeptHouse(RuleBasedStateMachine):
 
     @invariant()
     def more_is_wished_for_when_little_is_at_hand(self) -> None:
-        for books in self.books.values():
-            index = books.index
+        for taking in self.feeds.values():
+            index = self.books[taking.name].index
             at_hand = index.ready_bytes + index.ready * 128
             if index.away and at_hand * 2 <= self.memory:
                 assert self.disk.is_asked(index.queue), "nobody reads what is away"
