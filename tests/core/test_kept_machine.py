@@ -59,5 +59,5 @@ class KeptByPriorityMachine(KeptMachine):
 TestKeptInOrderMachine = KeptInOrderMachine.TestCase
 TestKeptByPriorityMachine = KeptByPriorityMachine.TestCase
 for case in (TestKeptInOrderMachine, TestKeptByPriorityMachine):
-    case.settings = settings(stateful_step_count=50, report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink] if os.environ.get("SHRINK") else [Phase.generate])
+    case.settings = settings(stateful_step_count=int(os.environ.get("STEPS", "50")), max_examples=int(os.environ.get("EX", "100")), report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink] if os.environ.get("SHRINK") else [Phase.generate])
 del case  # pytest would run it
