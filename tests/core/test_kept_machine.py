@@ -9,6 +9,7 @@ from triomq.core import Overflow, QueueOptions
 
 from .machine.kept_books import SPILL
 from .machine.kept_machine import KeptMachine
+from .machine.kept_topology_machine import KeptTopologyMachine
 from .machine.model import kind
 from .machine.wall import WALL
 
@@ -56,8 +57,16 @@ class KeptByPriorityMachine(KeptMachine):
     )
 
 
+class KeptSinksMachine(KeptTopologyMachine):
+    """Sinks and bindings that are kept, and others."""
+
+    kinds = KINDS
+    choice = (QueueOptions(), QueueOptions(durable=False))
+
+
 TestKeptInOrderMachine = KeptInOrderMachine.TestCase
 TestKeptByPriorityMachine = KeptByPriorityMachine.TestCase
-for case in (TestKeptInOrderMachine, TestKeptByPriorityMachine):
+TestKeptSinksMachine = KeptSinksMachine.TestCase
+for case in (TestKeptInOrderMachine, TestKeptByPriorityMachine, TestKeptSinksMachine):
     case.settings = settings(stateful_step_count=int(os.environ.get("STEPS", "50")), max_examples=int(os.environ.get("EX", "100")), report_multiple_bugs=False, phases=[Phase.generate, Phase.shrink] if os.environ.get("SHRINK") else [Phase.generate])
 del case  # pytest would run it

@@ -123,11 +123,6 @@ class KeptHouse(RuleBasedStateMachine):
         durable = [(name, books) for name, books in self.books.items() if books.store.durable]
         return self.topology.picture(), {name: books.picture() for name, books in durable}
 
-    def end_life(self) -> None:
-        """Let the broker go as it stands."""
-        self.still.close()
-        self.begin_life()
-
     def teardown(self) -> None:
         self.still.close()
 

@@ -28,13 +28,12 @@ from triomq.core.requests import DeclareSink
 
 from .disk import Given
 from .kept_house import LETTERS, KeptHouse, Runs, Taking
+from .wall import WALL
 
 MEMORY = st.sampled_from([0, 300, 300, 1000, 1 << 20])
 SIZES = st.lists(st.sampled_from([4, 4, 40, 150]), min_size=1, max_size=6)
 LIMITS = st.sampled_from([0, 1, 2, 5])
 DELAYS = st.sampled_from([0.5, 1.5, 3.5])
-SINKS = st.sampled_from(["s", "t"])
-KEYS = st.sampled_from(["", "k"])
 
 
 class KeptMachine(KeptHouse):
@@ -227,31 +226,6 @@ class KeptMachine(KeptHouse):
         if name not in self.books and data.draw(st.booleans()):
             self.declare(name, data.draw(st.sampled_from(self.choice)) if name == "q" else QueueOptions())
 
-    @rule(name=SINKS, durable=st.booleans())
-    def delete_or_declare_sink(self, name: str, durable: bool) -> None:
-        if name in self.topology.sinks:
-            self.topology.forget_sink(name)
-            self.turn(lambda: self.house.domain.ask_nowait(DeleteSink(name, session=self.house.session)))
-            return
-        options = SinkOptions(durable=durable, alternate="u")
-        self.topology.sinks[name] = options
-        self.turn(lambda: self.house.domain.ask_nowait(DeclareSink(name, options)))
-
-    @precondition(lambda self: self.topology.sinks)
-    @rule(data=st.data(), key=KEYS, arguments=st.sampled_from([None, {"x": 1}]))
-    def bind_or_unbind(self, data: st.DataObject, key: str, arguments: dict[str, object] | None) -> None:
-        source = data.draw(st.sampled_from(sorted(self.topology.sinks)))
-        ends = [(Target.SINK, name) for name in sorted(self.topology.sinks)]
-        ends += [(Target.QUEUE, name) for name in sorted(self.topology.queues)] * 2
-        target, name = data.draw(st.sampled_from(ends))
-        binding, session = make_binding(source, target, name, key, arguments), self.house.session
-        if binding in self.topology.bindings:
-            self.topology.bindings.discard(binding)
-            self.turn(lambda: self.house.domain.ask_nowait(Unbind(binding, session)))
-        else:
-            self.topology.bindings.add(binding)
-            self.turn(lambda: self.house.domain.ask_nowait(Bind(binding, session)))
-
     # Time, and crashes of actors
 
     @rule(seconds=st.sampled_from([1, 2, 5]))
@@ -266,46 +240,41 @@ class KeptMachine(KeptHouse):
         books.take_all_back()
         self.forget_feeds(name)
 
-    @precondition(lambda self: self.books)
     @rule(data=st.data(), gives=st.booleans())
-    def crash_queue(self, data: st.DataObject, gives: bool) -> None:
-        """Crash a queue, and perhaps tell it what was read before the next incarnation runs."""
-        name = self.some_queue(data)
-        self.still.turn(lambda: self.house.crash_nowait(self.books[name].store))
-        self.take_back(name)
-        self.enter_given(gives=gives)
-
-    @rule(gives=st.booleans())
-    def crash_domain(self, gives: bool) -> None:
-        for name in self.books:
+    def crash_actor(self, data: st.DataObject, gives: bool) -> None:
+        """Crash a queue or the domain, and perhaps tell what was read before the next incarnation runs."""
+        name = data.draw(st.sampled_from([*sorted(self.books), None]))
+        if name is None:
+            for each in self.books:
+                self.take_back(each)
+            self.still.crash_domain_nowait()
+        else:
             self.take_back(name)
-        self.still.crash_domain_nowait()
+            self.still.turn(lambda: self.house.crash_nowait(self.books[name].store))
         self.enter_given(gives=gives)
 
     # The disk
 
-    @rule()
-    def take(self) -> None:
+    @rule(steps=st.sampled_from([1, 2, 3, 3]))
+    def commit(self, steps: int) -> None:
+        """Take the next batch, write what was taken, say so; or not all of that."""
         number = self.disk.take()
         if number is not None:
             self.pictures[number] = self.picture()
-        self.after()
-
-    @precondition(lambda self: self.disk.owes and self.disk.journal.fault is None)
-    @rule()
-    def write(self) -> None:
-        self.disk.write()
-
-    @precondition(lambda self: self.disk.owes and self.disk.journal.fault is None)
-    @rule()
-    def answer(self) -> None:
-        self.disk.answer()
+        if steps > 1 and self.disk.journal.fault is None:
+            self.disk.write()
+        if steps > 2 and self.disk.owes and self.disk.journal.fault is None:
+            self.disk.answer()
         self.after()
 
     @precondition(lambda self: self.disk.owes)
-    @rule()
-    def fail(self) -> None:
-        self.disk.fail()
+    @rule(starts_again=st.booleans())
+    def fail(self, starts_again: bool) -> None:
+        """Fail to write, or forget everything and be told again."""
+        if starts_again:
+            self.disk.start_again()
+        else:
+            self.disk.fail()
         self.after()
 
     @precondition(lambda self: self.disk.journal.fault is not None)
@@ -314,18 +283,11 @@ class KeptMachine(KeptHouse):
         self.disk.mend()
         self.after()
 
-    @rule()
-    def start_disk_again(self) -> None:
-        self.disk.start_again()
-        self.after()
-
-    @rule()
-    def read(self) -> None:
+    @rule(gives=st.booleans())
+    def read(self, gives: bool) -> None:
+        """Read what is wished for, and perhaps give it."""
         self.disk.read()
-
-    @rule()
-    def give(self) -> None:
-        self.enter_given()
+        self.enter_given(gives=gives)
 
     def enter_given(self, *, gives: bool = True) -> bool:
         """Perhaps tell what was read, let everybody who crashed begin anew, and follow what queues do."""
@@ -348,11 +310,8 @@ class KeptMachine(KeptHouse):
             if self.disk.journal.fault is not None:
                 self.disk.mend()
             last = self.disk.last
-            self.take()
+            self.commit(3)
             going = self.disk.last != last
-            if self.disk.owes:
-                self.write()
-                self.answer()
             self.disk.read()
             going = self.enter_given() or going
         assert not self.promised, "what is on disk was not confirmed"
@@ -370,12 +329,11 @@ class KeptMachine(KeptHouse):
 
     # The broker
 
-    @rule()
-    def crash_broker(self) -> None:
-        self.end_life()
-
-    @precondition(lambda self: self.disk.owes)
-    @rule()
-    def crash_broker_before_the_answer(self) -> None:
-        self.disk.write()
-        self.end_life()
+    @rule(writes=st.booleans(), passed=st.sampled_from([0, 0, 2]))
+    def crash_broker(self, writes: bool, passed: int) -> None:
+        """Crash the broker, perhaps with something written of which it has not heard, and start it somewhat later."""
+        if writes and self.disk.journal.fault is None:
+            self.disk.write()
+        self.still.close()
+        WALL.pass_time(passed)
+        self.begin_life()
