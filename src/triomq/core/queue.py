@@ -292,6 +292,7 @@ class Queue(InPlaceActor):
         count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
+        store.tell_arrived()  # what was being read will not come
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:

@@ -93,6 +93,16 @@ class KeptMachine(KeptHouse):
         del self.feeds[feed]
         self.turn(lambda: feed.queue.tell_nowait(CloseFeed(feed)))
 
+    @precondition(lambda self: self.books)
+    @rule(data=st.data(), outcome=st.sampled_from([Outcome.ACCEPT, Outcome.ACCEPT, *Outcome]))
+    def consume(self, data: st.DataObject, outcome: Outcome) -> None:
+        """Take all there is at hand, and settle it."""
+        name = self.some_queue(data)
+        feed = self.open(name, 0)
+        which = [(name, place) for place, out in self.books[name].out.items() if out.batch.feed is feed]
+        self.close(feed)
+        self.turn(lambda: self.tell_settled(which, outcome))
+
     # Settling
 
     def all_out(self) -> list[tuple[str, int]]:
@@ -211,10 +221,12 @@ class KeptMachine(KeptHouse):
     @precondition(lambda self: self.books)
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:
-        books = self.books[self.some_queue(data)]
+        name = self.some_queue(data)
+        books = self.books[name]
         count = self.still.turn(lambda: books.store.ref.ask_nowait(Purge()))
         assert count == books.purge()
         self.after()
+        self.check_waiting(name)
 
     # What there is
 
@@ -309,9 +321,9 @@ class KeptMachine(KeptHouse):
         while going:
             if self.disk.journal.fault is not None:
                 self.disk.mend()
-            last = self.disk.last
+            before = (self.disk.last, self.store.committed)
             self.commit(3)
-            going = self.disk.last != last
+            going = before != (self.disk.last, self.store.committed)
             self.disk.read()
             going = self.enter_given() or going
         assert not self.promised, "what is on disk was not confirmed"
@@ -329,11 +341,11 @@ class KeptMachine(KeptHouse):
 
     # The broker
 
-    @rule(writes=st.booleans(), passed=st.sampled_from([0, 0, 2]))
-    def crash_broker(self, writes: bool, passed: int) -> None:
+    @rule(steps=st.integers(0, 2), passed=st.sampled_from([0, 0, 2]))
+    def crash_broker(self, steps: int, passed: int) -> None:
         """Crash the broker, perhaps with something written of which it has not heard, and start it somewhat later."""
-        if writes and self.disk.journal.fault is None:
-            self.disk.write()
+        if steps:
+            self.commit(steps)
         self.still.close()
         WALL.pass_time(passed)
         self.begin_life()
