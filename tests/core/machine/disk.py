@@ -58,6 +58,11 @@ class Disk:
         """Whether the journal waits for an answer."""
         return bool(self.journal.unanswered)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The last batch that was taken, and the last that the journal knows of."""
+        return self.last, self.journal.committed
+
     def fail(self) -> None:
         """Write nothing of what was taken, and say so."""
         self._taken.clear()

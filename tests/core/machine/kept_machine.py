@@ -321,9 +321,9 @@ class KeptMachine(KeptHouse):
         while going:
             if self.disk.journal.fault is not None:
                 self.disk.mend()
-            before = (self.disk.last, self.store.committed)
+            before = self.disk.progress
             self.commit(3)
-            going = before != (self.disk.last, self.store.committed)
+            going = self.disk.progress != before
             self.disk.read()
             going = self.enter_given() or going
         assert not self.promised, "what is on disk was not confirmed"
