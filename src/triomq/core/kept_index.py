@@ -95,7 +95,7 @@ class KeptIndex:
             attempts: How often messages came back, above once, by id.
         """
         # What was settled before it could be written has left its marks, but no id.
-        self._inner.next_id = 1 + max(next_id - 1, *delivered.values(), *attempts)
+        self._inner.next_id = max([next_id - 1, *delivered.values(), *attempts]) + 1
         self._delivered = delivered
         self._marked = dict(delivered)
         self._attempts = dict(attempts)

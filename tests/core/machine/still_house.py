@@ -92,4 +92,5 @@ class StillHouse:
     def close(self) -> None:
         self._closes = True
         self._called.set()
-        self._go_on()
+        if self._end is None:
+            self._go_on()
