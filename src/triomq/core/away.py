@@ -211,6 +211,12 @@ class Away:
         self.count -= len(run.contents)
         self.size = max(0, self.size - bodies) if self.count else 0  # after a restart the sizes are rounded
 
+    def ask_again(self) -> None:
+        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
+        if self._fetch is not None:
+            self._journal.forget_fetch(self._fetch)
+            self._fetch = None
+
     def read(self, reading: Reading | StoreError) -> list[Found]:
         """Give what was read."""
         if self._fetch is None:
@@ -246,9 +252,8 @@ class Away:
     def purge(self, stop: int) -> int:
         """Forget everything and tell how many messages that was."""
         count = self.count
-        if self._fetch is not None:
-            self._journal.forget_fetch(self._fetch)
-            self._fetch = None
+        self.ask_again()
+        self.broken = False  # what could not be read is gone
         if count and self.spilled:
             self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
         self._pending.clear()

@@ -76,9 +76,12 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one, and have read what is to be read before that."""
+        """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
         self._time.begin()
-        read_delayed(self._store)
+        if isinstance(self._index, KeptIndex):
+            self._index.ask_again()
+            read_delayed(self._store)
+            self._store.tell_arrived()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""

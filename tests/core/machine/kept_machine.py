@@ -256,14 +256,21 @@ class KeptMachine(KeptHouse):
     def crash_actor(self, data: st.DataObject, gives: bool) -> None:
         """Crash a queue or the domain, and perhaps tell what was read before the next incarnation runs."""
         name = data.draw(st.sampled_from([*sorted(self.books), None]))
-        if name is None:
-            for each in self.books:
-                self.take_back(each)
-            self.still.crash_domain_nowait()
-        else:
+        if name is not None:
             self.take_back(name)
             self.still.turn(lambda: self.house.crash_nowait(self.books[name].store))
-        self.enter_given(gives=gives)
+        else:
+            self.still.crash_domain_nowait()
+        given = self.hear_from_disk() if gives else Given()
+        if name is None:  # until it takes note, its queues go on
+            self.after()
+            for each in self.books:
+                self.take_back(each)
+        self.still.rest()
+        self.after()
+        for each in [name] if name is not None else list(self.books):
+            self.check_waiting(each)
+        self.check_given(given)
 
     # The disk
 
@@ -299,19 +306,27 @@ class KeptMachine(KeptHouse):
     def read(self, gives: bool) -> None:
         """Read what is wished for, and perhaps give it."""
         self.disk.read()
-        self.enter_given(gives=gives)
+        if gives:
+            self.enter_given()
 
-    def enter_given(self, *, gives: bool = True) -> bool:
-        """Perhaps tell what was read, let everybody who crashed begin anew, and follow what queues do."""
-        given = self.disk.give() if gives else Given()
+    def hear_from_disk(self) -> Given:
+        """Tell what was read."""
+        given = self.disk.give()
         for books in self.books.values():
             for each in books.put_off:
                 each.here = each.here or books.index.queue in given.delayed
-        self.still.rest()
-        self.after()
+        return given
+
+    def check_given(self, given: Given) -> None:
         for name, books in self.books.items():
             if books.index.queue in given.messages:
                 self.check_waiting(name)
+
+    def enter_given(self) -> bool:
+        """Tell what was read, and follow what queues do with it."""
+        given = self.hear_from_disk()
+        self.after()
+        self.check_given(given)
         return bool(given.messages or given.delayed)
 
     @rule()
