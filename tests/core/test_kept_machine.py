@@ -19,6 +19,7 @@ KINDS = [
     kind(persistent=True),
     kind(persistent=True, publisher=7),
     kind(),
+    kind(publisher=7),
 ]
 
 
