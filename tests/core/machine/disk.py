@@ -106,6 +106,17 @@ class Disk:
             self.journal.fetched(number, answer)
         return given
 
+    def work(self) -> None:
+        """Do all that is asked, until nobody asks anything."""
+        before = None
+        while before != (before := self.progress) or self.fetches:
+            self.take()
+            self.write()
+            self.answer()
+            self.read()
+            self.give()
+            self.look()
+
     def is_asked(self, queue: int) -> bool:
         """Tell whether a queue waits for what is read."""
         self.look()

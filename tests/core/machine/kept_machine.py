@@ -260,7 +260,7 @@ class KeptMachine(KeptHouse):
             self.take_back(name)
             self.still.turn(lambda: self.house.crash_nowait(self.books[name].store))
         else:
-            self.still.crash_domain_nowait()
+            self.house.crash_domain_nowait()
         given = self.hear_from_disk() if gives else Given()
         if name is None:  # until it takes note, its queues go on
             self.after()

@@ -13,7 +13,7 @@ import outcome
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from triomq.core import DeleteQueue, Directory
+from triomq.core import Directory
 
 from ..cast import House, open_house
 
@@ -82,12 +82,8 @@ class StillHouse:
 
     def crash_domain(self) -> None:
         """Crash the domain and wait until it is back."""
-        self.crash_domain_nowait()
+        self.house.crash_domain_nowait()
         self.rest()
-
-    def crash_domain_nowait(self) -> None:
-        request = DeleteQueue([], self.house.session)  # type: ignore[arg-type]  # a name that cannot be one
-        self.turn(lambda: self.house.domain.tell_nowait(request))
 
     def close(self) -> None:
         self._closes = True
