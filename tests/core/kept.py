@@ -37,12 +37,16 @@ def open_kept(store: MemoryStore, queue_memory: int, name: str = "house") -> tup
 
 @asynccontextmanager
 async def open_kept_house(
-    store: MemoryStore | None = None, queue_memory: int = 1 << 20, backoff: Backoff | None = None
+    store: MemoryStore | None = None,
+    queue_memory: int = 1 << 20,
+    *,
+    max_restarts: int = 10_000,
+    backoff: Backoff | None = None,
 ) -> AsyncIterator[KeptHouse]:
     """Open a house over a store; what it has not been told when the house closes is lost."""
     disk, directory = open_kept(store or MemoryStore(), queue_memory)
     assert directory.keeping is not None
-    async with open_house(directory, backoff=backoff) as house:
+    async with open_house(directory, max_restarts=max_restarts, backoff=backoff) as house:
         yield KeptHouse(house, disk, directory.keeping)
 
 
