@@ -11,6 +11,7 @@ from math import inf
 import msgspec
 
 from triomq.core.message import Head
+from triomq.store import DelayedFound
 
 __all__ = ["Delayed", "DelayedRun"]
 
@@ -34,8 +35,9 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 class Delayed:
     """The delayed messages of one queue, by time and then by arrival; made with the first of them.
 
-    Belongs to what outlives the queue's incarnations. ``count`` is how many messages
-    wait, ``size`` how many octets they have.
+    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many octets
+    those have that are in memory. ``expected`` are those that the store has from an earlier life of the broker and that
+    have not been read yet, by their numbers.
     """
 
     __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
@@ -45,9 +47,23 @@ class Delayed:
         self._heap: list[tuple[float, int, DelayedRun]] = []
         self._sequence = 0
         self.last_number = 0  # the highest that a run had
-        self.expected: dict[int, int] = {}  # how many messages of which numbers are still being read from disk
         self.count = 0
         self.size = 0
+        self.expected: dict[int, DelayedFound] = {}
+
+    def expect(self, found: DelayedFound) -> None:
+        """Count messages that are still to be read, and give their number to no others."""
+        self.expected[found.number] = found
+        self.last_number = max(self.last_number, found.number)
+        self.count += found.count
+
+    def arrive(self, number: int) -> bool:
+        """Tell whether messages are still to be read, which they are not any more; whoever has them pushes them."""
+        found = self.expected.pop(number, None)
+        if found is None:
+            return False  # forgotten meanwhile, or read twice
+        self.count -= found.count
+        return True
 
     def push(self, run: DelayedRun, due: float) -> None:
         """Keep messages until a time, in seconds of the domain's clock."""
@@ -71,18 +87,6 @@ class Delayed:
         self.size -= run.size
         return run
 
-    def expect(self, number: int, count: int) -> None:
-        """Count messages that are still being read from disk."""
-        self.last_number = max(self.last_number, number)
-        self.expected[number] = count
-        self.count += count
-
-    def arrived(self, number: int) -> bool:
-        """Expect messages no longer, since they are here; tell whether they were not purged meanwhile."""
-        count = self.expected.pop(number, 0)
-        self.count -= count
-        return count > 0
-
     def numbers(self) -> list[int]:
         """List the numbers of what waits."""
         return [*self.expected, *(run.number for _, _, run in self._heap)]
@@ -90,7 +94,7 @@ class Delayed:
     def purge(self) -> int:
         """Forget all and tell how many they were."""
         count, self.count = self.count, 0
-        self.expected.clear()
         self.size = 0
         self._heap.clear()
+        self.expected.clear()
         return count

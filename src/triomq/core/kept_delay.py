@@ -3,18 +3,21 @@
 When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from time import time
 
 from triomq.actors import Message as ActorMessage
-from triomq.core.delay import Delayed, DelayedRun
+from triomq.core.delay import DelayedRun
 from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
 
 __all__ = ["DelayedRead", "forget_delayed", "keep_delayed", "put_back_delayed", "read_delayed"]
+
+_log = logging.getLogger("triomq.core")
 
 _AT_ONCE = 500
 """Records that are read at once."""
@@ -62,19 +65,17 @@ class DelayedRead(ActorMessage, frozen=True):
 
 def read_delayed(store: QueueStore) -> None:
     """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
-    found, store.delayed_found = store.delayed_found, ()
-    if not found:
+    keeping = store.directory.keeping
+    if keeping is None or store.delayed is None:
         return
-    keeping, index = store.directory.keeping, store.index
-    assert keeping is not None
-    assert isinstance(index, KeptIndex)
-    store.delayed = Delayed()
-    for each in found:
-        store.delayed.expect(each.number, each.count)
+    assert isinstance(store.index, KeptIndex)
+    found = list(store.delayed.expected.values())
     epoch = store.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
-        keeping.journal.fetch_delayed(index.queue, [each.number for each in some], partial(_tell, store, some, epoch))
+        keeping.journal.fetch_delayed(
+            store.index.queue, [each.number for each in some], partial(_tell, store, some, epoch)
+        )
 
 
 def _tell(
@@ -84,20 +85,17 @@ def _tell(
 
 
 def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
-    """Delay messages again, for as long as is left.
-
-    Raises:
-        StoreError: They could not be read.
-    """
+    """Delay messages again, for as long as is left; those that cannot be read stay in the store."""
     if isinstance(message.bodies, StoreError):
-        raise message.bodies
-    keeping, now = store.directory.keeping, store.directory.clock.now()
+        fields = {"queue": store.name, "reason": str(message.bodies)}
+        _log.error("delayed messages cannot be read", extra={"fields": fields})
+        return
+    keeping, delayed, now = store.directory.keeping, store.delayed, store.directory.clock.now()
     assert keeping is not None
-    assert store.delayed is not None
+    assert delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
-        if body is None or not store.delayed.arrived(found.number):
+        if not delayed.arrive(found.number):
             continue
-        for stored in decode_body(body):
+        for stored in decode_body(body) if body is not None else ():
             head, _, _ = keeping.heads.decode(stored.head, now)
-            run = DelayedRun(head, stored.contents, found.size, found.number)
-            store.delayed.push(run, message.epoch + found.due)
+            delayed.push(DelayedRun(head, stored.contents, found.size, found.number), message.epoch + found.due)

@@ -31,6 +31,8 @@ _OVERHEAD = 128
 class KeptIndex:
     """Ready and outstanding messages of one queue, kept as far as they are to be.
 
+    ``mortals_came`` says whether messages that can expire have come to be at hand since somebody has last asked.
+
     Args:
         inner: The index of what is at hand.
         keeping: The broker's.
@@ -47,10 +49,11 @@ class KeptIndex:
         "_inner",
         "_journal",
         "_keeping",
+        "_marked",
         "_memory",
         "_now",
         "_whole",
-        "has_mortals",
+        "mortals_came",
         "queue",
     )
 
@@ -65,7 +68,6 @@ class KeptIndex:
     ) -> None:
         """Start empty."""
         self.queue = queue
-        self.has_mortals = False  # whether some of what has come to be at hand may expire; for the queue to forget
         self._inner = inner
         self._keeping = keeping
         self._journal = keeping.journal
@@ -76,6 +78,8 @@ class KeptIndex:
         self._memory = inf if self._whole else keeping.queue_memory
         self._away = Away(keeping, queue, now)
         self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
+        self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
+        self.mortals_came = False
         self._attempts: dict[int, int] = {}  # how often messages came back then, above once
 
     def recover(
@@ -90,8 +94,10 @@ class KeptIndex:
             delivered: Up to which ids they were delivered, by level.
             attempts: How often messages came back, above once, by id.
         """
-        self._inner.next_id = next_id
+        # What was settled before it could be written has left its marks, but no id.
+        self._inner.next_id = max([next_id - 1, *delivered.values(), *attempts]) + 1
         self._delivered = delivered
+        self._marked = dict(delivered)
         self._attempts = dict(attempts)
         if count:
             self._away.recover(1, count, size)
@@ -182,6 +188,10 @@ class KeptIndex:
             self._put_in(found)
         return inner.ready > before
 
+    def ask_again(self) -> None:
+        """Wait no longer for what is being read: whoever would be told is gone."""
+        self._away.ask_again()
+
     def arrived(self, reading: Reading | StoreError) -> None:
         """Have at hand what was read."""
         self._put_in(self._away.read(reading))
@@ -190,7 +200,7 @@ class KeptIndex:
         """Put messages behind those that are at hand; those that were delivered before the restart go marked."""
         inner, next_id = self._inner, self._inner.next_id
         for run in found:
-            self.has_mortals = self.has_mortals or run.deadline < inf
+            self.mortals_came = self.mortals_came or run.deadline < inf
             delivered = min(max(0, self._delivered.get(run.level, 0) + 1 - run.first), len(run.contents))
             for number, content in enumerate(run.contents[:delivered], run.first):
                 attempts = self._attempts.pop(number, 1)
@@ -220,8 +230,10 @@ class KeptIndex:
         return batches
 
     def _note_delivered(self, batch: Batch) -> None:
-        if batch.head.persistent:
-            self._journal.delivered(self.queue, batch.level, batch.ids[-1])
+        last = batch.ids[-1]
+        if batch.head.persistent and last > self._marked.get(batch.level, 0):  # what comes back is marked already
+            self._marked[batch.level] = last
+            self._journal.delivered(self.queue, batch.level, last)
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
         """Settle messages for good; see ``Index.accept``."""

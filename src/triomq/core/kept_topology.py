@@ -6,6 +6,7 @@ A binding is kept if both its ends are durable. What belongs to one session is n
 import logging
 
 from triomq.core.bindings import Binding, Target
+from triomq.core.delay import Delayed
 from triomq.core.directory import Directory
 from triomq.core.keeping import Keeping
 from triomq.core.kept_index import KeptIndex
@@ -134,7 +135,7 @@ def recover(directory: Directory) -> None:
     for found in recovered.queues.values():
         domain, name = decode_key(found.found.key)
         if domain == directory.name:
-            directory.queues[name] = _recover_queue(directory, keeping, name, found)
+            directory.queues[name] = _recover_queue(directory, name, found)
     for record in recovered.records:
         if record.kind == Kind.BINDING:
             domain, binding = decode_binding(record.key)
@@ -142,7 +143,7 @@ def recover(directory: Directory) -> None:
                 _bind(directory, binding, decode_origin(record.value))
 
 
-def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered: RecoveredQueue) -> QueueStore:
+def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -> QueueStore:
     found = recovered.found
     declared, origin = decode_queue_options(found.value)
     store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
@@ -150,7 +151,10 @@ def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered:
     count = sum(segment.left for segment in recovered.segments)
     size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
     store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
-    store.delayed_found = recovered.delayed
+    if recovered.delayed:
+        store.delayed = Delayed()
+        for delayed in recovered.delayed:
+            store.delayed.expect(delayed)
     recovered.segments, recovered.delayed = [], []  # nobody else asks for them
     return store
 

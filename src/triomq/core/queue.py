@@ -76,9 +76,12 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one; read what an earlier life of the broker has delayed."""
+        """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
         self._time.begin()
-        read_delayed(self._store)
+        if isinstance(self._index, KeptIndex):
+            self._index.ask_again()
+            read_delayed(self._store)
+            self._store.tell_arrived()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -292,7 +295,7 @@ class Queue(InPlaceActor):
         count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
-        store.tell_arrived()  # nothing comes any more
+        store.tell_arrived()  # what was being read will not come
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
@@ -348,12 +351,13 @@ class Queue(InPlaceActor):
         store, index = self._store, self._index
         assert isinstance(index, KeptIndex)
         while index.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
-            self._watch_arrived(index)
+            self._look_for_mortals(index)
             self._deliver()
 
-    def _watch_arrived(self, index: KeptIndex) -> None:
-        if index.has_mortals:
-            index.has_mortals = False
+    def _look_for_mortals(self, index: KeptIndex) -> None:
+        """Note that messages may expire which are at hand now."""
+        if index.mortals_came:
+            index.mortals_came = False
             self._time.expect_expiry()
 
     def _require_at_hand(self) -> None:
@@ -372,7 +376,7 @@ class Queue(InPlaceActor):
         """Have at hand what was read; ``after_batch`` delivers it."""
         assert isinstance(self._index, KeptIndex)
         self._index.arrived(message.reading)
-        self._watch_arrived(self._index)
+        self._look_for_mortals(self._index)
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:

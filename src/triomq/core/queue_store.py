@@ -1,6 +1,6 @@
 """What of a queue outlives its incarnations: its options, its messages, the list of its feeds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from triomq.core.options import QueueOptions
 from triomq.core.policy import Policy, queue_options
 from triomq.core.priority import PriorityIndex
 from triomq.errors import StoreError
-from triomq.store import DelayedFound, Reading
+from triomq.store import Reading
 
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
@@ -91,7 +91,6 @@ class QueueStore:
         "dead_lettered",
         "declared",
         "delayed",
-        "delayed_found",
         "delivered",
         "directory",
         "dropped",
@@ -135,7 +134,6 @@ class QueueStore:
         self.delayed: Delayed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
-        self.delayed_found: Sequence[DelayedFound] = ()  # what the store has and was not asked for yet
         self.arrived_wanted: list[Callable[[], None]] | None = None
         self.bound: dict[Binding, None] | None = None
         self.feeds: dict[Feed, None] | None = None
