@@ -47,15 +47,6 @@ def test_what_is_noted_is_waited_for_until_it_is_on_disk(disk: Disk, keeping: Ke
     assert not keeping.is_waited_for
 
 
-def test_marks_that_somebody_waits_for_wake_the_store_up(disk: Disk, keeping: Keeping) -> None:
-    woken: list[None] = []
-    disk.journal.wake = lambda: woken.append(None)
-    disk.journal.delivered(1, 0, 1)
-    assert not woken
-    keeping.note()
-    assert woken
-
-
 async def test_waiting_ends_when_the_batch_is_on_disk(disk: Disk, keeping: Keeping) -> None:
     with trio.fail_after(5):
         await keeping.wait_noted()

@@ -117,14 +117,15 @@ def test_the_strategies_know_all_options() -> None:
 
 @given(QUEUES)
 def test_a_queues_options_come_back(options: QueueOptions) -> None:
-    found = decode_queue_options(encode_options(options))
+    found, origin = decode_queue_options(encode_options(options, "peer"))
+    assert origin == "peer"
     assert found == options
     assert typed(found.notes) == typed(options.notes)
 
 
 @given(SINKS)
 def test_a_sinks_options_come_back(options: SinkOptions) -> None:
-    assert decode_sink_options(encode_options(options)) == options
+    assert decode_sink_options(encode_options(options)) == (options, "")
 
 
 def typed(value: object) -> object:
@@ -142,7 +143,7 @@ def typed(value: object) -> object:
 def test_an_option_that_an_earlier_version_did_not_know_is_as_by_default(
     decode: Callable[[bytes], object], options: QueueOptions | SinkOptions
 ) -> None:
-    assert decode(msgspec.msgpack.encode({})) == options
+    assert decode(msgspec.msgpack.encode({})) == (options, "")
 
 
 @given(NAMES, BINDINGS)
