@@ -4,14 +4,20 @@ from collections.abc import Iterable
 
 import pytest
 import trio
+import trio.testing
 
 from core.cast import House, open_house, ready
+from core.machine.disk import Disk
 from triomq.actors import InPlaceActor
-from triomq.core import Changed, QueueOptions
+from triomq.core import Changed, Directory, Keeping, QueueOptions
 from triomq.core.options import Overflow
 from triomq.endpoints.synchronise_intake import Intake
-from triomq.errors import RemoteProtocolError, TriomqError
+from triomq.errors import DiskFull, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import BasicDeliver, DeliverRun, Framing
+from triomq.store import MemoryStore
+
+PERSISTENT, TRANSIENT = b"\x10\x00\x02x", b"\x10\x00\x01x"
+"""Properties with nothing but a delivery mode (section 1.8.1), and a body."""
 
 
 class Wire:
@@ -49,7 +55,10 @@ class Taker(InPlaceActor):
     def _take(self, tag: str, first: int, bodies: tuple[bytes, ...]) -> None:
         method = BasicDeliver(tag, first, False, "s", "k")
         tags = list(range(first, first + len(bodies)))
-        self.intake.take(DeliverRun(1, method, tags, Framing(0, 0, 0, 0, 0, 0), list(bodies), sum(map(len, bodies))))
+        flags = 0x1000 if bodies[0] in (PERSISTENT, TRANSIENT) else 0
+        stop = 3 if flags else 0
+        framing = Framing(0, 0, stop, stop, 0, flags)
+        self.intake.take(DeliverRun(1, method, tags, framing, list(bodies), sum(map(len, bodies))))
         self.ref.touch()
 
 
@@ -64,6 +73,32 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
         assert taker.intake.received == 3
         (entry, *_) = store.index.entries()
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
+
+
+async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
+    disk = Disk(MemoryStore())
+    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
+        store, taker = house.queue("q"), Taker(house)
+        taker.take("x:q", 1, PERSISTENT, PERSISTENT, TRANSIENT)
+        assert len(ready(store)) == 3
+        assert taker.wire.said == []
+        disk.work()
+        assert taker.wire.said == [(3, [], [])]
+
+
+async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
+    disk = Disk(MemoryStore())
+    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
+        store, taker = house.queue("q"), Taker(house)
+        disk.journal.failed(DiskFull("full"))
+        taker.take("x:q", 1, PERSISTENT)
+        assert ready(store) == []
+        disk.work()
+        disk.journal.answered(disk.store.committed)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(ready(store)) == 1
+        disk.work()
+        assert taker.wire.said == [(1, [], [])]
 
 
 @pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])

@@ -1,12 +1,13 @@
 """What a peer delivers to us: from its pipes straight into our own queues.
 
 Messages pass no sink, for the peer has routed them; so nothing can go round in circles. A message is acked when its
-queue has it: until then the peer keeps it, and delivers it again should the connection be lost. So a message may come
-twice, and none is lost. What we may not take yet, since memory is short, stays within the peer's prefetch.
+queue has it, on disk if it keeps it there: until then the peer keeps it, and delivers it again should the connection be
+lost. So a message may come twice, and none is lost. What we may not take yet, since memory is short or the store cannot
+be written, stays within the peer's prefetch.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
@@ -14,6 +15,7 @@ import trio
 from triomq.actors import InPlaceActor
 from triomq.clients import Peering
 from triomq.core import Confirms, Directory, Head, Publish, QueueStore
+from triomq.endpoints.amqp_modes import by_mode
 from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import DeliverRun
@@ -44,19 +46,24 @@ class Intake:
         self._peering = peering
         self._directory = directory
         self._knows = knows
-        self._confirms = Confirms(actor.ref.touch)
+        self._confirms = Confirms(actor.ref.touch, directory.keeping, lambda: actor.ref.act(actor.ref.touch))
         self._next = 1
-        self._kept: deque[DeliverRun] = deque()  # while memory is short
+        self._kept: deque[DeliverRun] = deque()  # while memory is short, or the store cannot be written
         self._go_on = partial(_soon, actor, self._take_kept)
 
     def take(self, run: DeliverRun) -> None:
         """Take deliveries; to be called in a turn."""
-        if self._kept or self._directory.memory.on:
-            if not self._kept:
-                self._directory.memory.when_over(self._go_on)
-            self._kept.append(run)
-        else:
+        keeping, memory = self._directory.keeping, self._directory.memory
+        unwritable = keeping is not None and keeping.journal.fault is not None
+        if not (self._kept or memory.on or unwritable):
             self._place(run)
+            return
+        if not self._kept:
+            if memory.on or keeping is None:
+                memory.when_over(self._go_on)
+            else:
+                keeping.when_writable(self._go_on)
+        self._kept.append(run)
 
     def _take_kept(self) -> None:
         kept, self._kept = self._kept, deque()
@@ -75,8 +82,15 @@ class Intake:
         if store is None:
             receipt.refused(0, count)
             return
-        store.ref.tell_nowait(Publish(_head(run), run.contents, run.size, receipt))
+        position = 0
+        for persistent, contents in self._parts(run):
+            head = _head(run, persistent=persistent)
+            store.ref.tell_nowait(Publish(head, contents, sum(map(len, contents)), receipt, position))
+            position += len(contents)
         self._directory.memory.note(count, run.size)
+
+    def _parts(self, run: DeliverRun) -> Sequence[tuple[bool, Sequence[bytes]]]:
+        return [(False, run.contents)] if self._directory.keeping is None else by_mode(run.framing, run.contents)
 
     def _store(self, tag: str) -> QueueStore | None:
         name = tag[2:]
@@ -94,6 +108,8 @@ class Intake:
         """Take nothing more: the peer will deliver again what it has no ack for."""
         self._kept.clear()
         self._directory.memory.forget(self._go_on)
+        if self._directory.keeping is not None:
+            self._directory.keeping.forget_writable(self._go_on)
 
 
 def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
@@ -101,7 +117,7 @@ def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
     trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.act, function)
 
 
-def _head(run: DeliverRun) -> Head:
+def _head(run: DeliverRun, *, persistent: bool) -> Head:
     """Say what the messages of a run share; nobody knows who published them first."""
     framing, method = run.framing, run.method
     return Head(
@@ -116,4 +132,5 @@ def _head(run: DeliverRun) -> Head:
         framing.flags,
         has_expiration=bool(framing.flags & _EXPIRATION),
         has_priority=bool(framing.flags & _PRIORITY),
+        persistent=persistent,
     )
