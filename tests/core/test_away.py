@@ -82,6 +82,24 @@ def test_what_is_written_leaves_memory_and_is_read(place: Place) -> None:
     assert place.away.size == 3
 
 
+def test_memory_is_given_back_batch_by_batch(place: Place) -> None:
+    sizes = []
+    for content in (b"1", b"22", b"333"):
+        place.keep(content)
+        sizes.append(place.away.held)
+        place.disk.take()
+    assert sizes == [1, 3, 6]
+    place.disk.write(1)
+    place.disk.answer()
+    assert place.away.held == 5
+    assert place.read() == [b"1"]
+    place.disk.write(1)
+    place.disk.answer()
+    assert place.away.held == 3
+    place.disk.work()
+    assert place.away.held == 0
+
+
 def test_while_something_is_read_nothing_else_is_given(place: Place) -> None:
     place.keep(b"1")
     place.disk.work()

@@ -2,15 +2,19 @@ from math import inf
 
 import pytest
 
-from triomq.core import Batch, Head, Keeping
+from triomq.core import Batch, Fits, Head, Keeping, Overflow, Publish, QueueOptions
 from triomq.core.index import Index
 from triomq.core.kept_index import KeptIndex
+from triomq.core.limits import is_full
 from triomq.core.priority import PriorityIndex
 from triomq.errors import StoreError
 from triomq.store import DeclareQueue, MemoryStore, Reading
 
-from .kept import KEPT, ONE, TRANSIENT
+from .cast import publish
+from .kept import KEPT, ONE, TRANSIENT, get, open_kept_house
 from .machine.disk import Disk
+
+OTHER = Head(routing_key="other", persistent=True)
 
 
 class Place:
@@ -226,6 +230,18 @@ def test_in_another_life_all_is_away_at_first_and_in_order() -> None:
     assert [entry.attempts for entry in place.index.entries()] == [0, 0, 0, 0]
 
 
+def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> None:
+    place = Place()
+    for head in (KEPT, OTHER):
+        place.push(b"1", b"2", b"3", b"4", head=head)
+    for _ in range(2):
+        place.index.accept(place.take(), [1, 2])
+    place.live_again()
+    place.fetch()
+    assert [entry.id for entry in place.index.entries()] == [1, 4, 5, 8]
+    assert place.index.ready_bytes == 4
+
+
 def test_what_was_delivered_is_marked_in_another_life() -> None:
     place = Place()
     place.push(b"1", b"2", b"3")
@@ -349,3 +365,29 @@ def test_it_answers_what_an_index_answers() -> None:
         assert (index.next_level, index.lowest_level, index.first(9)) == (0, 0, (KEPT, [b"22"]))
         assert [entry.id for entry in index.entries(2)] == [3]
     assert not place.index.is_broken
+
+
+async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
+    async with open_kept_house(queue_memory=ONE) as kept:
+        full = [QueueOptions(overflow=Overflow.REJECT_PUBLISH, **limit) for limit in ({"max_length": 3}, {"max_bytes": 3})]
+        queues = [kept.house.queue(name, options) for name, options in zip("ab", full, strict=True)]
+        for queue in queues:
+            for content in (b"1", b"2", b"3"):
+                assert not is_full(queue)
+                publish(queue, content, head=KEPT)
+            assert queue.index.away == 2
+            assert is_full(queue)
+            publish(queue, b"4", head=KEPT)
+            assert (queue.statistics().ready, queue.statistics().dropped) == (3, 1)
+            assert not queue.ref.ask_nowait(Fits([Publish(KEPT, [b"4"], 1)]))
+
+
+async def test_the_oldest_give_way_to_what_is_away() -> None:
+    async with open_kept_house(queue_memory=ONE) as kept:
+        for name, limit in (("a", {"max_length": 2}), ("b", {"max_bytes": 2})):
+            queue = kept.house.queue(name, QueueOptions(**limit))
+            for content in (b"1", b"2", b"3", b"4"):
+                publish(queue, content, head=KEPT)
+            kept.disk.work()
+            assert [get(queue, kept.disk) for _ in range(3)] == [(b"3", False), (b"4", False), None]
+            assert queue.statistics().dropped == 2

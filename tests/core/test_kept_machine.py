@@ -15,13 +15,7 @@ from .machine.model import kind
 from .machine.wall import WALL
 
 LETTERED = {"dead_letter_sink": "", "dead_letter_key": "letters"}
-KINDS = [
-    kind(persistent=True),
-    kind(persistent=True),
-    kind(persistent=True, publisher=7),
-    kind(),
-    kind(publisher=7),
-]
+KINDS = [kind(persistent=True), kind(persistent=True, publisher=7), kind(), kind(publisher=7)]
 
 
 @pytest.fixture(autouse=True)

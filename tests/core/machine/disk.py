@@ -44,10 +44,10 @@ class Disk:
         self.last = batch.number
         return batch.number
 
-    def write(self) -> None:
-        """Write what was taken; the journal does not know yet."""
-        self.store.commit(self._taken)
-        self._taken.clear()
+    def write(self, most: int = 2) -> None:
+        """Write what was taken, at most so many batches; the journal does not know yet."""
+        self.store.commit(self._taken[:most])
+        del self._taken[:most]
 
     def answer(self) -> None:
         """Tell the journal what is written."""

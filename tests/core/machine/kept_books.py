@@ -15,7 +15,7 @@ from triomq.core.kept_index import KeptIndex
 from .disk import Disk
 from .model import Kind
 
-SPILL = 250
+SPILL = 100
 """Octets of transient messages that are put out of memory at once: few, so that it happens often."""
 
 

@@ -166,8 +166,8 @@ class KeptHouse(RuleBasedStateMachine):
             size = sum(map(len, contents))
             books.store.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
 
-    def place_told(self, books: QueueBooks) -> None:
-        """Enter what was placed in this turn."""
+    def place_told(self, books: QueueBooks) -> int | None:
+        """Enter what was placed in this turn, and give the place of the last message."""
         told, self.told = self.told, []
         most, before = books.options.max_length, len(books.ready)
         for one in told:
@@ -186,6 +186,7 @@ class KeptHouse(RuleBasedStateMachine):
             before += len(placed)
             books.counts.published += len(placed)
             books.refused += refused
+        return books.next - 1 if told and not told[-1].delay else None
 
     def enter(self, books: QueueBooks, placed: list[Kept], delay: float) -> None:
         if delay:
@@ -225,9 +226,10 @@ class KeptHouse(RuleBasedStateMachine):
         for name in sorted(self.books, key=lambda name: name == LETTERS):
             books = self.books[name]
             books.catch_up(self.now)
-            if self.told and name != LETTERS:
-                self.place_told(books)
+            last = self.place_told(books) if self.told and name != LETTERS else None
             books.follow([batch for batch in self.deliveries if self.name_of(batch) == name], self.now)
+            if last in books.ready and books.rejects and books.options.max_length is not None:
+                assert len(books.ready) <= books.options.max_length, "there was no room for the last message"
         self.deliveries.clear()
         self.hear_confirms()
 
