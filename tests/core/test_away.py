@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -224,4 +225,4 @@ def test_stretches_are_of_what_is_not_settled(bits: int, count: int, skip: int) 
     stretches = _unsettled(bits, count, skip)
     given_out = [position for start, stop in stretches for position in range(start, stop)]
     assert given_out == [position for position in range(max(0, skip), count) if not bits >> position & 1]
-    assert all(before[1] < after[0] for before, after in zip(stretches, stretches[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(stretches))

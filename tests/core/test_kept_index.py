@@ -369,7 +369,8 @@ def test_it_answers_what_an_index_answers() -> None:
 
 async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
     async with open_kept_house(queue_memory=ONE) as kept:
-        full = [QueueOptions(overflow=Overflow.REJECT_PUBLISH, **limit) for limit in ({"max_length": 3}, {"max_bytes": 3})]
+        limits = [{"max_length": 3}, {"max_bytes": 3}]
+        full = [QueueOptions(overflow=Overflow.REJECT_PUBLISH, **limit) for limit in limits]
         queues = [kept.house.queue(name, options) for name, options in zip("ab", full, strict=True)]
         for queue in queues:
             for content in (b"1", b"2", b"3"):

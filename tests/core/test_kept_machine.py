@@ -32,7 +32,7 @@ def small_pieces_and_a_clock(caplog: pytest.LogCaptureFixture, monkeypatch: pyte
 class KeptInOrderMachine(KeptMachine):
     """Queues whose messages go in the order in which they came, and may be too many, or over."""
 
-    kinds = [*KINDS, kind(persistent=True, expiration=2.5), kind(expiration=2.5), kind(persistent=True, expiration=0)]
+    kinds = (*KINDS, kind(persistent=True, expiration=2.5), kind(expiration=2.5), kind(persistent=True, expiration=0))
     choice = (
         QueueOptions(),
         QueueOptions(durable=False),
@@ -46,7 +46,7 @@ class KeptInOrderMachine(KeptMachine):
 class KeptByPriorityMachine(KeptMachine):
     """Queues whose most urgent messages go first."""
 
-    kinds = [*KINDS, *(kind(persistent=persistent, priority=9) for persistent in (True, False)), kind(priority=1)]
+    kinds = (*KINDS, *(kind(persistent=persistent, priority=9) for persistent in (True, False)), kind(priority=1))
     choice = (
         QueueOptions(max_priority=2),
         QueueOptions(max_priority=2, delivery_limit=2, **LETTERED),
