@@ -1,8 +1,8 @@
 import pytest
 
-from triomq.store import Append, Batch, Delay, MemoryStore, StoreStatistics
+from triomq.store import Append, Batch, Delay, DeleteQueue, MemoryStore, Spill, StoreStatistics, Unspill
 
-from .stores import DECLARE, append
+from .stores import DECLARE, append, bodies
 
 
 def test_a_batch_that_is_there_already_is_left_out() -> None:
@@ -27,3 +27,15 @@ def test_what_cannot_be_is_refused(wrong: Append | Delay) -> None:
     with pytest.raises(ValueError, match="queue"):
         store.commit([Batch(2, [wrong])])
     store.close()
+
+
+def test_queues_that_are_not_kept_may_be_out_of_memory() -> None:
+    store = MemoryStore()
+    spilled = [Spill(queue=9, first=first, count=1, body=b"body") for first in (1, 2, 3)]
+    store.commit([Batch(1, [*spilled, Unspill(9, [(1, 1)]), Unspill(8, [(1, 1)])])])
+    assert bodies(store, 9) == {2: b"body", 3: b"body"}
+    store.commit([Batch(2, [DeleteQueue(9), Spill(queue=7, first=1, count=1, body=b"body")])])
+    assert bodies(store, 9) == {}
+    store.forget_spilled()
+    assert bodies(store, 7) == {}
+    assert list(store.recover()) == []

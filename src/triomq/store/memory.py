@@ -54,7 +54,6 @@ class _Queue(msgspec.Struct):
     value: bytes
     next_id: int = 1
     segments: dict[int, _Segment] = {}
-    spilled: dict[int, _Segment] = {}
     delayed: dict[int, Delay] = {}
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
@@ -71,6 +70,7 @@ class MemoryStore:
         self.committed = 0
         self._records: dict[tuple[int, bytes], bytes] = {}
         self._queues: dict[int, _Queue] = {}
+        self._spilled: dict[int, dict[int, _Segment]] = {}  # by queue, declared or not
 
     def commit(self, batches: Sequence[Batch]) -> int:
         """Keep batches; the base says more."""
@@ -101,6 +101,7 @@ class MemoryStore:
 
     def _delete_queue(self, operation: DeleteQueue) -> None:
         self._queues.pop(operation.queue, None)
+        self._spilled.pop(operation.queue, None)
 
     def _append(self, operation: Append) -> None:
         queue, first, count = self._queue(operation.queue), operation.first, operation.count
@@ -110,7 +111,7 @@ class MemoryStore:
         _insert(queue.segments, operation, operation.size)
 
     def _spill(self, operation: Spill) -> None:
-        _insert(self._queue(operation.queue).spilled, operation, len(operation.body))
+        _insert(self._spilled.setdefault(operation.queue, {}), operation, len(operation.body))
 
     def _settle(self, operation: Settle) -> None:
         queue = self._queues.get(operation.queue)
@@ -122,8 +123,7 @@ class MemoryStore:
                 del queue.attempts[number]
 
     def _unspill(self, operation: Unspill) -> None:
-        if operation.queue in self._queues:
-            _settle_in(self._queues[operation.queue].spilled, operation.ranges)
+        _settle_in(self._spilled.get(operation.queue, {}), operation.ranges)
 
     def _delivered(self, operation: Delivered) -> None:
         if operation.queue in self._queues:
@@ -146,10 +146,10 @@ class MemoryStore:
 
     def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
-        found = self._queues.get(queue, _NONE)
+        kept, put_out = self._queues.get(queue, _NONE).segments, self._spilled.get(queue, {})
         segments = [
             SegmentRead(start, segment.count, octets_of(segment.settled), segment.body, spilled)
-            for spilled, place in ((False, found.segments), (True, found.spilled))
+            for spilled, place in ((False, kept), (True, put_out))
             for start, segment in place.items()
             if start < stop and first < start + segment.count
         ]
@@ -159,6 +159,10 @@ class MemoryStore:
         """Give the bodies of delayed messages."""
         delayed = self._queues.get(queue, _NONE).delayed
         return [delayed[number].body if number in delayed else None for number in numbers]
+
+    def forget_spilled(self) -> None:
+        """Forget what was only out of memory, as a store does that a broker opens."""
+        self._spilled.clear()
 
     def recover(self) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart."""
