@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from triomq.store import (
     Append,
+    Attempts,
     Batch,
     BodyRun,
     DeclareQueue,
@@ -131,3 +132,14 @@ def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
     assert isinstance(kept, Append)
     assert (kept.queue, deleted) == (2, DeleteQueue(1))
     assert not Gathering()
+
+
+def test_how_often_a_message_came_back_is_forgotten_with_it() -> None:
+    gathering = Gathering()
+    gathering.append(1, 1, b"x", [b"a", b"b"], 2)
+    for number in (1, 2):
+        gathering.add(Attempts(1, number, 2))
+    gathering.add(Attempts(2, 1, 2))
+    gathering.settle(1, 1, 1)
+    _, *others = gathered(gathering)
+    assert others == [Attempts(1, 2, 2), Attempts(2, 1, 2)]

@@ -12,6 +12,7 @@ import msgspec
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.operations import (
     Append,
+    Attempts,
     Batch,
     DeleteQueue,
     Delivered,
@@ -153,7 +154,8 @@ class Gathering:
         operations: list[Operation] = []
         for each in self._operations:
             if not isinstance(each, _Segment):
-                operations.append(each)
+                if not (isinstance(each, Attempts) and _touching(settled.get(each.queue, ()), each.id, each.id + 1)):
+                    operations.append(each)
             elif (append := each.finish(settled.get(each.queue, ()))) is not None:
                 operations.append(append)
         operations += [Delivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
