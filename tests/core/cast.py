@@ -141,6 +141,11 @@ class House:
         self.crash_nowait(store)
         await store.ref.wait_running()
 
+    def crash_domain_nowait(self) -> None:
+        """Crash the domain."""
+        request = DeleteQueue([], self.session)  # type: ignore[arg-type]  # a name that cannot be one
+        self.turn(lambda: self.domain.tell_nowait(request))
+
     async def crash_for_good(self, store: QueueStore) -> None:
         """Crash a queue until its supervisor gives it up."""
         self.crash_nowait(store)
@@ -167,9 +172,17 @@ def ready(store: QueueStore) -> list[bytes]:
 
 
 @asynccontextmanager
-async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
-    """Open a system with a domain that is restarted at once, as its children are, and a place for consumers."""
-    directory = Directory("house")
+async def open_house(
+    directory: Directory | None = None, *, max_restarts: int = 10_000, backoff: Backoff | None = None
+) -> AsyncIterator[House]:
+    """Open a system with a domain, whose children are restarted at once, and a place for consumers.
+
+    Args:
+        directory: The domain's; without it a new one.
+        max_restarts: How often its children may crash.
+        backoff: What the domain itself waits for before it is restarted; nothing without it.
+    """
+    directory = directory or Directory("house")
 
     def make_domain() -> Domain:
         domain = Domain(directory)
@@ -177,7 +190,7 @@ async def open_house(*, max_restarts: int = 10_000) -> AsyncIterator[House]:
         domain.backoff = Backoff(initial=0)
         return domain
 
-    async with open_system(max_restarts=10_000, backoff=Backoff(initial=0)) as system:
+    async with open_system(max_restarts=10_000, backoff=backoff or Backoff(initial=0)) as system:
         domain = await system.start(make_domain, name="domain")
         consumers = await system.start(DynamicSupervisor, name="consumers")
         yield House(system, domain, consumers, directory)

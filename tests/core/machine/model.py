@@ -24,7 +24,13 @@ class Kind:
         return self._properties + serial.to_bytes(2, "big").ljust(size, b".")
 
 
-def kind(*, expiration: float | None = None, priority: int | None = None, publisher: int = 0) -> Kind:
+def kind(
+    *,
+    expiration: float | None = None,
+    priority: int | None = None,
+    publisher: int = 0,
+    persistent: bool = False,
+) -> Kind:
     """A kind whose properties say something."""
     encoded = encode_core(Properties(expiration=expiration, priority=priority))
     start = len(encoded)
@@ -34,6 +40,7 @@ def kind(*, expiration: float | None = None, priority: int | None = None, publis
         publisher=publisher,
         has_expiration=expiration is not None,
         has_priority=priority is not None,
+        persistent=persistent,
     )
     return Kind(head, encoded, expiration=expiration, level=priority or 0)
 

@@ -13,7 +13,7 @@ import outcome
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from triomq.core import DeleteQueue
+from triomq.core import Directory
 
 from ..cast import House, open_house
 
@@ -21,11 +21,16 @@ T = TypeVar("T")
 
 
 class StillHouse:
-    """A house, its time, and the loop that it is the guest of."""
+    """A house, its time, and the loop that it is the guest of.
+
+    Args:
+        directory: Makes the directory of its domain, when the clock is there; without it that is new and empty.
+    """
 
     house: House
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Callable[[], Directory] | None = None) -> None:
+        self._directory = directory
         self._clock = MockClock()
         self._soon: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._end: outcome.Outcome[None] | None = None
@@ -40,7 +45,7 @@ class StillHouse:
 
     async def _live(self) -> None:
         self._called = trio.Event()
-        async with open_house() as self.house:
+        async with open_house(self._directory and self._directory()) as self.house:
             while not self._closes:
                 await wait_all_tasks_blocked()
                 self._rests = True
@@ -77,11 +82,11 @@ class StillHouse:
 
     def crash_domain(self) -> None:
         """Crash the domain and wait until it is back."""
-        request = DeleteQueue([], self.house.session)  # type: ignore[arg-type]  # a name that cannot be one
-        self.turn(lambda: self.house.domain.tell_nowait(request))
+        self.house.crash_domain_nowait()
         self.rest()
 
     def close(self) -> None:
         self._closes = True
         self._called.set()
-        self._go_on()
+        if self._end is None:
+            self._go_on()
