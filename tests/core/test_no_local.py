@@ -1,13 +1,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import Window
+from triomq.core import Feed, Head, OpenFeed, Window
 from triomq.core.dispatch import RoundRobin
 from triomq.core.levels import Levels
 from triomq.core.no_local import NoLocal
 from triomq.core.single_active import SingleActive
 
+from .cast import publish
 from .dealing import HEADS, Player, Table, deal, play, player
+from .kept import ONE, open_kept_house
 
 UNKNOWN, FIRST, SECOND = HEADS
 
@@ -124,3 +126,19 @@ def test_nobody_gets_its_own_and_nothing_is_left_that_somebody_could_take(data: 
             willing = [feed for feed in t.feeds if not publisher or feed.no_local != publisher]
             assert all(feed.blocked_by(1) is not None for feed in willing)
             assert willing or not t.feeds
+
+
+async def test_messages_that_were_on_disk_meanwhile_are_known_by_their_session() -> None:
+    async with open_kept_house(queue_memory=ONE) as kept:
+        store, choosy, other = kept.house.queue(), kept.house.consumer(), kept.house.consumer()
+        for number in range(3):
+            publish(store, b"%d" % number, head=Head(routing_key="q", publisher=1, persistent=True))
+        kept.disk.work()
+
+        def open_both() -> None:
+            for consumer, session in ((choosy, 1), (other, 0)):
+                store.ref.ask_nowait(OpenFeed(Feed(store.ref, consumer.ref, window=Window(), no_local=session)))
+
+        kept.house.turn(open_both)
+        kept.disk.work()
+        assert (choosy.take(), other.take()) == ([], [b"0", b"1", b"2"])

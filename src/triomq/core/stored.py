@@ -7,6 +7,7 @@ octets that are no text (AMQP's short strings are octets), so they are kept as o
 from datetime import datetime
 from decimal import Decimal
 from math import inf
+from secrets import randbits
 from time import time
 from typing import TypeVar
 
@@ -170,6 +171,8 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     persistent: bool
     level: int = 0
     until: float | None = None  # seconds since 1970
+    publisher: int = 0
+    life: int = 0  # of the broker; says whether the publisher means anybody
 
 
 _heads = Decoder(_Head)
@@ -181,16 +184,18 @@ _MOST = 4096
 class HeadCodec:
     """Heads of messages with what their queue knows of them besides; made with a domain's directory.
 
-    Who published is not kept: that session has ended when anybody reads it again. Heads that are equal are given back
-    as one, so that runs can be put together again.
+    Who published is given back in the same life of the broker alone: in the next one that session has ended. Heads that
+    are equal are given back as one, so that runs can be put together again.
     """
 
-    __slots__ = ("_decoded", "_encoded")
+    __slots__ = ("_decoded", "_encoded", "_heads", "_life")
 
     def __init__(self) -> None:
         """Remember nothing yet."""
         self._encoded: dict[tuple[Head, int], bytes] = {}
         self._decoded: dict[bytes, tuple[Head, int]] = {}
+        self._heads: dict[Head, Head] = {}
+        self._life = randbits(32)
 
     def encode(self, head: Head, level: int, deadline: float, now: float) -> bytes:
         """Encode a head.
@@ -202,13 +207,13 @@ class HeadCodec:
             now: The time by that clock.
         """
         if deadline < inf:
-            return _encode_head(head, level, time() + deadline - now)
+            return self._encode(head, level, time() + deadline - now)
         key = (head, level)
         encoded = self._encoded.get(key)
         if encoded is None:
             if len(self._encoded) >= _MOST:
                 self._encoded.clear()
-            encoded = self._encoded[key] = _encode_head(head, level, None)
+            encoded = self._encoded[key] = self._encode(head, level, None)
         return encoded
 
     def decode(self, encoded: bytes, now: float) -> tuple[Head, int, float]:
@@ -227,11 +232,12 @@ class HeadCodec:
             found.body_trailer,
             found.frame,
             found.flags,
-            0,
+            found.publisher if found.life == self._life else 0,
             found.has_expiration,
             found.has_priority,
             found.persistent,
         )
+        head = self._one(head)
         if found.until is not None:
             return head, found.level, now + found.until - time()
         if len(self._decoded) >= _MOST:
@@ -239,23 +245,30 @@ class HeadCodec:
         self._decoded[encoded] = (head, found.level)
         return head, found.level, inf
 
+    def _one(self, head: Head) -> Head:
+        """Give the head that is equal to this one and was given before, if there was one."""
+        if len(self._heads) >= _MOST:
+            self._heads.clear()
+        return self._heads.setdefault(head, head)
 
-def _encode_head(head: Head, level: int, until: float | None) -> bytes:
-    return _encoder.encode(
-        _Head(
-            head.codec,
-            _octets(head.exchange),
-            _octets(head.routing_key),
-            head.properties_start,
-            head.properties_stop,
-            head.body_start,
-            head.body_trailer,
-            head.frame,
-            head.flags,
-            head.has_expiration,
-            head.has_priority,
-            head.persistent,
-            level,
-            until,
+    def _encode(self, head: Head, level: int, until: float | None) -> bytes:
+        return _encoder.encode(
+            _Head(
+                head.codec,
+                _octets(head.exchange),
+                _octets(head.routing_key),
+                head.properties_start,
+                head.properties_stop,
+                head.body_start,
+                head.body_trailer,
+                head.frame,
+                head.flags,
+                head.has_expiration,
+                head.has_priority,
+                head.persistent,
+                level,
+                until,
+                head.publisher,
+                self._life if head.publisher else 0,
+            )
         )
-    )
