@@ -5,6 +5,7 @@ from trio.testing import MockClock
 
 from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueStore
 from triomq.core.delay import Delayed, DelayedRun
+from triomq.store import DelayedFound
 
 from .cast import HEAD, open_house, publish, ready
 
@@ -22,6 +23,22 @@ def test_runs_become_due_by_time_and_then_by_arrival() -> None:
     assert waiting.take_due(0.5) is None
     assert [waiting.take_due(2.0) for _ in range(4)] == [runs[1], runs[0], runs[2], None]
     assert (waiting.count, waiting.next_due) == (0, inf)
+
+
+def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> None:
+    waiting = Delayed()
+    for number in (3, 5):
+        waiting.expect(DelayedFound(1, number, 9.0, 2, 20))
+    assert (waiting.count, waiting.size, waiting.last_number, waiting.next_due) == (4, 0, 5, inf)
+    assert waiting.numbers() == [3, 5]
+    assert waiting.arrive(3)
+    assert not waiting.arrive(3)
+    assert waiting.count == 2
+    waiting.push(DelayedRun(Head(), [b"x", b"y"], 2, 3), 1.0)
+    assert waiting.numbers() == [5, 3]
+    assert waiting.purge() == 4
+    assert not waiting.arrive(5)
+    assert (waiting.count, waiting.numbers()) == (0, [])
 
 
 async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:

@@ -11,6 +11,7 @@ from math import inf
 import msgspec
 
 from triomq.core.message import Head
+from triomq.store import DelayedFound
 
 __all__ = ["Delayed", "DelayedRun"]
 
@@ -34,11 +35,12 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 class Delayed:
     """The delayed messages of one queue, by time and then by arrival; made with the first of them.
 
-    Belongs to what outlives the queue's incarnations. ``count`` is how many messages
-    wait, ``size`` how many octets they have.
+    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many octets
+    those have that are in memory. ``expected`` are those that the store has from an earlier life of the broker and that
+    have not been read yet, by their numbers.
     """
 
-    __slots__ = ("_heap", "_sequence", "count", "last_number", "size")
+    __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -47,6 +49,21 @@ class Delayed:
         self.last_number = 0  # the highest that a run had
         self.count = 0
         self.size = 0
+        self.expected: dict[int, DelayedFound] = {}
+
+    def expect(self, found: DelayedFound) -> None:
+        """Count messages that are still to be read, and give their number to no others."""
+        self.expected[found.number] = found
+        self.last_number = max(self.last_number, found.number)
+        self.count += found.count
+
+    def arrive(self, number: int) -> bool:
+        """Tell whether messages are still to be read, which they are not any more; whoever has them pushes them."""
+        found = self.expected.pop(number, None)
+        if found is None:
+            return False  # forgotten meanwhile, or read twice
+        self.count -= found.count
+        return True
 
     def push(self, run: DelayedRun, due: float) -> None:
         """Keep messages until a time, in seconds of the domain's clock."""
@@ -72,11 +89,12 @@ class Delayed:
 
     def numbers(self) -> list[int]:
         """List the numbers of what waits."""
-        return [run.number for _, _, run in self._heap]
+        return [*self.expected, *(run.number for _, _, run in self._heap)]
 
     def purge(self) -> int:
         """Forget all and tell how many they were."""
         count, self.count = self.count, 0
         self.size = 0
         self._heap.clear()
+        self.expected.clear()
         return count

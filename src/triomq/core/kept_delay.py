@@ -3,19 +3,21 @@
 When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from time import time
 
 from triomq.actors import Message as ActorMessage
-from triomq.core.delay import Delayed, DelayedRun
-from triomq.core.keeping import Keeping
+from triomq.core.delay import DelayedRun
 from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
 
 __all__ = ["DelayedRead", "forget_delayed", "keep_delayed", "put_back_delayed", "read_delayed"]
+
+_log = logging.getLogger("triomq.core")
 
 _AT_ONCE = 500
 """Records that are read at once."""
@@ -54,9 +56,13 @@ class DelayedRead(ActorMessage, frozen=True):
     bodies: Sequence[bytes | None] | StoreError
 
 
-def read_delayed(keeping: Keeping, store: QueueStore, found: Sequence[DelayedFound]) -> None:
+def read_delayed(store: QueueStore) -> None:
     """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
+    keeping = store.directory.keeping
+    if keeping is None or store.delayed is None:
+        return
     assert isinstance(store.index, KeptIndex)
+    found = list(store.delayed.expected.values())
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         keeping.journal.fetch_delayed(store.index.queue, [each.number for each in some], partial(_tell, store, some))
@@ -67,19 +73,17 @@ def _tell(store: QueueStore, found: Sequence[DelayedFound], bodies: Sequence[byt
 
 
 def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
-    """Delay messages again, for as long as is left.
-
-    Raises:
-        StoreError: They could not be read.
-    """
+    """Delay messages again, for as long as is left; those that cannot be read stay in the store."""
     if isinstance(message.bodies, StoreError):
-        raise message.bodies
-    keeping, now = store.directory.keeping, store.directory.clock.now()
+        fields = {"queue": store.name, "reason": str(message.bodies)}
+        _log.error("delayed messages cannot be read", extra={"fields": fields})
+        return
+    keeping, delayed, now = store.directory.keeping, store.delayed, store.directory.clock.now()
     assert keeping is not None
-    if store.delayed is None:
-        store.delayed = Delayed()
+    assert delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
+        if not delayed.arrive(found.number):
+            continue
         for stored in decode_body(body) if body is not None else ():
             head, _, _ = keeping.heads.decode(stored.head, now)
-            run = DelayedRun(head, stored.contents, found.size, found.number)
-            store.delayed.push(run, now + found.due - time())
+            delayed.push(DelayedRun(head, stored.contents, found.size, found.number), now + found.due - time())

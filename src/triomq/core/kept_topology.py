@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterable
 
 from triomq.core.bindings import Binding, Target
+from triomq.core.delay import Delayed
 from triomq.core.directory import Directory
 from triomq.core.keeping import Keeping
-from triomq.core.kept_delay import read_delayed
 from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.core.sink import Destination, SinkStore
@@ -131,12 +131,12 @@ def recover(directory: Directory) -> None:
     for found in recovered.queues.values():
         domain, name = decode_key(found.found.key)
         if domain == directory.name:
-            directory.queues[name] = _recover_queue(directory, keeping, name, found)
+            directory.queues[name] = _recover_queue(directory, name, found)
     bindings = [decode_binding(record.key) for record in recovered.records if record.kind == Kind.BINDING]
     _bind(directory, [binding for domain, binding in bindings if domain == directory.name])
 
 
-def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered: RecoveredQueue) -> QueueStore:
+def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -> QueueStore:
     found = recovered.found
     store = QueueStore(name, decode_queue_options(found.value), directory, number=found.queue)
     assert isinstance(store.index, KeptIndex)
@@ -144,7 +144,9 @@ def _recover_queue(directory: Directory, keeping: Keeping, name: str, recovered:
     size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
     store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
     if recovered.delayed:
-        read_delayed(keeping, store, recovered.delayed)
+        store.delayed = Delayed()
+        for delayed in recovered.delayed:
+            store.delayed.expect(delayed)
     return store
 
 

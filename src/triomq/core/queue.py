@@ -23,7 +23,7 @@ from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
-from triomq.core.kept_delay import DelayedRead, forget_delayed
+from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.kept_index import KeptIndex
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
@@ -76,8 +76,9 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one."""
+        """Set the first deadline, should there be one, and have read what was put off in an earlier life."""
         self._time.begin()
+        read_delayed(self._store)
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
