@@ -47,6 +47,7 @@ class KeptIndex:
         "_inner",
         "_journal",
         "_keeping",
+        "_marked",
         "_memory",
         "_now",
         "_whole",
@@ -74,6 +75,7 @@ class KeptIndex:
         self._memory = inf if self._whole else keeping.queue_memory
         self._away = Away(keeping, queue, now)
         self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
+        self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
         self._attempts: dict[int, int] = {}  # how often messages came back then, above once
 
     def recover(
@@ -90,6 +92,7 @@ class KeptIndex:
         """
         self._inner.next_id = next_id
         self._delivered = delivered
+        self._marked = dict(delivered)
         self._attempts = dict(attempts)
         if count:
             self._away.recover(1, count, size)
@@ -219,8 +222,10 @@ class KeptIndex:
         return batches
 
     def _note_delivered(self, batch: Batch) -> None:
-        if batch.head.persistent:
-            self._journal.delivered(self.queue, batch.level, batch.ids[-1])
+        last = batch.ids[-1]
+        if batch.head.persistent and last > self._marked.get(batch.level, 0):  # what comes back is marked already
+            self._marked[batch.level] = last
+            self._journal.delivered(self.queue, batch.level, last)
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
         """Settle messages for good; see ``Index.accept``."""
