@@ -90,7 +90,8 @@ class KeptIndex:
             delivered: Up to which ids they were delivered, by level.
             attempts: How often messages came back, above once, by id.
         """
-        self._inner.next_id = next_id
+        # What was settled before it could be written has left its marks, but no id.
+        self._inner.next_id = max([next_id - 1, *delivered.values(), *attempts]) + 1
         self._delivered = delivered
         self._marked = dict(delivered)
         self._attempts = dict(attempts)
