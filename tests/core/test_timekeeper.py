@@ -5,6 +5,7 @@ from trio.testing import MockClock
 from triomq.core import Enlist, Get, Outcome, QueueOptions
 
 from .cast import open_house, publish, settle
+from .kept import ONE, open_kept_house
 from .test_expiry import bodies, publish_expiring
 
 
@@ -80,3 +81,21 @@ async def test_a_get_never_gives_what_has_expired_when_too_much_has_for_one_turn
         while (batch := store.ref.ask_nowait(Get())) is None:
             await trio.testing.wait_all_tasks_blocked()
         assert batch.message(0).body == b"long"
+
+
+async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_clock: MockClock) -> None:
+    async with open_kept_house(queue_memory=ONE) as kept:
+        store, consumer = kept.house.queue(), kept.house.consumer()
+        publish(store, b"first")
+        for _ in range(2):
+            publish_expiring(store, b"short", 1)
+        publish(store, b"last")
+        assert store.index.away == 3
+        batch = store.ref.ask_nowait(Get())
+        assert batch is not None
+        assert store.index.away == 0
+        await trio.sleep(5)
+        assert bodies(store) == [b"last"]
+        kept.house.feed(store, consumer)
+        assert consumer.take() == [b"last"]
+        assert store.ref.ask_nowait(Enlist()).expired == 2

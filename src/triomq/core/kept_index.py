@@ -31,6 +31,8 @@ _OVERHEAD = 128
 class KeptIndex:
     """Ready and outstanding messages of one queue, kept as far as they are to be.
 
+    ``mortals_came`` says whether messages that can expire have come to be at hand since somebody has last asked.
+
     Args:
         inner: The index of what is at hand.
         keeping: The broker's.
@@ -51,6 +53,7 @@ class KeptIndex:
         "_memory",
         "_now",
         "_whole",
+        "mortals_came",
         "queue",
     )
 
@@ -76,6 +79,7 @@ class KeptIndex:
         self._away = Away(keeping, queue, now)
         self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
         self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
+        self.mortals_came = False
         self._attempts: dict[int, int] = {}  # how often messages came back then, above once
 
     def recover(
@@ -184,16 +188,15 @@ class KeptIndex:
             self._put_in(found)
         return inner.ready > before
 
-    def arrived(self, reading: Reading | StoreError) -> bool:
-        """Have at hand what was read, and tell whether some of it may expire."""
-        found = self._away.read(reading)
-        self._put_in(found)
-        return any(run.deadline < inf for run in found)
+    def arrived(self, reading: Reading | StoreError) -> None:
+        """Have at hand what was read."""
+        self._put_in(self._away.read(reading))
 
     def _put_in(self, found: Sequence[Found]) -> None:
         """Put messages behind those that are at hand; those that were delivered before the restart go marked."""
         inner, next_id = self._inner, self._inner.next_id
         for run in found:
+            self.mortals_came = self.mortals_came or run.deadline < inf
             delivered = min(max(0, self._delivered.get(run.level, 0) + 1 - run.first), len(run.contents))
             for number, content in enumerate(run.contents[:delivered], run.first):
                 attempts = self._attempts.pop(number, 1)

@@ -347,7 +347,14 @@ class Queue(InPlaceActor):
         store, index = self._store, self._index
         assert isinstance(index, KeptIndex)
         while index.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
+            self._look_for_mortals(index)
             self._deliver()
+
+    def _look_for_mortals(self, index: KeptIndex) -> None:
+        """Note that messages may expire which are at hand now."""
+        if index.mortals_came:
+            index.mortals_came = False
+            self._time.expect_expiry()
 
     def _require_at_hand(self) -> None:
         """Have the first message at hand.
@@ -364,8 +371,8 @@ class Queue(InPlaceActor):
     def arrived(self, message: Arrived) -> None:
         """Have at hand what was read; ``after_batch`` delivers it."""
         assert isinstance(self._index, KeptIndex)
-        if self._index.arrived(message.reading):
-            self._time.expect_expiry()
+        self._index.arrived(message.reading)
+        self._look_for_mortals(self._index)
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
