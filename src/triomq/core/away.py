@@ -16,7 +16,7 @@ import msgspec
 from triomq.core.keeping import Keeping
 from triomq.core.message import Head
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Fetch, Reading, SegmentRead, Unspill, decode_body
+from triomq.store import BodyRun, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 
 __all__ = ["Away", "Found", "PutAway"]
 
@@ -48,12 +48,14 @@ class PutAway(msgspec.Struct, gc=False):
         encoded: Their head, as the store has it.
         bodies: Octets of their bodies.
         number: The batch that has them; 0 as long as the store was not told.
+        is_spilled: Whether the store was told only to have them out of memory.
     """
 
     run: Found
     encoded: bytes
     bodies: int
     number: int
+    is_spilled: bool = False
 
 
 class Away:
@@ -149,7 +151,7 @@ class Away:
         self._journal.spill(self._queue, first, runs, sum(len(each.run.contents) for each in loose))
         self.spilled = True
         for each in loose:
-            each.number = self._journal.number
+            each.number, each.is_spilled = self._journal.number, True
 
     def _expect(self) -> None:
         """See to it that memory is given back when the store has the messages."""
@@ -183,22 +185,37 @@ class Away:
             missing = {"queue": self._queue, "messages": self.count}
             _log.error("the store has fewer messages than it said; see `triomq store check`", extra={"fields": missing})
             self.count = self.size = 0
+        return self._take_pending()
+
+    def _take_pending(self) -> list[Found]:
         found: list[Found] = []
+        spilled: list[Range] = []
         octets = 0
         while self._pending and octets < _READ:
             pending = self._pending.popleft()
-            octets += pending.run.size
-            self._count_back(pending.run, pending.bodies)
-            self.held -= pending.run.size
+            run, count = pending.run, len(pending.run.contents)
+            octets += run.size
+            self._count_back(run, pending.bodies)
+            self.held -= run.size
             if not pending.number:
-                self._loose -= pending.run.size
-            found.append(pending.run)
-            self.first = pending.run.first + len(pending.run.contents)
+                self._loose -= run.size
+            if pending.is_spilled:
+                _add_range(spilled, run.first, count)
+            found.append(run)
+            self.first = run.first + count
+        if spilled:
+            self._journal.add(Unspill(self._queue, spilled))
         return found
 
     def _count_back(self, run: Found, bodies: int) -> None:
         self.count -= len(run.contents)
         self.size = max(0, self.size - bodies) if self.count else 0  # after a restart the sizes are rounded
+
+    def ask_again(self) -> None:
+        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
+        if self._fetch is not None:
+            self._journal.forget_fetch(self._fetch)
+            self._fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[Found]:
         """Give what was read."""
@@ -235,9 +252,8 @@ class Away:
     def purge(self, stop: int) -> int:
         """Forget everything and tell how many messages that was."""
         count = self.count
-        if self._fetch is not None:
-            self._journal.forget_fetch(self._fetch)
-            self._fetch = None
+        self.ask_again()
+        self.broken = False  # what could not be read is gone
         if count and self.spilled:
             self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
         self._pending.clear()
@@ -245,6 +261,13 @@ class Away:
         self.first = stop
         self.count = self.size = self.held = 0
         return count
+
+
+def _add_range(ranges: list[Range], first: int, count: int) -> None:
+    """Add ids to ranges, behind all of them."""
+    if ranges and sum(ranges[-1]) == first:
+        first, count = ranges[-1][0], ranges.pop()[1] + count
+    ranges.append((first, count))
 
 
 def _unsettled(bits: int, count: int, skip: int) -> list[tuple[int, int]]:

@@ -259,6 +259,7 @@ class Domain(DynamicSupervisor):
             store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
             if stopped:
                 store.tell_room()
+                store.tell_arrived()
             self.directory.look_idle()
 
 

@@ -188,6 +188,10 @@ class KeptIndex:
             self._put_in(found)
         return inner.ready > before
 
+    def ask_again(self) -> None:
+        """Wait no longer for what is being read: whoever would be told is gone."""
+        self._away.ask_again()
+
     def arrived(self, reading: Reading | StoreError) -> None:
         """Have at hand what was read."""
         self._put_in(self._away.read(reading))

@@ -76,9 +76,12 @@ class Queue(InPlaceActor):
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one, and have read what was put off in an earlier life."""
+        """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
         self._time.begin()
-        read_delayed(self._store)
+        if isinstance(self._index, KeptIndex):
+            self._index.ask_again()
+            read_delayed(self._store)
+            self._store.tell_arrived()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -292,6 +295,7 @@ class Queue(InPlaceActor):
         count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
+        store.tell_arrived()  # what was being read will not come
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:

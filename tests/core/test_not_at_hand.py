@@ -1,0 +1,137 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from triomq.actors import Backoff
+from triomq.core import Browse, Get, NotAtHand, Purge, QueueStopped, QueueStore, QueueUnreadable
+from triomq.errors import StoreCorrupt
+from triomq.store import MemoryStore
+
+from .cast import publish
+from .kept import KEPT, ONE, KeptHouse, get, open_kept_house
+
+
+@asynccontextmanager
+async def kept_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[KeptHouse, QueueStore]]:
+    """A house whose queue has two messages, both on disk alone."""
+    async with open_kept_house() as before:
+        publish(before.house.queue(), b"1", b"2", head=KEPT)
+        before.disk.work()
+    async with open_kept_house(before.disk.store, backoff=backoff) as kept:
+        yield kept, kept.house.directory.queues["q"]
+
+
+def refused(queue: QueueStore, request: Get | Browse | None = None) -> NotAtHand:
+    with pytest.raises(NotAtHand, match="ask again") as found:
+        queue.ref.ask_nowait(request or Get())
+    return found.value
+
+
+async def test_who_asks_for_what_is_on_disk_is_told_to_ask_again() -> None:
+    async with kept_messages() as (kept, queue):
+        for request in (Get(), Browse()):
+            refused(queue, request)
+        kept.disk.work()
+        assert [entry.message.content for entry in queue.ref.ask_nowait(Browse())] == [b"1", b"2"]
+        assert get(queue, kept.disk) == (b"1", False)
+        assert get(queue, kept.disk) == (b"2", False)
+        assert get(queue, kept.disk) is None
+        assert list(queue.ref.ask_nowait(Browse())) == []
+
+
+async def waits_until(kept: KeptHouse, queue: QueueStore, happens: str) -> None:
+    """Wait until messages are at hand, which is over when something happens."""
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refused(queue).wait_over)
+            await trio.testing.wait_all_tasks_blocked()
+            assert nursery.child_tasks
+            match happens:
+                case "read":
+                    kept.disk.work()
+                case "purge":
+                    queue.ref.ask_nowait(Purge())
+                case "delete":
+                    kept.house.delete("q")
+                case "restart":
+                    await kept.house.crash(queue)
+                case "end":
+                    await kept.house.crash_for_good(queue)
+
+
+async def test_waiting_is_over_when_the_messages_are_read() -> None:
+    async with kept_messages() as (kept, queue):
+        await waits_until(kept, queue, "read")
+        assert get(queue, kept.disk) == (b"1", False)
+
+
+async def test_waiting_is_over_when_the_messages_are_purged() -> None:
+    async with kept_messages() as (kept, queue):
+        await waits_until(kept, queue, "purge")
+        assert queue.ref.ask_nowait(Get()) is None
+
+
+async def test_waiting_is_over_when_the_queue_is_deleted() -> None:
+    async with kept_messages() as (kept, queue):
+        await waits_until(kept, queue, "delete")
+        kept.disk.work()
+
+
+@pytest.mark.usefixtures("quiet_crashes")
+async def test_waiting_is_over_when_the_queue_begins_anew() -> None:
+    async with kept_messages() as (kept, queue):
+        await waits_until(kept, queue, "restart")
+        refused(queue)
+        kept.disk.work()
+        assert get(queue, kept.disk) == (b"1", False)
+
+
+@pytest.mark.usefixtures("quiet_crashes")
+async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
+    async with open_kept_house() as before:
+        publish(before.house.queue(), b"1", head=KEPT)
+        before.disk.work()
+    async with open_kept_house(before.disk.store, max_restarts=1) as kept:
+        await waits_until(kept, kept.house.directory.queues["q"], "end")
+        with pytest.raises(QueueStopped):
+            kept.house.directory.queue("q", kept.house.session)
+
+
+@pytest.mark.usefixtures("quiet_crashes")
+async def test_what_was_read_while_nobody_was_there_is_read_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with kept_messages(Backoff(initial=5)) as (kept, queue):
+        refused(queue)
+        kept.disk.read()
+        kept.house.crash_domain_nowait()
+        await trio.testing.wait_all_tasks_blocked()
+        kept.disk.give()
+        await kept.house.domain.wait_running()
+        assert get(queue, kept.disk) == (b"1", False)
+
+
+async def test_who_asks_for_what_cannot_be_read_is_told_so() -> None:
+    async with kept_messages() as (kept, queue):
+        refused(queue)
+        for fetch in kept.disk.journal.take_fetches():
+            kept.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
+        with pytest.raises(QueueUnreadable, match="store check"):
+            queue.ref.ask_nowait(Get())
+        assert queue.statistics().ready == 2
+        assert queue.ref.ask_nowait(Purge()) == 2
+        publish(queue, b"3", head=KEPT)
+        assert get(queue, kept.disk) == (b"3", False)
+
+
+async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
+    async with open_kept_house(MemoryStore(), ONE) as kept:
+        queue, consumer = kept.house.queue(), kept.house.consumer()
+        for content in (b"1", b"2", b"3"):
+            publish(queue, content, head=KEPT)
+        kept.disk.work()
+        kept.house.feed(queue, consumer)
+        assert consumer.take() == [b"1"]
+        kept.disk.work()
+        assert consumer.take() == [b"2", b"3"]
