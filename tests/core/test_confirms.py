@@ -1,7 +1,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import Confirmed, Confirms, Receipt
+from triomq.core import (
+    Confirmed,
+    Confirms,
+    Head,
+    Keeping,
+    Overflow,
+    Publish,
+    QueueOptions,
+    QueueStore,
+    Receipt,
+)
+from triomq.store import DeclareQueue, MemoryStore
+
+from .kept import KEPT, TRANSIENT, open_kept_house
+from .machine.disk import Disk
 
 RUNS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
 
@@ -129,3 +143,69 @@ def test_a_receipt_is_done_once_with_the_last_placement() -> None:
     assert woken.times == 0
     receipt.placed(1)
     assert (woken.times, receipt.refusals) == (1, {1})
+
+
+def placed(confirms: Confirms, count: int, number: int = 0) -> Receipt:
+    """A run that one queue has; the store has it in a batch."""
+    receipt = confirms.expect(count, 1)
+    receipt.number = number
+    receipt.placed(count)
+    return receipt
+
+
+def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too() -> None:
+    disk, committed = Disk(MemoryStore()), Woken()
+    confirms = Confirms(Woken(), Keeping(disk.journal), committed)
+    placed(confirms, 1)
+    for number in (1, 2):
+        disk.journal.add(DeclareQueue(number, b"", b""))
+        placed(confirms, 2, disk.journal.number)
+        assert disk.take() == number
+    placed(confirms, 1)
+    assert confirms.take() == Confirmed([], [], 1)
+    assert confirms.take() == Confirmed([], [], 0)
+    disk.journal.answered(1)
+    assert committed.times == 1
+    assert confirms.take() == Confirmed([], [], 3)
+    disk.journal.answered(2)
+    assert committed.times == 2
+    assert confirms.take() == Confirmed([], [], 6)
+
+
+def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_well() -> None:
+    disk, committed = Disk(MemoryStore()), Woken()
+    confirms = Confirms(Woken(), Keeping(disk.journal), committed)
+    disk.journal.add(DeclareQueue(1, b"", b""))
+    slow = confirms.expect(1, 1)
+    placed(confirms, 1)
+    placed(confirms, 1, disk.journal.number)
+    assert confirms.take() == Confirmed([], [2], 0)
+    disk.work()
+    assert committed.times == 1
+    assert confirms.take() == Confirmed([], [3], 0)
+    slow.number = disk.journal.number
+    slow.placed(1)
+    assert confirms.take() == Confirmed([], [], 0)
+    disk.journal.add(DeclareQueue(2, b"", b""))
+    disk.work()
+    assert confirms.take() == Confirmed([], [], 1)
+
+
+async def test_a_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
+    async with open_kept_house() as kept:
+        full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
+        durable, transient = kept.house.queue("d", full), kept.house.queue("t", QueueOptions(durable=False))
+        kept.disk.work()
+        number = kept.disk.journal.number
+
+        def told(queue: QueueStore, head: Head, delay: float = 0.0) -> Receipt:
+            receipt = Receipt(1, 2, 2, lambda: None)
+            queue.ref.tell_nowait(Publish(head, [b"1", b"2"], 2, receipt, delay=delay))
+            return receipt
+
+        assert told(transient, KEPT).number == 0
+        assert told(durable, TRANSIENT, delay=60).number == 0
+        assert told(durable, KEPT, delay=60).number == number
+        assert told(durable, KEPT).number == number
+        assert told(durable, KEPT).number == 0
+        assert kept.disk.journal.said == number

@@ -1,0 +1,159 @@
+import pytest
+import trio
+import trio.testing
+
+from triomq.core import Directory, Keeping
+from triomq.store import DeclareQueue, MemoryStore
+
+from .machine.disk import Disk
+
+DECLARE = DeclareQueue(1, b"", b"")
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk(MemoryStore())
+
+
+@pytest.fixture
+def keeping(disk: Disk) -> Keeping:
+    return Keeping(disk.journal)
+
+
+def be_behind(disk: Disk) -> None:
+    """Let more be on its way to the disk than publishers need not wait for."""
+    disk.journal.append(1, 1, b"", [bytes(17 << 20)], 17 << 20)
+
+
+def test_queues_get_numbers_that_no_queue_on_disk_has(disk: Disk, keeping: Keeping) -> None:
+    assert [keeping.number_queue(), keeping.number_queue()] == [1, 2]
+    disk.journal.add(DeclareQueue(7, b"", b""))
+    disk.work()
+    assert Keeping(Disk(disk.store).journal).number_queue() == 8
+    assert Keeping(type(disk.journal)()).number_queue() == 1
+
+
+def test_what_is_noted_is_waited_for_until_it_is_on_disk(disk: Disk, keeping: Keeping) -> None:
+    keeping.note()
+    assert not keeping.is_waited_for
+    disk.journal.add(DECLARE)
+    assert not keeping.is_waited_for
+    keeping.note()
+    assert keeping.is_waited_for
+    disk.take()
+    disk.write()
+    assert keeping.is_waited_for
+    disk.answer()
+    assert not keeping.is_waited_for
+
+
+def test_marks_that_somebody_waits_for_wake_the_store_up(disk: Disk, keeping: Keeping) -> None:
+    woken: list[None] = []
+    disk.journal.wake = lambda: woken.append(None)
+    disk.journal.delivered(1, 0, 1)
+    assert not woken
+    keeping.note()
+    assert woken
+
+
+async def test_waiting_ends_when_the_batch_is_on_disk(disk: Disk, keeping: Keeping) -> None:
+    with trio.fail_after(5):
+        await keeping.wait_noted()
+        disk.journal.add(DECLARE)
+        keeping.note()
+        ended: list[str] = []
+
+        async def wait(name: str) -> None:
+            await (keeping.wait_noted() if name == "noted" else keeping.wait_committed(1))
+            ended.append(name)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait, "noted")
+            nursery.start_soon(wait, "committed")
+            await trio.testing.wait_all_tasks_blocked()
+            assert not ended
+            disk.work()
+        assert sorted(ended) == ["committed", "noted"]
+        await keeping.wait_committed(1)
+
+
+def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: Disk, keeping: Keeping) -> None:
+    called: list[None] = []
+    disk.journal.add(DECLARE)
+    keeping.when_committed(disk.journal.number, lambda: called.append(None))
+    assert not called
+    for _ in range(2):
+        disk.work()
+        assert called == [None]
+
+
+def test_publishers_wait_while_the_disk_is_behind(disk: Disk, keeping: Keeping) -> None:
+    called: list[int] = []
+    disk.journal.add(DECLARE)
+    assert not keeping.is_behind
+    be_behind(disk)
+    assert keeping.is_behind
+    keeping.when_caught_up(lambda: called.append(1))
+    keeping.when_caught_up(lambda: called.append(2))
+    disk.take()
+    disk.write()
+    assert not called
+    disk.answer()
+    assert called == [1, 2]
+    assert not keeping.is_behind
+    disk.work()
+    assert called == [1, 2]
+
+
+def test_publishers_wait_on_if_it_is_behind_again(disk: Disk, keeping: Keeping) -> None:
+    called: list[int] = []
+    disk.journal.add(DECLARE)
+    be_behind(disk)
+    keeping.when_caught_up(lambda: called.append(1))
+    disk.take()
+    disk.journal.append(1, 2, b"", [bytes(17 << 20)], 17 << 20)
+    disk.write()
+    disk.answer()
+    assert not called
+    disk.work()
+    assert called == [1]
+
+
+def test_nobody_waits_for_a_disk_that_has_failed(disk: Disk, keeping: Keeping) -> None:
+    called: list[int] = []
+    disk.journal.add(DECLARE)
+    be_behind(disk)
+    keeping.when_caught_up(lambda: called.append(1))
+    disk.fail()
+    assert called == [1]
+    assert not keeping.is_behind
+
+
+def test_a_fault_lets_publishers_look_for_their_routes_anew(disk: Disk, keeping: Keeping) -> None:
+    directories = [Directory("a", keeping=keeping), Directory("b", keeping=keeping)]
+    disk.fail()
+    assert [directory.version for directory in directories] == [1, 1]
+    disk.mend()
+    assert [directory.version for directory in directories] == [2, 2]
+
+
+def test_who_waits_for_the_end_of_a_fault_is_told_once_unless_it_has_given_up(disk: Disk, keeping: Keeping) -> None:
+    called: list[str] = []
+
+    def patient() -> None:
+        called.append("patient")
+
+    def impatient() -> None:
+        called.append("impatient")
+
+    disk.fail()
+    keeping.when_writable(patient)
+    keeping.when_writable(impatient)
+    keeping.forget_writable(impatient)
+    keeping.forget_writable(impatient)
+    disk.fail()
+    assert not called
+    for _ in range(2):
+        disk.mend()
+        assert called == ["patient"]
+        disk.fail()
