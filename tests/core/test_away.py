@@ -1,6 +1,6 @@
+import itertools
 import logging
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from triomq.core import Keeping
 from triomq.core.away import Away, Found, _unsettled
-from triomq.errors import StoreCorrupt
+from triomq.errors import StoreCorrupt, StoreError
 from triomq.store import DeclareQueue, MemoryStore, Reading
 
 from .kept import KEPT, TRANSIENT
@@ -27,7 +27,7 @@ class Place:
         self.journal.add(DeclareQueue(1, b"", b""))
         self.away = Away(self.keeping, 1, float)
         self.next_id = 1
-        self.answers: list[Reading] = []
+        self.answers: list[Reading | StoreError] = []
 
     def keep(self, *contents: bytes) -> None:
         encoded, size = self.keeping.heads.encode(KEPT, 0, INF, 0), sum(map(len, contents))
@@ -225,4 +225,4 @@ def test_stretches_are_of_what_is_not_settled(bits: int, count: int, skip: int) 
     stretches = _unsettled(bits, count, skip)
     given_out = [position for start, stop in stretches for position in range(start, stop)]
     assert given_out == [position for position in range(max(0, skip), count) if not bits >> position & 1]
-    assert all(before[1] < after[0] for before, after in pairwise(stretches))
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(stretches))

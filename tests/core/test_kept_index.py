@@ -369,10 +369,9 @@ def test_it_answers_what_an_index_answers() -> None:
 
 async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
     async with open_kept_house(queue_memory=ONE) as kept:
-        limits = [{"max_length": 3}, {"max_bytes": 3}]
-        full = [QueueOptions(overflow=Overflow.REJECT_PUBLISH, **limit) for limit in limits]
-        queues = [kept.house.queue(name, options) for name, options in zip("ab", full, strict=True)]
-        for queue in queues:
+        short = QueueOptions(max_length=3, overflow=Overflow.REJECT_PUBLISH)
+        small = QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH)
+        for queue in (kept.house.queue("short", short), kept.house.queue("small", small)):
             for content in (b"1", b"2", b"3"):
                 assert not is_full(queue)
                 publish(queue, content, head=KEPT)
@@ -385,8 +384,8 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
 
 async def test_the_oldest_give_way_to_what_is_away() -> None:
     async with open_kept_house(queue_memory=ONE) as kept:
-        for name, limit in (("a", {"max_length": 2}), ("b", {"max_bytes": 2})):
-            queue = kept.house.queue(name, QueueOptions(**limit))
+        short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
+        for queue in (kept.house.queue("short", short), kept.house.queue("small", small)):
             for content in (b"1", b"2", b"3", b"4"):
                 publish(queue, content, head=KEPT)
             kept.disk.work()

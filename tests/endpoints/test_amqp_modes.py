@@ -1,6 +1,6 @@
 """Which messages of a run are persistent, however their properties stand in them."""
 
-from itertools import pairwise
+import itertools
 
 import msgspec
 from hypothesis import given
@@ -49,7 +49,7 @@ def test_a_run_is_cut_where_the_mode_changes(
     parts = by_mode(Shape(flags, len(before)), contents)
     assert [content for _, part in parts for content in part] == contents
     assert [mode for mode, part in parts for _ in part] == [persistent(each) for each in run]
-    assert all(first[0] is not second[0] for first, second in pairwise(parts))
+    assert all(first[0] is not second[0] for first, second in itertools.pairwise(parts))
 
 
 def test_a_run_that_is_alike_stays_the_very_list() -> None:

@@ -280,14 +280,16 @@ class Publisher:
     def _place(self, method: BasicPublish, contents: list[bytes], size: int, queues: tuple[Ref, ...]) -> None:
         """Hand messages to their queues; what reaches none is returned if it is mandatory."""
         channel = self._channel
+        receipt: Receipt | None = None
         if channel.transaction is not None:
             channel.transaction.publish(method, Publish(self._head, contents, size), queues)
         elif not queues or method.immediate:
             if self.confirms is not None:
-                self.confirms.expect(len(contents), 0)  # nothing will be missing when the returns are said
+                receipt = self.confirms.expect(len(contents), 0)  # nothing will be missing when the returns are said
             self.offer(method, self._head, contents, queues)
+            if receipt is not None and queues and self._persistent and self._keeping is not None:
+                receipt.number = self._keeping.journal.said  # a consumer may have got what its queue is to keep
         else:
-            receipt: Receipt | None = None
             if self.confirms is not None:
                 receipt = self.confirms.expect(len(contents), len(queues))
             message = Publish(self._head, contents, size, receipt)

@@ -1,6 +1,7 @@
 """A broker with a store, for machines: the house, its disk, its books, and its end and new beginning."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
@@ -169,7 +170,7 @@ class KeptHouse(RuleBasedStateMachine):
     def place_told(self, books: QueueBooks) -> int | None:
         """Enter what was placed in this turn, and give the place of the last message."""
         told, self.told = self.told, []
-        most, before = books.options.max_length, len(books.ready)
+        most, before, first = books.options.max_length, len(books.ready), books.next
         for one in told:
             receipt, messages = one.receipt, one.messages
             assert not receipt.missing
@@ -186,7 +187,7 @@ class KeptHouse(RuleBasedStateMachine):
             before += len(placed)
             books.counts.published += len(placed)
             books.refused += refused
-        return books.next - 1 if told and not told[-1].delay else None
+        return books.next - 1 if books.next > first else None
 
     def enter(self, books: QueueBooks, placed: list[Kept], delay: float) -> None:
         if delay:
@@ -248,7 +249,7 @@ class KeptHouse(RuleBasedStateMachine):
     @invariant()
     def the_statistics_are_right(self) -> None:
         for books in self.books.values():
-            statistics = self.still.turn(lambda books=books: books.store.ref.ask_nowait(Enlist()))
+            statistics = self.still.turn(partial(books.store.ref.ask_nowait, Enlist()))
             assert not self.deliveries, "counting made the queue deliver"
             books.check_statistics(statistics)
             feeds = [taking for taking in self.feeds.values() if self.books[taking.name] is books]

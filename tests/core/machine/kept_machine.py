@@ -1,5 +1,7 @@
 """What can happen to queues in a broker with a store: to the queues, to the disk, and to the broker."""
 
+from functools import partial
+
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -96,7 +98,7 @@ class KeptMachine(KeptHouse):
             feed = self.open(name, limit)
             which = [(name, place) for place, out in self.books[name].out.items() if out.batch.feed is feed]
             self.close(feed)
-            self.turn(lambda which=which, outcome=outcome: self.tell_settled(which, outcome))
+            self.turn(partial(self.tell_settled, which, outcome))
 
     # Settling
 
@@ -338,6 +340,7 @@ class KeptMachine(KeptHouse):
             going = self.enter_given() or going
         assert not self.promised, "what is on disk was not confirmed"
         for books in self.books.values():
+            assert all(each.here for each in books.put_off), "what was put off in an earlier life is not read"
             books.check_disk(self.disk)
 
     @rule()

@@ -43,5 +43,5 @@ class Topology:
         found = [binding for sink in directory.sinks.values() for binding in sink.bindings]
         assert len(found) == len(self.bindings)
         assert set(found) == self.bindings
-        ends = [end.bound for end in (*directory.sinks.values(), *directory.queues.values())]
+        ends = [sink.bound for sink in directory.sinks.values()] + [queue.bound for queue in directory.queues.values()]
         assert {binding for bound in ends for binding in bound or ()} == self.bindings
