@@ -1,0 +1,135 @@
+"""What says that something is kept is said when it is on disk: the store's process stands still meanwhile."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.restarts import PERSISTENT, TRANSIENT, Home, at_home
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
+from triomq.store.keeper import Keeper
+
+
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[Home]:
+    """Open a broker with a store in a process of its own, and something to change in it."""
+    with trio.fail_after(30):
+        async with at_home(directory, store_host="process") as home:
+            await home.client.call(1, QueueDeclare("q", durable=True), QueueDeclareOk)
+            await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
+            await home.client.call(1, ExchangeDeclare("e", "direct", durable=True), ExchangeDeclareOk)
+            await home.client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
+            await home.publish("q", b"kept")
+            yield home
+
+
+@contextmanager
+def frozen(home: Home) -> Iterator[None]:
+    """Let the store's process stand still."""
+    top = home.broker.endpoints.ref.parent
+    assert top is not None
+    keeper = top.children["store"].actor
+    assert isinstance(keeper, Keeper)
+    assert keeper.pid is not None
+    os.kill(keeper.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(keeper.pid, signal.SIGCONT)
+
+
+async def hears_nothing(home: Home) -> bool:
+    """Tell whether nothing comes although the broker has done all that it can; the store is owed an answer."""
+    keeping = home.broker.directory.keeping
+    assert keeping is not None
+    while not keeping.journal.unanswered:
+        await trio.lowlevel.checkpoint()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    with trio.move_on_after(0):
+        home.client.events.append(await home.client.next())
+    return not home.client.events
+
+
+@pytest.mark.parametrize(
+    ("method", "reply"),
+    [
+        (ExchangeDeclare("new", "topic", durable=True), ExchangeDeclareOk),
+        (ExchangeDelete("e"), ExchangeDeleteOk),
+        (QueueDeclare("new", durable=True), QueueDeclareOk),
+        (QueueBind("q", "e", "other"), QueueBindOk),
+        (QueueUnbind("q", "e", "k"), QueueUnbindOk),
+        (QueuePurge("q"), QueuePurgeOk),
+        (QueueDelete("q"), QueueDeleteOk),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Method) else "",
+)
+async def test_what_is_to_be_kept_is_answered_when_it_is(tmp_path: Path, method: Method, reply: type[Method]) -> None:
+    async with opened(tmp_path) as home:
+        with frozen(home):
+            await home.client.say(1, method)
+            assert await hears_nothing(home)
+        await home.client.read(reply)
+
+
+async def test_a_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path) as home:
+        await home.client.call(1, TxSelect(), TxSelectOk)
+        home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
+        with frozen(home):
+            await home.client.say(1, TxCommit())
+            assert await hears_nothing(home)
+        await home.client.read(TxCommitOk)
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate: bool) -> None:
+    async with opened(tmp_path) as home:
+        if immediate:  # somebody has to be there
+            await home.client.call(1, BasicConsume("q", no_ack=False), BasicConsumeOk)
+            await home.client.deliveries(1)
+        with frozen(home):
+            home.client.publish(9, "", "q", b"x", properties=PERSISTENT, immediate=immediate)
+            await home.client.flush()
+            if immediate:
+                await home.client.deliveries(1)
+            assert await hears_nothing(home)
+        assert (await home.client.read(BasicAck, 9)).delivery_tag == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "properties"), [("fleeting", PERSISTENT), ("q", TRANSIENT)], ids=["fleeting queue", "transient message"]
+)
+async def test_what_is_not_to_be_kept_waits_for_no_disk(tmp_path: Path, queue: str, properties: bytes) -> None:
+    async with opened(tmp_path) as home:
+        with frozen(home):
+            await home.publish(queue, b"x", properties=properties)
+            await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
+            await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
