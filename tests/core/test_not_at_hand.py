@@ -135,3 +135,26 @@ async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
         assert consumer.take() == [b"1"]
         kept.disk.work()
         assert consumer.take() == [b"2", b"3"]
+
+
+async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
+    async with kept_messages() as (kept, queue):
+        consumer = kept.house.consumer()
+        kept.house.feed(queue, consumer, messages=1)
+        assert queue.ref.ask_nowait(Get()) is None  # it is for the feed
+        kept.disk.work()
+        assert consumer.take() == [b"1"]
+        assert get(queue, kept.disk) == (b"2", False)
+
+
+async def test_a_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
+    async with open_kept_house(MemoryStore(), ONE) as kept:
+        queue, consumer = kept.house.queue(), kept.house.consumer()
+        kept.house.feed(queue, consumer, messages=1)
+        for content in (b"1", b"2", b"3", b"4"):
+            publish(queue, content, head=KEPT)
+        kept.disk.work()
+        assert get(queue, kept.disk) == (b"2", False)
+        refused(queue)
+        kept.disk.work()
+        assert get(queue, kept.disk) == (b"3", False)

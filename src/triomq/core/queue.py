@@ -33,6 +33,7 @@ from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
+from triomq.core.settling import give_up, put_back
 from triomq.core.strategies import suitable_dispatch
 from triomq.core.timekeeper import Due, Timekeeper
 from triomq.core.window import UNLIMITED, Window
@@ -180,41 +181,16 @@ class Queue(InPlaceActor):
         if outcome is Outcome.ACCEPT:
             count, size = self._index.accept(batch, positions)
         elif outcome is Outcome.REJECT:
-            count, size = self._give_up(batch, positions, Reason.REJECTED)
+            count, size = give_up(self._store, batch, positions, Reason.REJECTED)
         else:
-            count, size = self._put_back(batch, positions, marked=outcome is Outcome.REQUEUE)
+            count, size = put_back(self._store, batch, positions, marked=outcome is Outcome.REQUEUE)
+            if batch.deadline < inf:
+                self._time.expect_expiry()
         feed = batch.feed
         if feed is not None:
             feed.give(count, size)
             if not feed.seated and not feed.waiting:
                 self._seat(feed)
-
-    def _give_up(self, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
-        """Let messages that are out become dead letters."""
-        store = self._store
-        if store.options.dead_letter_sink is not None:
-            going = batch.unsettled() if positions is None else dict.fromkeys(positions)
-            found = [batch.contents[position] for position in going]
-            contents = [content for content in found if content is not None]
-            store.dead_lettered += bury(store, batch.head, contents, reason)
-        return self._index.accept(batch, positions)
-
-    def _put_back(self, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
-        """Put messages back in their places, except those that have come back too often."""
-        limit, index = self._store.options.delivery_limit, self._index
-        count, size = 0, 0
-        if marked and limit is not None:
-            going = batch.unsettled() if positions is None else positions
-            worn = [position for position in going if index.attempts(batch.ids[position]) >= limit]
-            if worn:
-                count, size = self._give_up(batch, worn, Reason.DELIVERY_LIMIT)
-                positions = [position for position in going if position not in set(worn)]
-        if index.holds(batch):
-            returned, octets = index.requeue(batch, positions, marked=marked)
-            count, size = count + returned, size + octets
-            if batch.deadline < inf:
-                self._time.expect_expiry()
-        return count, size
 
     def _seat(self, feed: Feed) -> None:
         """Let a feed take part in the dispatch again, if it is still open."""
@@ -277,7 +253,7 @@ class Queue(InPlaceActor):
         if not self._deliver():
             return None
         if not self._index.ready:
-            if self._index.away and not self._store.feeds:
+            if self._index.away and not any(feed.seated for feed in self._store.feeds or ()):
                 self._require_at_hand()
             else:
                 return None
