@@ -2,6 +2,7 @@ from triomq.store import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
+    HeldFound,
     QueueFound,
     RecordFound,
     RecoveredQueue,
@@ -16,9 +17,14 @@ def test_pieces_are_put_together_by_queue() -> None:
     segment, delayed = SegmentFound(4, 1, 2, 1, 10, b"\x01"), DelayedFound(4, 1, 1.5, 1, 3)
     found = assemble([record, other, queue, segment, delayed, DeliveredFound(4, 0, 2), AttemptsFound(4, 2, 3)])
     assert found.records == [record]
-    assert found.queues[4] == RecoveredQueue(queue, [segment], [delayed], {0: 2}, {2: 3})
+    assert found.queues[4] == RecoveredQueue(queue, 1, 5, [segment], [delayed], {0: 2}, {2: 3})
     assert found.queues[2] == RecoveredQueue(other)
     assert found.next_queue == 5
+
+
+def test_what_a_queue_holds_may_be_told_in_one() -> None:
+    queue = QueueFound(4, b"q", b"", 9)
+    assert assemble([queue, HeldFound(4, 3, 30)]).queues[4] == RecoveredQueue(queue, 3, 30)
 
 
 def test_nothing_is_found_in_nothing() -> None:

@@ -22,6 +22,16 @@ def unsettled(store: SqliteStore) -> list[int]:
     return [segment.first + position for segment in queue.segments for position in segment.unsettled()]
 
 
+def test_segments_can_be_told_in_one(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        segments = [append(1, *[b"x"] * 4), append(5, *[b"y"] * 2)]
+        store.commit([Batch(1, [DECLARE, *segments, Settle(1, [(2, 2), (5, 2)])])])
+        (queue,) = assemble(store.recover()).queues.values()
+        (held,) = assemble(store.recover(segments=False)).queues.values()
+        assert (held.count, held.size) == (queue.count, queue.size) == (2, queue.segments[0].size // 2)
+        assert held.segments == []
+
+
 def test_a_segment_is_touched_once_however_many_of_its_messages_are_settled(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit([Batch(1, [DECLARE, append(1, *[b"x"] * 500), append(501, *[b"x"] * 500)])])

@@ -148,14 +148,12 @@ def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -
     declared, origin = decode_queue_options(found.value)
     store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
     assert isinstance(store.index, KeptIndex)
-    count = sum(segment.left for segment in recovered.segments)
-    size = sum(segment.size * segment.left // max(1, segment.count) for segment in recovered.segments)
-    store.index.recover(found.next_id, count, size, recovered.delivered, recovered.attempts)
+    store.index.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
     if recovered.delayed:
         store.delayed = Delayed()
         for delayed in recovered.delayed:
             store.delayed.expect(delayed)
-    recovered.segments, recovered.delayed = [], []  # nobody else asks for them
+    recovered.delayed = []  # nobody else asks for them
     return store
 
 

@@ -28,6 +28,7 @@ from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
+    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
@@ -165,15 +166,20 @@ class MemoryStore:
         """Forget what was only out of memory, as a store does that a broker opens."""
         self._spilled.clear()
 
-    def recover(self) -> Iterator[Piece]:
-        """Go through all that is kept, bodies apart."""
+    def recover(self, *, segments: bool = True) -> Iterator[Piece]:
+        """Go through all that is kept, bodies apart; the base says more."""
         for (kind, key), value in sorted(self._records.items()):
             yield RecordFound(kind, key, value)
         for number, queue in sorted(self._queues.items()):
             yield QueueFound(number, queue.key, queue.value, queue.next_id)
-            for first, segment in sorted(queue.segments.items()):
-                settled = octets_of(segment.settled)
-                yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled)
+            if segments:
+                for first, segment in sorted(queue.segments.items()):
+                    settled = octets_of(segment.settled)
+                    yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled)
+            elif queue.segments:
+                held = queue.segments.values()
+                size = sum(segment.size * segment.left // segment.count for segment in held)
+                yield HeldFound(number, sum(segment.left for segment in held), size)
             for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
                 yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size)
             for level, up_to in sorted(queue.delivered.items()):

@@ -11,6 +11,7 @@ __all__ = [
     "AttemptsFound",
     "DelayedFound",
     "DeliveredFound",
+    "HeldFound",
     "Piece",
     "QueueFound",
     "RecordFound",
@@ -70,6 +71,14 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
         return [position for position in range(self.count) if not bits >> position & 1]
 
 
+class HeldFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
+    """What the segments of a queue come to: messages that are not settled, and about how many octets those have."""
+
+    queue: int
+    count: int
+    size: int
+
+
 class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Messages that are not ready before ``due``, in seconds since 1970; in the order of their numbers."""
 
@@ -96,13 +105,25 @@ class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=
     count: int
 
 
-Piece = RecordFound | QueueFound | SegmentFound | DelayedFound | DeliveredFound | AttemptsFound
+Piece = RecordFound | QueueFound | SegmentFound | HeldFound | DelayedFound | DeliveredFound | AttemptsFound
 
 
 class RecoveredQueue(msgspec.Struct):
-    """A queue and what is in it."""
+    """A queue and what is in it.
+
+    Args:
+        found: The queue.
+        count: Messages that are not settled, delayed ones apart.
+        size: About how many octets those have.
+        segments: Where they are, if that was asked for.
+        delayed: Those that are not ready yet.
+        delivered: Up to which ids messages were delivered, by level.
+        attempts: How often messages came back, by id.
+    """
 
     found: QueueFound
+    count: int = 0
+    size: int = 0
     segments: list[SegmentFound] = []
     delayed: list[DelayedFound] = []
     delivered: dict[int, int] = {}
@@ -136,7 +157,13 @@ def assemble(pieces: Iterable[Piece]) -> Recovered:
             case QueueFound():
                 recovered.queues[piece.queue] = RecoveredQueue(piece)
             case SegmentFound():
-                recovered.queues[piece.queue].segments.append(piece)
+                queue = recovered.queues[piece.queue]
+                queue.segments.append(piece)
+                queue.count += piece.left
+                queue.size += piece.size * piece.left // piece.count
+            case HeldFound():
+                queue = recovered.queues[piece.queue]
+                queue.count, queue.size = piece.count, piece.size
             case DelayedFound():
                 recovered.queues[piece.queue].delayed.append(piece)
             case DeliveredFound():

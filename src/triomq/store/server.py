@@ -86,7 +86,7 @@ class _Server:
             self._wire.sendall(encode_frame(frame))
 
     def tell_all(self, store: SqliteStore) -> None:
-        pieces = store.recover()
+        pieces = store.recover(segments=False)
         while some := list(islice(pieces, _PIECES)):
             self.send(Found(some))
 

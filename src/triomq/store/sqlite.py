@@ -204,10 +204,10 @@ class SqliteStore:
         """
         self._kept.commit([(self._kept.committed, list(operations))], self._kept.committed)
 
-    def recover(self) -> Iterator[Piece]:
-        """Go through all that is kept, bodies apart."""
+    def recover(self, *, segments: bool = True) -> Iterator[Piece]:
+        """Go through all that is kept, bodies apart; the base says more."""
         with faults_named(self._kept.path):
-            yield from self._kept.tables.recover()
+            yield from self._kept.tables.recover(segments=segments)
 
     def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""

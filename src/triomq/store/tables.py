@@ -27,6 +27,7 @@ from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
+    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
@@ -229,19 +230,15 @@ class Tables:
 
     # Looking
 
-    def recover(self) -> Iterator[Piece]:
-        """Go through everything that is kept, bodies apart."""
+    def recover(self, *, segments: bool) -> Iterator[Piece]:
+        """Go through everything that is kept, bodies apart; with segments, or with what those of a queue come to."""
         for row in self._execute("SELECT kind, key, value FROM record ORDER BY kind, key"):
             yield RecordFound(*row)
         queues = self._execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue").fetchall()
         for found in queues:
             yield QueueFound(*found)
             queue = found[:1]
-            for row in self._execute(
-                "SELECT queue, first, count, unsettled, size, settled FROM segment WHERE queue = ? ORDER BY first",
-                queue,
-            ):
-                yield SegmentFound(*row)
+            yield from self._segments(*queue) if segments else self._held(*queue)
             for row in self._execute(
                 "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
@@ -250,6 +247,19 @@ class Tables:
                 yield DeliveredFound(*row)
             for row in self._execute("SELECT * FROM attempts WHERE queue = ? ORDER BY id", queue):
                 yield AttemptsFound(*row)
+
+    def _segments(self, queue: int) -> Iterator[Piece]:
+        for row in self._execute(
+            "SELECT queue, first, count, unsettled, size, settled FROM segment WHERE queue = ? ORDER BY first", (queue,)
+        ):
+            yield SegmentFound(*row)
+
+    def _held(self, queue: int) -> Iterator[Piece]:
+        count, size = self._execute(
+            "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
+        ).fetchone()
+        if count:
+            yield HeldFound(queue, count, size)
 
     def count(self) -> tuple[int, int]:
         """Tell how many queues there are, and how many messages, delayed ones too."""
