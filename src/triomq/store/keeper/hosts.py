@@ -42,6 +42,10 @@ class Host:
         self.pid = pid
 
 
+_BUFFER = 4 << 20
+"""Octets that may be on their way to the store's process: a large batch goes at once, while that still writes another."""
+
+
 @asynccontextmanager
 async def open_host(kind: HostKind, directory: Path, *, fresh: bool, patience: float) -> AsyncIterator[Host]:
     """Run the work of a store until the block is left; what has been sent whole by then is committed.
@@ -53,6 +57,7 @@ async def open_host(kind: HostKind, directory: Path, *, fresh: bool, patience: f
         patience: Seconds to wait for the directory's lock.
     """
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
     opener = _open_process if kind == "process" else _open_thread
     async with opener(theirs, directory, fresh=fresh, patience=patience) as pid:
