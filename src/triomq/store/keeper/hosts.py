@@ -43,7 +43,7 @@ class Host:
 
 
 _BUFFER = 4 << 20
-"""Octets that may be on their way to the store's process: a large batch goes at once, while that still writes another."""
+"""Octets that may be on their way to the store's process: a batch goes at once, while that still writes another."""
 
 
 @asynccontextmanager
