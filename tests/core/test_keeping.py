@@ -33,18 +33,18 @@ def test_queues_get_numbers_that_no_queue_on_disk_has(disk: Disk, keeping: Keepi
     assert Keeping(type(disk.journal)()).number_queue() == 1
 
 
-def test_what_is_noted_is_waited_for_until_it_is_on_disk(disk: Disk, keeping: Keeping) -> None:
+def test_what_is_noted_is_the_batch_that_was_said_last(disk: Disk, keeping: Keeping) -> None:
     keeping.note()
-    assert not keeping.is_waited_for
+    assert (keeping.noted, keeping.notes) == (disk.journal.committed, 1)
     disk.journal.add(DECLARE)
-    assert not keeping.is_waited_for
+    assert keeping.noted == disk.journal.committed
     keeping.note()
-    assert keeping.is_waited_for
+    assert (keeping.noted, keeping.notes) == (disk.journal.committed + 1, 2)
     disk.take()
-    disk.write()
-    assert keeping.is_waited_for
-    disk.answer()
-    assert not keeping.is_waited_for
+    keeping.note()
+    assert keeping.noted == disk.journal.committed + 1
+    disk.work()
+    assert keeping.noted == disk.journal.committed
 
 
 async def test_waiting_ends_when_the_batch_is_on_disk(disk: Disk, keeping: Keeping) -> None:

@@ -133,3 +133,33 @@ async def test_what_is_not_to_be_kept_waits_for_no_disk(tmp_path: Path, queue: s
             await home.publish(queue, b"x", properties=properties)
             await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
             await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
+
+
+async def test_an_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_path: Path) -> None:
+    async with opened(tmp_path) as home, trio.open_nursery() as others:
+
+        async def declare(name: str) -> None:
+            while True:
+                queue = await home.broker.declare_queue(name)
+                await queue.delete()
+
+        for number in range(5):
+            others.start_soon(declare, f"other-{number}")
+        with trio.fail_after(10):
+            for number in range(50):
+                await home.client.call(1, QueueDeclare(f"new-{number}", durable=True), QueueDeclareOk)
+        others.cancel_scope.cancel()
+
+
+async def test_an_answer_that_says_nothing_of_the_disk_does_not_wait_for_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as home:
+        with frozen(home):
+            async with trio.open_nursery() as others:
+                others.start_soon(home.broker.declare_queue, "other")
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                assert (await home.get("q")).body == b"kept"
+                await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
+                await home.client.say(1, QueueDeclare("other", durable=True))
+                assert await hears_nothing(home)
+                others.cancel_scope.cancel()
+        await home.client.read(QueueDeclareOk)

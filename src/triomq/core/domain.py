@@ -97,12 +97,13 @@ class Domain(DynamicSupervisor):
         existing = directory.sinks.get(message.name)
         if existing is not None:
             require_equivalent(message.name, message.options, existing.declared)
+            keep_sink(directory, existing, is_new=False)
             return False
         store = SinkStore(message.name, message.options, directory.policies, message.origin)
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.changed()
-        keep_sink(directory, store)
+        keep_sink(directory, store, is_new=True)
         self._tell(Action.CREATED, Kind.SINK, store, message.session)
         return True
 
@@ -159,12 +160,13 @@ class Domain(DynamicSupervisor):
             directory.queue(message.name, message.session)
             require_equivalent(message.name, options, existing.declared)
             existing.use()
+            keep_queue(directory, existing, is_new=False)
             return existing
         store = QueueStore(message.name, options, directory, owner, message.origin)
         self._start_queue(store)
         directory.queues[message.name] = store
         directory.changed()
-        keep_queue(directory, store)
+        keep_queue(directory, store, is_new=True)
         if owner is not None:
             owner.queues[message.name] = None
         self._tell(Action.CREATED, Kind.QUEUE, store, message.session)
@@ -230,11 +232,11 @@ class Domain(DynamicSupervisor):
         sink = self.directory.sink(message.binding.source)
         destination = self._destination(message.binding, message.session)
         added = _ask(sink, AddBinding(message.binding, destination))
+        if added and message.origin:
+            sink.origins = {} if sink.origins is None else sink.origins
+            sink.origins[message.binding] = message.origin
+        keep_binding(self.directory, message.binding, message.origin, is_new=added)
         if added:
-            if message.origin:
-                sink.origins = {} if sink.origins is None else sink.origins
-                sink.origins[message.binding] = message.origin
-            keep_binding(self.directory, message.binding, message.origin)
             self._tell_binding(Action.CREATED, message.binding, message.session, message.origin)
         return added
 

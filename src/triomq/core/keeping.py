@@ -37,6 +37,7 @@ class Keeping:
         "heads",
         "journal",
         "noted",
+        "notes",
         "queue_memory",
     )
 
@@ -46,6 +47,7 @@ class Keeping:
         self.queue_memory = queue_memory
         self.heads = HeadCodec()
         self.noted = 0  # the last batch with something whose doer is told only when it is on disk
+        self.notes = 0  # how often something of that kind was done
         self._behind: dict[Callable[[], None], None] = {}
         self._unwritable: dict[Callable[[], None], None] = {}
         self._next_queue = 0
@@ -85,11 +87,7 @@ class Keeping:
     def note(self) -> None:
         """Note that something has been said that whoever did it wants to know on disk."""
         self.noted = self.journal.said
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether there is something of that kind that is not on disk."""
-        return self.noted > self.journal.committed
+        self.notes += 1
 
     @property
     def is_behind(self) -> bool:

@@ -39,16 +39,16 @@ __all__ = [
 _log = logging.getLogger("triomq.core")
 
 
-# Writing
+# Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
 
 
-def keep_sink(directory: Directory, store: SinkStore) -> None:
+def keep_sink(directory: Directory, store: SinkStore, *, is_new: bool) -> None:
     """Keep a sink, if it is durable."""
     keeping = directory.keeping
     if keeping is not None and store.declared.durable:
-        keeping.journal.add(
-            Put(Kind.SINK, encode_key(directory.name, store.name), encode_options(store.declared, store.origin))
-        )
+        if is_new:
+            key = encode_key(directory.name, store.name)
+            keeping.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin)))
         keeping.note()
 
 
@@ -60,13 +60,14 @@ def forget_sink(directory: Directory, store: SinkStore) -> None:
         keeping.note()
 
 
-def keep_queue(directory: Directory, store: QueueStore) -> None:
+def keep_queue(directory: Directory, store: QueueStore, *, is_new: bool) -> None:
     """Keep a queue, if it is durable."""
     keeping = directory.keeping
     if keeping is not None and store.durable:
         assert isinstance(store.index, KeptIndex)
-        key = encode_key(directory.name, store.name)
-        keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared, store.origin)))
+        if is_new:
+            key = encode_key(directory.name, store.name)
+            keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared, store.origin)))
         keeping.note()
 
 
@@ -81,12 +82,13 @@ def forget_queue(directory: Directory, store: QueueStore) -> None:
             keeping.note()
 
 
-def keep_binding(directory: Directory, binding: Binding, origin: str = "") -> None:
+def keep_binding(directory: Directory, binding: Binding, origin: str, *, is_new: bool) -> None:
     """Keep a binding, if both its ends are kept."""
     keeping, sinks = directory.keeping, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
     if keeping is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
-        keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), encode_origin(origin)))
+        if is_new:
+            keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), encode_origin(origin)))
         keeping.note()
 
 

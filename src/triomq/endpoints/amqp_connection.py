@@ -7,12 +7,13 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 import trio
 
 from triomq.actors import Ref, Request, Supervisor
-from triomq.core import Deliver, Feed, FeedClosed, Leases, Message, QueueStore, Restarting, Session
+from triomq.core import Deliver, Feed, FeedClosed, Keeping, Leases, Message, QueueStore, Restarting, Session
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
@@ -331,25 +332,18 @@ class AMQPConnection(WireConnection):
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
-        if self.engine.finished and not self._left and not self._events and not self.outlet.held:
+        if self.engine.finished and not self._left and not self._events and not self.outlet.is_held:
             self.leave()
 
-    def hold_replies(self) -> None:
+    def hold_replies(self, keeping: Keeping) -> None:
         """Write nothing until the store has what they say: it was just told."""
-        keeping = self.directory.keeping
-        assert keeping is not None
-        if not self.outlet.held:
-            self.outlet.held = True
-            keeping.when_committed(keeping.noted, self._on_disk)
+        number = keeping.noted
+        if number > keeping.journal.committed:
+            self.outlet.hold(number)
+            keeping.when_committed(number, partial(self.ref.act, self._release_replies, number))
 
-    def _on_disk(self) -> None:
-        self.ref.act(self._release_replies)
-
-    def _release_replies(self) -> None:
-        keeping = self.directory.keeping
-        self.outlet.held = False
-        if keeping is not None and keeping.is_waited_for:
-            self.hold_replies()
+    def _release_replies(self, number: int) -> None:
+        self.outlet.release(number)
         self.ref.touch()
 
     def _write_more(self) -> None:

@@ -94,11 +94,12 @@ def _received(connection: "AMQPConnection", event: Received) -> None:
     if channel is None:
         _received_control(connection, event)
         return
+    keeping = connection.directory.keeping
+    notes = 0 if keeping is None else keeping.notes
     try:
         HANDLERS[type(event.method)](channel, event.method)
-        keeping = connection.directory.keeping
-        if keeping is not None and keeping.is_waited_for:
-            connection.hold_replies()
+        if keeping is not None and keeping.notes > notes:
+            connection.hold_replies(keeping)
     except Restarting:
         raise
     except AnswerError as error:

@@ -60,12 +60,12 @@ class Outlet:
     __slots__ = (
         "_encoded",
         "_engine",
+        "_held_for",
         "_outgoing",
         "_progress",
         "_refuse",
         "_stuck_since",
         "_transport",
-        "held",
         "may_write",
         "window",
     )
@@ -74,7 +74,7 @@ class Outlet:
         """Start with nothing on the way."""
         self.window = Window(bytes=OUTLET_BYTES)
         self.may_write = True  # the transport has taken everything so far
-        self.held = False  # whether something is said that must not be heard before it is on disk
+        self._held_for = 0  # the batch that must be on disk before what is said may be heard; 0 if there is none
         self._engine = engine
         self._transport = transport
         self._refuse = refuse
@@ -95,6 +95,20 @@ class Outlet:
             self._progress, self._stuck_since = progress, now
         return now - self._stuck_since
 
+    @property
+    def is_held(self) -> bool:
+        """Whether something is said that must not be heard yet."""
+        return self._held_for > 0
+
+    def hold(self, number: int) -> None:
+        """Write nothing until a batch is on disk; numbers never fall."""
+        self._held_for = number
+
+    def release(self, number: int) -> None:
+        """Write again, if no later batch is waited for."""
+        if number >= self._held_for:
+            self._held_for = 0
+
     def put(self, batch: Batch) -> None:
         """Take a batch for a consumer; ``flush`` encodes it."""
         self._outgoing.append(batch)
@@ -107,7 +121,7 @@ class Outlet:
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
-        if not self.may_write or self.held:
+        if not self.may_write or self._held_for:
             return
         if self._outgoing:
             self._encode()
