@@ -10,7 +10,7 @@ from endpoints.conftest import Connect, crash, only_connection
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint, from_amqp
-from triomq.endpoints.amqp_outlet import WRITE_BYTES
+from triomq.endpoints.wire_outlet import WRITE_BYTES
 from triomq.protocols import BasicProperties, Table, Timestamp, encode_properties
 from triomq.protocols.amqp import (
     BasicAck,

@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.endpoints.amqp_modes import DELIVERY_MODE, by_mode, is_persistent
+from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE
+from triomq.endpoints.amqp_modes import by_mode, is_persistent
 from triomq.protocols import BasicProperties, encode_properties
 
 SHORT = st.none() | st.text(max_size=5)
@@ -65,6 +66,6 @@ def test_a_run_that_is_alike_stays_the_very_list() -> None:
 @given(st.binary(max_size=12), st.integers(0, 0xFFFF))
 def test_properties_that_are_cut_off_are_not_persistent_nor_a_crash(content: bytes, flags: int) -> None:
     """What an engine lets through has whole properties; whoever reads others gets an answer nevertheless."""
-    encoded = (flags | DELIVERY_MODE).to_bytes(2, "big") + content
+    encoded = (flags | HAS_DELIVERY_MODE).to_bytes(2, "big") + content
     assert is_persistent(encoded) in (True, False)
     assert by_mode(Shape(flags, 0), [encoded])

@@ -11,7 +11,8 @@ from endpoints.conftest import LINGERING, Connect, only_connection
 from triomq.app import Broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp_outlet import UNREAD_BYTES, WRITE_BYTES
+from triomq.endpoints.amqp_outlet import UNREAD_BYTES
+from triomq.endpoints.wire_outlet import WRITE_BYTES
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,

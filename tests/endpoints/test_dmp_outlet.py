@@ -11,7 +11,7 @@ from protocols.dmp.wire import EMPTY, message
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp_outlet import OUTLET_BYTES
+from triomq.endpoints.wire_outlet import OUTLET_BYTES
 from triomq.protocols import decode_properties, encode_properties
 from triomq.protocols.amqp import (
     BasicCancel,

@@ -22,7 +22,7 @@ from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, Sink
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
-from triomq.core.publish import Fits, Offer, Publish
+from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     ForeignResource,
@@ -165,4 +165,5 @@ __all__ = [
     "recover",
     "recovered_domains",
     "settle",
+    "take_now",
 ]

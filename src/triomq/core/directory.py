@@ -131,6 +131,12 @@ class Directory:
         store = self.queues.get(self.name_of(queue))
         return store is not None and store.ref is queue
 
+    def cannot_keep(self, queues: Iterable[Ref]) -> bool:
+        """Tell whether one of some queues is durable, and the store cannot be written."""
+        if self.keeping is None or self.keeping.journal.fault is None:
+            return False
+        return any(self.queues[self.name_of(queue)].durable for queue in queues)
+
     @property
     def idle(self) -> bool:
         """Whether nothing more happens in any queue by itself."""

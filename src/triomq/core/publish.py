@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
+import trio
+
 from triomq.actors import Message as ActorMessage
-from triomq.actors import Request
+from triomq.actors import Ref, Request
 from triomq.core.confirms import Receipt
 from triomq.core.message import Head
+from triomq.errors import ActorError
 
-__all__ = ["Fits", "Offer", "Publish"]
+__all__ = ["Fits", "Offer", "Publish", "take_now"]
 
 
 class Publish(ActorMessage, frozen=True):
@@ -50,6 +53,14 @@ class Offer(Request[bool], frozen=True):
 
     head: Head
     content: bytes
+
+
+def take_now(queue: Ref, offer: Offer) -> bool:
+    """Offer a message to a queue, and tell whether a consumer gets it."""
+    try:
+        return queue.ask_nowait(offer)
+    except (trio.WouldBlock, ActorError):
+        return False  # it is being restarted, or was stopped: no consumer gets anything from it now
 
 
 class Fits(Request[bool], frozen=True):

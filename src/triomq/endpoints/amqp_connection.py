@@ -19,7 +19,6 @@ from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
-from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
@@ -32,15 +31,12 @@ from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
 from triomq.security import Access, MakeMechanism
-from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
+from triomq.transports import Transport
 
 __all__ = ["AMQPConnection"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
-
-_LARGE_BODY = 512
-"""Octets per publish from which bodies count as large."""
 
 
 class AMQPConnection(WireConnection):
@@ -73,7 +69,7 @@ class AMQPConnection(WireConnection):
         fork: Callable[[Transport, bytes], None],
     ) -> None:
         """Start in the handshake."""
-        super().__init__(transport, house)
+        super().__init__(transport, engine, house)
         self.engine = engine
         self.domain: DomainAccess
         self.access: Access
@@ -83,8 +79,6 @@ class AMQPConnection(WireConnection):
         self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
-        self._octets = 0  # that have come since something was last published: a large message takes many chunks
-        self.gates = Gates(transport, engine)
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self.leases = leases
@@ -108,19 +102,6 @@ class AMQPConnection(WireConnection):
         self._fork(self._transport, data)
         self._stop()
 
-    def _take(self, data: bytes) -> None:
-        if self._left:
-            if not data:
-                self._stop()
-            return
-        self.engine.receive_data(data)
-        self._octets += len(data)
-        self._work()
-        if len(data) > RECEIVE_SIZE // 2:
-            # Few publishes in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            large = self._turn.spent * _LARGE_BODY < len(data)
-            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
-
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
@@ -142,25 +123,11 @@ class AMQPConnection(WireConnection):
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
-                self._go_on_later()
+                self.go_on_later()
         if turn.spent and self.virtual_host:
-            self.directory.memory.note(turn.spent, self._octets)
-            self._octets = 0
-            keeping = self.directory.keeping
-            if keeping is not None and keeping.is_behind:
-                self.gates.close("store")
-                keeping.when_caught_up(self._caught_up)
+            self.note_published(turn.spent)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
-
-    def _go_on_later(self) -> None:
-        """Let others have the loop, then go on with the events that are left; read nothing until then."""
-        self.gates.close("budget")
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self.go_on, "budget")
-
-    def _caught_up(self) -> None:
-        """Read again: the store has written what was on its way."""
-        self.ref.act(self.go_on, "store")
 
     def _wait_for(self, restarting: Restarting) -> None:
         """Wait until an actor that we asked can answer; read nothing until then."""
@@ -179,12 +146,6 @@ class AMQPConnection(WireConnection):
         except ActorStopped:
             pass  # the next try says so
         self.ref.act(self.go_on, "restart")
-
-    def go_on(self, gate: str) -> None:
-        """Open a gate, and work off the events that were left when it was closed."""
-        self.gates.open(gate)
-        if not self._left:
-            self._work()
 
     def ask(self, ref: Ref, request: Request[R]) -> R:
         """Ask an actor of the core in place.
@@ -307,10 +268,6 @@ class AMQPConnection(WireConnection):
             self.timeouts.look(message.now, self.channels.values(), self.directory)
 
     # Writing
-
-    def spend(self, pushes: int) -> None:
-        """Count queue pushes against the turn's budget."""
-        self._turn.spent += pushes
 
     def confirming(self, channel: Channel) -> None:
         """Note that a channel has publishers to tell something."""

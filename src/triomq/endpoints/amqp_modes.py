@@ -6,13 +6,12 @@ it is compared as one slice.
 
 from typing import Protocol
 
-__all__ = ["DELIVERY_MODE", "by_mode", "is_persistent"]
+from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE, HAS_HEADERS
 
-DELIVERY_MODE = 0x1000
-"""The property's flag (section 4.2.6.1)."""
+__all__ = ["by_mode", "is_persistent"]
 
 _PERSISTENT = b"\x02"
-_CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 0x8000, 0x4000, 0x2000
+_CONTENT_TYPE, _CONTENT_ENCODING = 0x8000, 0x4000
 
 
 class Shape(Protocol):
@@ -29,7 +28,7 @@ class Shape(Protocol):
 
 def by_mode(shape: Shape, contents: list[bytes]) -> list[tuple[bool, list[bytes]]]:
     """Cut a run where the mode changes: whether the messages are persistent, and the messages, in order."""
-    if not shape.flags & DELIVERY_MODE:
+    if not shape.flags & HAS_DELIVERY_MODE:
         return [(False, contents)]
     start = shape.properties_start
     parts: list[tuple[bool, list[bytes]]] = []
@@ -52,7 +51,7 @@ def is_persistent(properties: bytes) -> bool:
     """Tell whether encoded properties say that their message is."""
     flags = int.from_bytes(properties[:2], "big")
     place = _place_of(flags, properties, 2)
-    return bool(flags & DELIVERY_MODE) and properties[place : place + 1] == _PERSISTENT
+    return bool(flags & HAS_DELIVERY_MODE) and properties[place : place + 1] == _PERSISTENT
 
 
 def _place_of(flags: int, content: bytes, position: int) -> int:
@@ -60,6 +59,6 @@ def _place_of(flags: int, content: bytes, position: int) -> int:
     for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
         if flags & flag and position < len(content):
             position += 1 + content[position]
-    if flags & _HEADERS:
+    if flags & HAS_HEADERS:
         position += 4 + int.from_bytes(content[position : position + 4], "big")
     return position

@@ -9,26 +9,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from triomq.core import Batch, Numbered, Outcome, Window, settle
+from triomq.core import Batch, Numbered
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel, Consumer
+from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
 
-__all__ = ["LARGE_WRITE_BYTES", "OUTLET_BYTES", "UNREAD_BYTES", "WRITE_BYTES", "Outlet"]
-
-OUTLET_BYTES = 512 * 1024
-"""Octets of deliveries on the way to one connection: without it a prefetch of 0 on a backlog of a million would be
-encoded at once, 1.7 s of work."""
-
-WRITE_BYTES = 128 * 1024
-"""Octets encoded before they are written: they are joined, and more in one piece costs page faults."""
-
-LARGE_WRITE_BYTES = 512 * 1024
-"""The same where messages are large and so not joined: a write and the turn around it are then paid for once."""
-
-_LARGE = 16 * 1024  # octets per message
+__all__ = ["UNREAD_BYTES", "Outlet"]
 
 UNREAD_BYTES = 1024 * 1024
 """Octets of replies that a client may leave unread before its requests have to wait."""
@@ -48,7 +37,7 @@ class Again(msgspec.Struct, frozen=True):
         return len(self.tags)
 
 
-class Outlet:
+class Outlet(WireOutlet[Batch | Again]):
     """What a connection sends; made by the connection, ends with it.
 
     Args:
@@ -57,43 +46,19 @@ class Outlet:
         refuse: Called with a channel and an answer when a delivery cannot be encoded for this client.
     """
 
-    __slots__ = (
-        "_encoded",
-        "_engine",
-        "_held_for",
-        "_outgoing",
-        "_progress",
-        "_refuse",
-        "_stuck_since",
-        "_transport",
-        "may_write",
-        "window",
-    )
+    __slots__ = ("_engine", "_held_for", "_refuse")
 
     def __init__(self, engine: AMQPEngine, transport: Transport, refuse: Callable[[Channel, Answer], None]) -> None:
         """Start with nothing on the way."""
-        self.window = Window(bytes=OUTLET_BYTES)
-        self.may_write = True  # the transport has taken everything so far
-        self._held_for = 0  # the batch that must be on disk before what is said may be heard; 0 if there is none
+        super().__init__(engine, transport)
         self._engine = engine
-        self._transport = transport
         self._refuse = refuse
-        self._outgoing: deque[Batch | Again] = deque()
-        self._encoded = (0, 0)  # messages and octets that the window counts and the transport has been given
-        self._progress = -1  # the transport's, when it was looked at last
-        self._stuck_since = 0.0  # when that was not what it had been before
+        self._held_for = 0  # the batch that must be on disk before what is said may be heard; 0 if there is none
 
     @property
     def is_choked(self) -> bool:
         """Whether the client leaves so much unread that its requests have to wait."""
         return not self.may_write and self._engine.unsent > UNREAD_BYTES
-
-    def stuck_for(self, now: float) -> float:
-        """Tell for how many seconds the client has read nothing of what waits for it; to be asked now and then."""
-        progress = -1 if self.may_write else self._transport.progress
-        if progress != self._progress or progress < 0:
-            self._progress, self._stuck_since = progress, now
-        return now - self._stuck_since
 
     @property
     def is_held(self) -> bool:
@@ -108,10 +73,6 @@ class Outlet:
         """Write again, if no later batch is waited for."""
         if number >= self._held_for:
             self._held_for = 0
-
-    def put(self, batch: Batch) -> None:
-        """Take a batch for a consumer; ``flush`` encodes it."""
-        self._outgoing.append(batch)
 
     def put_again(self, channel: Channel, numbered: Numbered, tags: Sequence[int]) -> None:
         """Let a channel deliver again what is out under some tags, when its time has come."""
@@ -136,7 +97,7 @@ class Outlet:
         while self._outgoing and engine.unsent < room:
             parcel = self._outgoing.popleft()
             size += parcel.size
-            room = LARGE_WRITE_BYTES if parcel.size >= _LARGE * parcel.left else WRITE_BYTES
+            room = LARGE_WRITE_BYTES if parcel.size >= LARGE * parcel.left else WRITE_BYTES
             count += parcel.left
             if isinstance(parcel, Again):
                 parcel.channel.encode_again(parcel.numbered, parcel.tags)
@@ -150,30 +111,6 @@ class Outlet:
                 self._refuse(consumer.channel, Answer(506, str(error)))
         self._encoded = count, size
 
-    def _write(self) -> None:
-        """Offer everything encoded to the transport; if anything is left, or feeds wait for room, go on later."""
-        buffers = self._engine.data_to_send()
-        taken = self._transport.send_nowait(buffers) if buffers else True
-        if taken and not self._outgoing and not self.window.waiting:
-            self._give_back()
-        else:
-            self.may_write = False
-            if taken:
-                self._transport.notify_drained()
-
-    def _give_back(self) -> None:
-        """Give the window back what the transport has taken."""
-        count, size = self._encoded
-        if size:
-            self._encoded = 0, 0
-            self.window.give(count, size)
-
-    def drained(self) -> None:
-        """Wake the feeds that waited for the transport; what they deliver is due for the next ``flush``."""
-        self.may_write = True
-        self._progress = -1
-        self._give_back()
-
     def drop(self, feeds_of: Channel | Consumer) -> None:
         """Return deliveries that are not encoded yet to their places, unmarked: nobody has seen them."""
         kept: deque[Batch | Again] = deque()
@@ -183,12 +120,6 @@ class Outlet:
             else:
                 kept.append(parcel)
         self._outgoing = kept
-
-    def put_back(self, batch: Batch) -> None:
-        """Return one delivery that is not encoded."""
-        count, size = batch.left, batch.size
-        settle(batch, Outcome.RETURN)
-        self.window.give(count, size)
 
 
 def consumer_of(batch: Batch) -> Consumer:

@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import trio
 
 from triomq.actors import Ref
-from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route
+from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route, take_now
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
 from triomq.endpoints.amqp_copies import CC, copies_of
-from triomq.endpoints.amqp_modes import DELIVERY_MODE, by_mode
+from triomq.endpoints.amqp_heads import (
+    HAS_DELIVERY_MODE,
+    HAS_EXPIRATION,
+    HAS_HEADERS,
+    HAS_REPLY_TO,
+    HAS_USER_ID,
+    head_of,
+)
+from triomq.endpoints.amqp_modes import by_mode
 from triomq.endpoints.amqp_permissions import require_write
-from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
+from triomq.endpoints.amqp_properties import headers_of
 from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
-from triomq.errors import ActorError
 from triomq.protocols import decode_properties
 from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
@@ -26,14 +32,12 @@ __all__ = ["CHECKED", "LOOKED_INTO", "Publisher", "check_claims", "suspects"]
 
 _NOWHERE = Route(())
 
-# Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)
-_HEADERS, _PRIORITY, _REPLY_TO, _EXPIRATION, _USER_ID = 0x2000, 0x0800, 0x0200, 0x0100, 0x0010
-CHECKED = _EXPIRATION | _USER_ID
+CHECKED = HAS_EXPIRATION | HAS_USER_ID
 """Flags of properties that the broker itself answers for."""
-LOOKED_INTO = CHECKED | _HEADERS | _REPLY_TO
+LOOKED_INTO = CHECKED | HAS_HEADERS | HAS_REPLY_TO
 """The same with those in which something may stand that concerns it."""
 
-_SOUGHT = ((_HEADERS, CC), (_REPLY_TO, REPLY_TO.encode()))
+_SOUGHT = ((HAS_HEADERS, CC), (HAS_REPLY_TO, REPLY_TO.encode()))
 """Which octets, in which property, make it worth to decode what is not decoded anyway."""
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
@@ -89,7 +93,7 @@ class Publisher:
         self._routes: dict[tuple[str, str, Framing, bool], Route] = {}  # of plain ones, found in this version
         self._keeping = channel.connection.directory.keeping
         self._persistent = False  # what is published now, if there is a store
-        self._looked_into = LOOKED_INTO | (DELIVERY_MODE if self._keeping is not None else 0)
+        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._keeping is not None else 0)
 
     def publish(self, run: PublishRun) -> None:
         """Route a run of publishes and hand it to each queue.
@@ -133,9 +137,9 @@ class Publisher:
             check_claims(encoded, self._channel.connection.session.user)
         changed = encoded
         keys: tuple[str, ...] = ()
-        if framing.flags & _REPLY_TO:
+        if framing.flags & HAS_REPLY_TO:
             changed = with_reply_name(self._channel, encoded)
-        if framing.flags & _HEADERS and CC in encoded:
+        if framing.flags & HAS_HEADERS and CC in encoded:
             copies = copies_of(changed)
             changed, keys = copies.properties or changed, copies.keys
         if changed is encoded:
@@ -243,30 +247,14 @@ class Publisher:
 
     def _is_refused(self, queues: Sequence[Ref]) -> bool:
         """Tell whether the store should keep what is published, and cannot."""
-        if not self._persistent or self._keeping is None or self._keeping.journal.fault is None:
-            return False
-        directory = self._channel.connection.directory
-        return any(directory.queues[directory.name_of(queue)].durable for queue in queues)
+        return self._persistent and self._channel.connection.directory.cannot_keep(queues)
 
     def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
         if len(self._heads) >= _HEADS:
             self._heads.clear()
             self._routes.clear()
-        return Head(
-            AMQP_CODEC,
-            method.exchange,
-            method.routing_key,
-            framing.properties_start,
-            framing.properties_stop,
-            framing.body_start,
-            framing.body_trailer,
-            framing.channel,
-            framing.flags,
-            self._channel.connection.session.number,
-            bool(framing.flags & _EXPIRATION),
-            bool(framing.flags & _PRIORITY),
-            self._persistent,
-        )
+        publisher = self._channel.connection.session.number
+        return head_of(method.exchange, method.routing_key, framing, publisher=publisher, persistent=self._persistent)
 
     def _find(self, method: BasicPublish, content: bytes) -> Route:
         message, directory = Message(self._head, content), self._channel.connection.directory
@@ -300,16 +288,9 @@ class Publisher:
     def offer(self, method: BasicPublish, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
         """Deal with messages that no queue may keep: there is none, or they are for consumers that are there now."""
         for content in contents:
-            taken = [self._takes(queue, Offer(head, content)) for queue in queues]
+            taken = [take_now(queue, Offer(head, content)) for queue in queues]
             if not any(taken):
                 self._return(method, Message(head, content), _NO_CONSUMERS if queues else _NO_ROUTE)
-
-    @staticmethod
-    def _takes(queue: Ref, offer: Offer) -> bool:
-        try:
-            return queue.ask_nowait(offer)
-        except (trio.WouldBlock, ActorError):
-            return False  # it is being restarted, or was stopped: no consumer gets anything from it now
 
     def _return(self, method: BasicPublish, message: Message, reason: tuple[int, str]) -> None:
         """Send a message back that was to reach a queue or a consumer (section 1.8.3.7, mandatory and immediate)."""

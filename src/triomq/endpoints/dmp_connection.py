@@ -7,12 +7,9 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 import logging
 from collections import deque
 
-import trio
-
 from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
 from triomq.endpoints.amqp_channel import Consumer
 from triomq.endpoints.amqp_direct import Grant, bring_home, divert
-from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
@@ -21,14 +18,11 @@ from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
 from triomq.endpoints.house import House
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.protocols.dmp import DMPEngine, Event
-from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
+from triomq.transports import Transport
 
 __all__ = ["DMPConnection"]
 
-_LARGE_BODY = 512
-"""Octets per message from which messages count as large."""
-
-_MEMORY, _RETURNS, _BUDGET, _STORE = "memory alarm", "unread returns", "budget", "store"
+_MEMORY, _RETURNS = "memory alarm", "unread returns"
 """Why nothing is read for now."""
 
 
@@ -47,13 +41,11 @@ class DMPConnection(WireConnection):
 
     def __init__(self, transport: Transport, engine: DMPEngine, house: House, leases: Leases | None) -> None:
         """Start in the handshake."""
-        super().__init__(transport, house)
+        super().__init__(transport, engine, house)
         self.engine = engine
         self.outlet = DirectOutlet(engine, transport, house, self.note)
         self.leases = leases
-        self._gates = Gates(transport, engine)
         self._events: deque[Event] = deque()
-        self._octets = 0  # that have come since something was last published
         self._lease: Lease | None = None
         self.sink: DirectSink | None = None
 
@@ -77,19 +69,6 @@ class DMPConnection(WireConnection):
         if self.leases is None:
             self._deny(Denied(540, "there are no direct connections at this address"))
 
-    def _take(self, data: bytes) -> None:
-        if self._left:
-            if not data:
-                self._stop()
-            return
-        self.engine.receive_data(data)
-        self._octets += len(data)
-        self._work()
-        if len(data) > RECEIVE_SIZE // 2:
-            # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            large = self._turn.spent * _LARGE_BODY < len(data)
-            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
-
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
@@ -108,8 +87,7 @@ class DMPConnection(WireConnection):
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events and not self._left:
-                self._gates.close(_BUDGET)
-                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, _BUDGET)
+                self.go_on_later()
         self._note_work(turn.spent)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
@@ -117,24 +95,13 @@ class DMPConnection(WireConnection):
     def _note_work(self, pushes: int) -> None:
         """Tell the memory alarm what was published, and read no more if it can only be returned and nobody reads."""
         if pushes and self.sink is not None:
-            self.directory.memory.note(pushes, self._octets)
-            self._octets = 0
-            keeping = self.directory.keeping
-            if keeping is not None and keeping.is_behind:
-                self._gates.close(_STORE)
-                keeping.when_caught_up(lambda: self.ref.act(self._go_on, _STORE))
+            self.note_published(pushes)
         if self.sink is not None and self.sink.is_choked:
-            self._gates.close(_RETURNS)
-
-    def _go_on(self, gate: str) -> None:
-        """Open a gate, and work off the events that were left when it was closed."""
-        self._gates.open(gate)
-        if not self._left:
-            self._work()
+            self.gates.close(_RETURNS)
 
     def _pause(self) -> None:
         """Read nothing until the alarm is over, or the store can be written: who only publishes makes no room."""
-        self._gates.close(_MEMORY)
+        self.gates.close(_MEMORY)
         keeping = self.directory.keeping
         if self.directory.memory.on or keeping is None:
             self.note(logging.WARNING, "direct connection paused", reason="low on memory")
@@ -144,12 +111,7 @@ class DMPConnection(WireConnection):
             keeping.when_writable(self._over)
 
     def _over(self) -> None:
-        """Go on in a turn of one's own: who ends the alarm is in the middle of another."""
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, _MEMORY)
-
-    def spend(self, pushes: int) -> None:
-        """Count queue pushes against the turn's budget."""
-        self._turn.spent += pushes
+        self.go_on_apart(_MEMORY)
 
     # Events
 
@@ -222,7 +184,7 @@ class DMPConnection(WireConnection):
         timer = self.engine.next_timer()
         if timer is not None and timer <= now:
             return True
-        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self._gates.closed
+        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self.gates.closed
 
     @property
     def _queue_is_gone(self) -> bool:
@@ -243,8 +205,8 @@ class DMPConnection(WireConnection):
         elif self._queue_is_gone:
             self._end("the queue is deleted")
         else:
-            if self.sink is not None and not self.sink.is_choked and _RETURNS in self._gates.closed:
-                self._go_on(_RETURNS)
+            if self.sink is not None and not self.sink.is_choked and _RETURNS in self.gates.closed:
+                self.go_on(_RETURNS)
             self.engine.handle_timer(message.now)
             self._work()
 
@@ -276,3 +238,5 @@ class DMPConnection(WireConnection):
         if self.sink is None:
             bring_home(self._grant, self)
         self.directory.memory.forget(self._over)
+        if self.directory.keeping is not None:
+            self.directory.keeping.forget_writable(self._over)

@@ -6,27 +6,24 @@ acknowledgements (6/DMP, receiving messages).
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable
 
-from triomq.core import Batch, Outcome, Window, settle
+from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_outlet import LARGE_WRITE_BYTES, OUTLET_BYTES, WRITE_BYTES
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp_sink import WHOLE
 from triomq.endpoints.house import House
+from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp import DMPEngine
 from triomq.transports import Transport
 
 __all__ = ["DirectOutlet"]
 
-_LARGE = 16 * 1024  # octets per message
-
 Note = Callable[..., None]
 
 
-class DirectOutlet:
+class DirectOutlet(WireOutlet[Batch]):
     """What a direct connection sends; made by the connection, ends with it.
 
     Args:
@@ -36,42 +33,14 @@ class DirectOutlet:
         note: Logs an event: its level, its name, its fields.
     """
 
-    __slots__ = (
-        "_encoded",
-        "_engine",
-        "_house",
-        "_note",
-        "_outgoing",
-        "_progress",
-        "_stuck_since",
-        "_transport",
-        "may_write",
-        "window",
-    )
+    __slots__ = ("_engine", "_house", "_note")
 
     def __init__(self, engine: DMPEngine, transport: Transport, house: House, note: Note) -> None:
         """Start with nothing on the way."""
-        self.window = Window(bytes=OUTLET_BYTES)
-        self.may_write = True  # the transport has taken everything so far
+        super().__init__(engine, transport)
         self._engine = engine
-        self._transport = transport
         self._house = house
         self._note = note
-        self._outgoing: deque[Batch] = deque()
-        self._encoded = (0, 0)  # messages and octets that the window counts and the transport has been given
-        self._progress = -1  # the transport's, when it was looked at last
-        self._stuck_since = 0.0  # when that was not what it had been before
-
-    def stuck_for(self, now: float) -> float:
-        """Tell for how many seconds the client has read nothing of what waits for it; to be asked now and then."""
-        progress = -1 if self.may_write else self._transport.progress
-        if progress != self._progress or progress < 0:
-            self._progress, self._stuck_since = progress, now
-        return now - self._stuck_since
-
-    def put(self, batch: Batch) -> None:
-        """Take a batch; ``flush`` encodes it."""
-        self._outgoing.append(batch)
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
@@ -91,7 +60,7 @@ class DirectOutlet:
                 continue
             count += batch.left
             size += batch.size
-            room = LARGE_WRITE_BYTES if batch.size >= _LARGE * batch.left else WRITE_BYTES
+            room = LARGE_WRITE_BYTES if batch.size >= LARGE * batch.left else WRITE_BYTES
             try:
                 self._say(batch)
             except LocalProtocolError:
@@ -141,36 +110,6 @@ class DirectOutlet:
                 settle(batch, Outcome.REJECT, [position])
             else:
                 settle(batch, Outcome.ACCEPT, [position])
-
-    def _write(self) -> None:
-        """Offer everything encoded to the transport; if anything is left, or feeds wait for room, go on later."""
-        buffers = self._engine.data_to_send()
-        taken = self._transport.send_nowait(buffers) if buffers else True
-        if taken and not self._outgoing and not self.window.waiting:
-            self._give_back()
-        else:
-            self.may_write = False
-            if taken:
-                self._transport.notify_drained()
-
-    def _give_back(self) -> None:
-        """Give the window back what the transport has taken."""
-        count, size = self._encoded
-        if size:
-            self._encoded = 0, 0
-            self.window.give(count, size)
-
-    def drained(self) -> None:
-        """Wake the feeds that waited for the transport; what they deliver is due for the next ``flush``."""
-        self.may_write = True
-        self._progress = -1
-        self._give_back()
-
-    def put_back(self, batch: Batch) -> None:
-        """Return messages that are not encoded to their places, unmarked: nobody has seen them."""
-        count, size = batch.left, batch.size
-        settle(batch, Outcome.RETURN)
-        self.window.give(count, size)
 
     def put_all_back(self) -> None:
         """Return all that is not encoded."""

@@ -6,20 +6,19 @@ The lease says which sink that is. What a message itself calls its exchange is c
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import trio
-
 from triomq.actors import Ref
-from triomq.core import Directory, Head, Message, Offer, Publish, Route
+from triomq.core import Directory, Head, Message, Offer, Publish, Route, take_now
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_copies import CC, copies_of
 from triomq.endpoints.amqp_direct import Grant, ReturnMessage
-from triomq.endpoints.amqp_modes import DELIVERY_MODE, by_mode, is_persistent
-from triomq.endpoints.amqp_properties import AMQP_CODEC, headers_of
+from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE, HAS_HEADERS, HAS_REPLY_TO, head_of
+from triomq.endpoints.amqp_modes import by_mode, is_persistent
+from triomq.endpoints.amqp_properties import headers_of
 from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
 from triomq.endpoints.amqp_reply_to import with_reply_name
 from triomq.endpoints.dmp_answers import denial_of
-from triomq.errors import ActorError, Refused
-from triomq.protocols.amqp import BasicReturn
+from triomq.errors import Refused
+from triomq.protocols.amqp import BasicReturn, Framing
 from triomq.protocols.dmp import Envelope, MessageRun
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ __all__ = ["WHOLE", "DirectSink", "SinkPaused"]
 
 WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
-
-# Property flags (AMQP 0-9-1 section 4.2.6.1, and the order of properties in section 1.8.2)
-_HEADERS, _PRIORITY, _REPLY_TO, _EXPIRATION = 0x2000, 0x0800, 0x0200, 0x0100
 
 _HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
 
@@ -85,7 +81,7 @@ class DirectSink:
         self._routes: dict[tuple[Envelope, bool], Route] = {}  # of this version
         self._keeping = self._directory.keeping
         self._persistent = False  # what is published now, if there is a store
-        self._looked_into = LOOKED_INTO | (DELIVERY_MODE if self._keeping is not None else 0)
+        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._keeping is not None else 0)
 
     def publish(self, run: MessageRun) -> None:
         """Route a run of messages and hand it to each queue.
@@ -128,9 +124,9 @@ class DirectSink:
         if shape.flags & CHECKED:
             check_claims(encoded, self._connection.user)
         changed = encoded
-        if shape.flags & _REPLY_TO and self._grant.channel.open:
+        if shape.flags & HAS_REPLY_TO and self._grant.channel.open:
             changed = with_reply_name(self._grant.channel, encoded)
-        if shape.flags & _HEADERS and CC in encoded:
+        if shape.flags & HAS_HEADERS and CC in encoded:
             copies = copies_of(changed)
             return copies.properties or changed, copies.keys
         return changed, ()
@@ -217,21 +213,9 @@ class DirectSink:
         return head
 
     def _make_head(self, shape: Envelope, flags: int, start: int, stop: int, body: int, frame: int) -> Head:
-        return Head(
-            AMQP_CODEC,
-            shape.exchange,
-            shape.routing_key,
-            start,
-            stop,
-            body,
-            0,
-            frame,
-            flags,
-            self._connection.session.number,
-            bool(flags & _EXPIRATION),
-            bool(flags & _PRIORITY),
-            self._persistent,
-        )
+        framing = Framing(frame, start, stop, body, 0, flags)
+        publisher = self._connection.session.number
+        return head_of(shape.exchange, shape.routing_key, framing, publisher=publisher, persistent=self._persistent)
 
     def _require_writable(self, queues: Sequence[Ref]) -> None:
         """Wait rather than publish what the store should keep, and cannot.
@@ -239,10 +223,7 @@ class DirectSink:
         Raises:
             SinkPaused: That is so.
         """
-        directory = self._directory
-        if self._keeping is None or self._keeping.journal.fault is None or not self._persistent:
-            return
-        if any(directory.queues[directory.name_of(queue)].durable for queue in queues):
+        if self._persistent and self._directory.cannot_keep(queues):
             raise SinkPaused
 
     def _find(self, shape: Envelope, content: bytes) -> Route:
@@ -268,16 +249,9 @@ class DirectSink:
     def _offer(self, shape: Envelope, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
         """Deal with messages that no queue may keep: there is none, or they are for consumers that are there now."""
         for content in contents:
-            taken = [self._takes(queue, Offer(head, content)) for queue in queues]
+            taken = [take_now(queue, Offer(head, content)) for queue in queues]
             if not any(taken) and (queues or shape.mandatory):
                 self._return(shape, Message(head, content), _NO_CONSUMERS if queues else _NO_ROUTE)
-
-    @staticmethod
-    def _takes(queue: Ref, offer: Offer) -> bool:
-        try:
-            return queue.ask_nowait(offer)
-        except (trio.WouldBlock, ActorError):
-            return False  # it is being restarted, or was stopped: no consumer gets anything from it now
 
     def _return(self, shape: Envelope, message: Message, reason: tuple[int, str]) -> None:
         """Send a message back, over AMQP on the channel that has leased the sink; nowhere if that has gone."""

@@ -14,15 +14,13 @@ import trio
 
 from triomq.actors import InPlaceActor
 from triomq.clients import Peering
-from triomq.core import Confirms, Directory, Head, Publish, QueueStore
+from triomq.core import Confirms, Directory, Publish, QueueStore
+from triomq.endpoints.amqp_heads import head_of
 from triomq.endpoints.amqp_modes import by_mode
-from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import DeliverRun
 
 __all__ = ["Intake"]
-
-_PRIORITY, _EXPIRATION = 0x0800, 0x0100  # property flags (section 4.2.6.1, and the order in section 1.8.2)
 
 _TAGS = ("x:", "q:")
 """What stands before a pipe's name in a consumer tag: its own messages, and those of a feed that is a queue."""
@@ -84,7 +82,7 @@ class Intake:
             return
         position = 0
         for persistent, contents in self._parts(run):
-            head = _head(run, persistent=persistent)
+            head = head_of(run.method.exchange, run.method.routing_key, run.framing, persistent=persistent)
             store.ref.tell_nowait(Publish(head, contents, sum(map(len, contents)), receipt, position))
             position += len(contents)
         self._directory.memory.note(count, run.size)
@@ -115,22 +113,3 @@ class Intake:
 def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
     """Call something in a turn of its own: whoever calls this may be in the middle of another."""
     trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.act, function)
-
-
-def _head(run: DeliverRun, *, persistent: bool) -> Head:
-    """Say what the messages of a run share; nobody knows who published them first."""
-    framing, method = run.framing, run.method
-    return Head(
-        AMQP_CODEC,
-        method.exchange,
-        method.routing_key,
-        framing.properties_start,
-        framing.properties_stop,
-        framing.body_start,
-        framing.body_trailer,
-        framing.channel,
-        framing.flags,
-        has_expiration=bool(framing.flags & _EXPIRATION),
-        has_priority=bool(framing.flags & _PRIORITY),
-        persistent=persistent,
-    )

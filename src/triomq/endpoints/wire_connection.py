@@ -3,15 +3,16 @@
 import logging
 from math import inf
 from time import time
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import trio
 
 from triomq.actors import Supervisor, Turn
 from triomq.core import Directory, QueueStore, Session
+from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
-from triomq.transports import Transport
+from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["PATIENCE", "WireConnection"]
 
@@ -23,11 +24,28 @@ _GOODBYE = 1.0
 """Seconds that a client gets to read our last words before the socket is shut."""
 
 
+_LARGE_BODY = 512
+"""Octets per message from which messages count as large."""
+
+_BUDGET, _STORE = "budget", "store"
+"""Gates that are the same for all."""
+
+
+class WireEngine(Protocol):
+    """What all engines are."""
+
+    reading_paused: bool
+
+    def receive_data(self, data: bytes) -> None:
+        """Take octets from the peer."""
+
+
 class WireConnection(Connection):
     """Base of the actors of connections that a transport drives, in turns; what is said there is up to the protocols.
 
     Args:
         transport: The octets; owned from now on.
+        engine: The protocol, in the server's role.
         house: Domains and users.
     """
 
@@ -37,9 +55,10 @@ class WireConnection(Connection):
     closed_event: ClassVar[str]
     """What its end is called there."""
 
-    def __init__(self, transport: Transport, house: House) -> None:
+    def __init__(self, transport: Transport, engine: WireEngine, house: House) -> None:
         """Work in no domain yet."""
         self.house = house
+        self.gates = Gates(transport, engine)
         self.user = ""
         self.virtual_host = ""
         self.session: Session
@@ -47,6 +66,8 @@ class WireConnection(Connection):
         self.gone = False  # the client will send nothing more
         self.ending = ""  # why the connection is ending, once it is
         self._transport = transport
+        self._receive = engine.receive_data
+        self._octets = 0  # that have come since something was last published: a large message takes many chunks
         self._turn: Turn
         self._since = trio.current_time()
         self._left = False  # everything is put back; only the transport's end is awaited
@@ -68,10 +89,58 @@ class WireConnection(Connection):
         self.ref.act(self._write_more)
 
     def _take(self, data: bytes) -> None:
+        if self._left:
+            if not data:
+                self._stop()
+            return
+        self._receive(data)
+        self._octets += len(data)
+        self._work()
+        if len(data) > RECEIVE_SIZE // 2:
+            # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
+            large = self._turn.spent * _LARGE_BODY < len(data)
+            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+
+    def _work(self) -> None:
+        """Work off what the engine has found, until the turn's budget is used up."""
         raise NotImplementedError
 
     def _write_more(self) -> None:
+        """Go on where the transport had taken no more."""
         raise NotImplementedError
+
+    # When nothing is read
+
+    def spend(self, pushes: int) -> None:
+        """Count queue pushes against the turn's budget."""
+        self._turn.spent += pushes
+
+    def note_published(self, pushes: int) -> None:
+        """Tell the memory alarm what was published in this turn; read no more while too much waits for the disk."""
+        self.directory.memory.note(pushes, self._octets)
+        self._octets = 0
+        keeping = self.directory.keeping
+        if keeping is not None and keeping.is_behind:
+            self.gates.close(_STORE)
+            keeping.when_caught_up(self._caught_up)
+
+    def _caught_up(self) -> None:
+        self.ref.act(self.go_on, _STORE)
+
+    def go_on_later(self) -> None:
+        """Let others have the loop, then go on with what is left; read nothing until then."""
+        self.gates.close(_BUDGET)
+        self.go_on_apart(_BUDGET)
+
+    def go_on_apart(self, gate: str) -> None:
+        """Open a gate in a turn of its own, since whoever calls this is in the middle of another."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self.go_on, gate)
+
+    def go_on(self, gate: str) -> None:
+        """Open a gate, and work off what was left when it was closed."""
+        self.gates.open(gate)
+        if not self._left:
+            self._work()
 
     # Whose it is
 
