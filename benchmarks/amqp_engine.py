@@ -4,9 +4,9 @@
 """
 
 import sys
-import time
 from collections.abc import Callable
 
+from engines import best, reading
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
     AMQPEngine,
@@ -20,8 +20,6 @@ from triomq.protocols.amqp import (
     Settings,
     plain,
 )
-
-CHUNK = 64 * 1024
 
 
 def joined(engine: AMQPEngine) -> bytes:
@@ -50,29 +48,6 @@ def connected() -> tuple[AMQPEngine, AMQPEngine]:
     client.receive_data(joined(server))
     client.events()
     return server, client
-
-
-def best(work: Callable[[], int], seconds: float) -> float:
-    """Repeat ``work``, which says how many messages it did; give the best time for one, in microseconds."""
-    result, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        count = work()
-        result = min(result, (time.perf_counter() - start) / count)
-    return result * 1e6
-
-
-def reading(receiver: AMQPEngine, data: bytes, count: int) -> Callable[[], int]:
-    """Read ``data`` in chunks as a socket would give them."""
-    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
-
-    def work() -> int:
-        for chunk in chunks:
-            receiver.receive_data(chunk)
-            receiver.events()
-        return count
-
-    return work
 
 
 def publishes(client: AMQPEngine, count: int, size: int, *, unique: bool = False, sizes: int = 1) -> bytes:

@@ -4,13 +4,11 @@
 """
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 
+from engines import best, reading
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.dmp import PROTOCOL_HEADER, DMPEngine, MessageRun, Target
-
-CHUNK = 64 * 1024
 
 NAMED = encode_properties(BasicProperties(content_type="text/plain", headers={"n": 7}, delivery_mode=2))
 
@@ -31,29 +29,6 @@ def connected(target: Target) -> tuple[DMPEngine, DMPEngine]:
     client.events()
     client.data_to_send()
     return server, client
-
-
-def best(work: Callable[[], int], seconds: float) -> float:
-    """Repeat ``work``, which says how many messages it did; give the best time for one, in microseconds."""
-    result, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        count = work()
-        result = min(result, (time.perf_counter() - start) / count)
-    return result * 1e6
-
-
-def reading(receiver: DMPEngine, data: bytes, count: int) -> Callable[[], int]:
-    """Read ``data`` in chunks as a socket would give them."""
-    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
-
-    def work() -> int:
-        for chunk in chunks:
-            receiver.receive_data(chunk)
-            receiver.events()
-        return count
-
-    return work
 
 
 def messages(

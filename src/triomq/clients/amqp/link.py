@@ -5,7 +5,6 @@ that are running have all had their turn, and leaves in one write; only the firs
 for others, so that a single round trip costs no more than it must.
 """
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -15,6 +14,7 @@ from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.answer import Answer
 from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT
 from triomq.clients.refusals import error_of
+from triomq.clients.transport_link import TransportLink
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     BROKER_METHODS,
@@ -32,7 +32,7 @@ from triomq.protocols.amqp import (
     Received,
     Settings,
 )
-from triomq.transports import Poller, StreamTransport, Transport
+from triomq.transports import Poller, Transport
 
 if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line
@@ -46,7 +46,7 @@ E = TypeVar("E", bound=Event)
 _Handler: TypeAlias = "Callable[[Link, Event], None]"
 
 
-class Link:
+class Link(TransportLink):
     """Made by its connection for one broker; ends once, with ``error``.
 
     Args:
@@ -59,11 +59,10 @@ class Link:
     def __init__(self, transport: Transport, poller: Poller, settings: Settings, place: str) -> None:
         """Say nothing yet."""
         self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
+        super().__init__(transport, poller, self.engine)
         self.place = place
         self.lines: dict[int, Line] = {}
         self.opened: Answer[Connected] = Answer()
-        self.ended = trio.Event()
-        self.error: TriomqError | None = None
         self.may_return = True
         """Whether it makes sense to connect again after this end."""
         self.blocked: str | None = None
@@ -72,8 +71,6 @@ class Link:
         self.may_publish = trio.lowlevel.ParkingLot()
         self.buffered = 0
         self.secrets: list[Answer[None]] = []
-        self._transport = transport
-        self._poller = poller
         self._untaken = 0
         self._full = False
         self._paused = False
@@ -82,31 +79,15 @@ class Link:
         self._spoke = False
         self._writer: trio.lowlevel.Task | None = None
         self._unsettled: list[Acks] = []
-        self._timer = trio.Event()
 
     # Tasks
 
-    async def run(self) -> None:
-        """Serve until the end; then everything that waits knows why."""
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._run_transport)
-                nursery.start_soon(self._run_writer)
-                nursery.start_soon(self._run_timers)
-                self._transport.start(self)
-                self._flush()
-                await self.ended.wait()
-                nursery.cancel_scope.cancel()
-        finally:
-            self._transport.close()
-            self._poller.close()
-            self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
+    def _begin(self) -> None:
+        self._transport.start(self)
+        self._flush()
 
-    async def _run_transport(self) -> None:
-        if isinstance(self._transport, StreamTransport):
-            await self._transport.run()
-        else:
-            await self._poller.run()
+    def _close(self) -> None:
+        self.end(Disconnected(f"the connection to {self.place} was closed by this program"))
 
     async def _run_writer(self) -> None:
         self._writer = trio.lowlevel.current_task()
@@ -118,16 +99,6 @@ class Link:
     def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
         self.armed = True  # there is nobody to wake any more
         return trio.lowlevel.Abort.SUCCEEDED
-
-    async def _run_timers(self) -> None:
-        """Let the engine keep heartbeats and deadlines, with one timer for all of them."""
-        while True:
-            self._timer = trio.Event()
-            self.engine.handle_timer(trio.current_time())
-            self._handle_events()
-            due = self.engine.next_timer()
-            with trio.move_on_at(math.inf if due is None else due):
-                await self._timer.wait()
 
     # Sending
 

@@ -9,6 +9,7 @@ import trio
 
 from triomq.clients.amqp.answer import fresh
 from triomq.clients.amqp.deliveries import Deliveries
+from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.dmp.link import DirectLink, check_announced, open_link
 from triomq.errors import ConsumerCancelled, TriomqError
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
 __all__ = ["DMPFeed", "DMPMessage", "open_dmp_feed"]
-
-GOODBYE = 2.0
-"""Seconds that a broker gets to notice that we have left."""
-
-BUFFERED_MOST = 4 * 1024 * 1024
-"""Octets that may be here unread before the socket is not read any more; the rest waits in the broker."""
 
 
 class DMPMessage:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.dmp.link import DirectLink
 from triomq.errors import TriomqError
 from triomq.protocols.amqp import (
@@ -33,12 +34,6 @@ __all__ = ["Sinks", "follow_feed", "is_asked_for", "prefers_direct"]
 
 SMALL = 256 * 1024
 """Octets of a body up to which it goes directly: brokers have limits, and none as low as that."""
-
-BUFFERED_MOST = 4 * 1024 * 1024
-"""Octets that a consumer may leave unread before its direct connection is not read any more."""
-
-GOODBYE = 2.0
-"""Seconds that a broker gets to read what was published when its channel is closed."""
 
 
 def is_asked_for(announced: "FieldValue") -> bool:

@@ -1,6 +1,5 @@
 """One direct connection to one broker: engine, transport and small tasks; forked off an AMQP connection."""
 
-import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -8,6 +7,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.clients.amqp.answer import Answer, fresh
+from triomq.clients.amqp.limits import UNTAKEN_MOST, WRITE_AT
+from triomq.clients.transport_link import TransportLink
 from triomq.errors import (
     AccessRefused,
     Disconnected,
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectLink", "check_announced", "open_link"]
 
-WRITE_AT = 64 * 1024
-"""Octets that may gather before they are written though other tasks have yet to add theirs."""
-
-UNTAKEN_MOST = 256 * 1024
-"""Octets that may wait for the broker to take them before publishing waits."""
-
 _ERRORS: dict[int, type[TriomqError]] = {
     402: AccessRefused,
     403: AccessRefused,
@@ -53,7 +48,7 @@ _ERRORS: dict[int, type[TriomqError]] = {
 }
 
 
-class DirectLink:
+class DirectLink(TransportLink):
     """Made by ``open_link``, ends with its block, or earlier with ``error``.
 
     Args:
@@ -68,59 +63,31 @@ class DirectLink:
         self, transport: Transport, poller: Poller, engine: DMPEngine, place: str, take: Callable[[MessageRun], None]
     ) -> None:
         """Say nothing yet."""
+        super().__init__(transport, poller, engine)
         self.engine = engine
         self.opened: Answer[Ready] = Answer()
-        self.ended = trio.Event()
-        self.error: TriomqError | None = None
         self.full = False
         """Whether publishing must wait: the broker takes no octets."""
         self.may_publish = trio.lowlevel.ParkingLot()
         self.on_end: Callable[[], None] | None = None
-        self._transport = transport
-        self._poller = poller
         self._place = place
         self._take = take
         self._untaken = 0
         self._to_write = trio.Event()
         self._finishing = False
         self._drained = trio.Event()
-        self._timer = trio.Event()
 
-    async def run(self) -> None:
-        """Serve until the end."""
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._run_transport)
-                nursery.start_soon(self._run_writer)
-                nursery.start_soon(self._run_timers)
-                self._transport.start(self)
-                await self.ended.wait()
-                nursery.cancel_scope.cancel()
-        finally:
-            self._transport.close()
-            self._poller.close()
-            self.end(Disconnected(f"the direct connection to {self._place} was closed by this program"))
+    def _begin(self) -> None:
+        self._transport.start(self)
 
-    async def _run_transport(self) -> None:
-        if isinstance(self._transport, StreamTransport):
-            await self._transport.run()
-        else:
-            await self._poller.run()
+    def _close(self) -> None:
+        self.end(Disconnected(f"the direct connection to {self._place} was closed by this program"))
 
     async def _run_writer(self) -> None:
         while True:
             self.flush()
             self._to_write = trio.Event()
             await self._to_write.wait()
-
-    async def _run_timers(self) -> None:
-        while True:
-            self._timer = trio.Event()
-            self.engine.handle_timer(trio.current_time())
-            self._handle_events()
-            due = self.engine.next_timer()
-            with trio.move_on_at(math.inf if due is None else due):
-                await self._timer.wait()
 
     # Sending
 

@@ -1,0 +1,87 @@
+"""What the links of Trio's clients are: a transport that is served by tasks until it ends, and an engine's timers."""
+
+import math
+from typing import Protocol
+
+import trio
+
+from triomq.errors import TriomqError
+from triomq.transports import Poller, StreamTransport, Transport
+
+__all__ = ["TransportLink"]
+
+
+class TimedEngine(Protocol):
+    """An engine that has to look at the time now and then."""
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due."""
+
+    def next_timer(self) -> float | None:
+        """Say when that is next."""
+
+
+class TransportLink:
+    """Base of links; what is said on one is up to the protocols.
+
+    Args:
+        transport: Connected, and ours from now on.
+        poller: Who watches it, where it is a plain socket.
+        engine: The protocol, in the client's role.
+    """
+
+    def __init__(self, transport: Transport, poller: Poller, engine: TimedEngine) -> None:
+        """Say nothing yet."""
+        self.ended = trio.Event()
+        self.error: TriomqError | None = None
+        self._transport = transport
+        self._poller = poller
+        self._timed = engine
+        self._timer = trio.Event()
+
+    async def run(self) -> None:
+        """Serve until the end; then everything that waits knows why."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._run_transport)
+                nursery.start_soon(self._run_writer)
+                nursery.start_soon(self._run_timers)
+                self._begin()
+                await self.ended.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._transport.close()
+            self._poller.close()
+            self._close()
+
+    async def _run_transport(self) -> None:
+        if isinstance(self._transport, StreamTransport):
+            await self._transport.run()
+        else:
+            await self._poller.run()
+
+    async def _run_timers(self) -> None:
+        """Let the engine keep its times, with one timer for all of them."""
+        while True:
+            self._timer = trio.Event()
+            self._timed.handle_timer(trio.current_time())
+            self._handle_events()
+            due = self._timed.next_timer()
+            with trio.move_on_at(math.inf if due is None else due):
+                await self._timer.wait()
+
+    async def _run_writer(self) -> None:
+        """Write what has gathered, again and again."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Start the transport."""
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        """End because this program wants it, if nothing else has ended it."""
+        raise NotImplementedError
+
+    def _handle_events(self) -> None:
+        """Deal with what the engine has found."""
+        raise NotImplementedError
