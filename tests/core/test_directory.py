@@ -2,6 +2,8 @@ import pytest
 
 from triomq.core import (
     DeclareSink,
+    Directory,
+    Keeping,
     NoSuchQueue,
     NoSuchSink,
     QueueLocked,
@@ -12,8 +14,11 @@ from triomq.core import (
     SinkKind,
     SinkOptions,
 )
+from triomq.errors import DiskFull
+from triomq.store import MemoryStore
 
 from .cast import House, open_house, publish, settle
+from .machine.disk import Disk
 
 
 def names(route: Route) -> list[str]:
@@ -194,3 +199,15 @@ async def test_sessions_have_numbers_of_their_own() -> None:
     async with open_house() as house:
         numbers = [house.new_session().number for _ in range(3)]
         assert numbers == [2, 3, 4]
+
+
+async def test_a_fault_of_the_store_concerns_durable_queues_alone() -> None:
+    disk = Disk(MemoryStore())
+    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
+        durable, fleeting = house.queue("q"), house.queue("f", QueueOptions(durable=False))
+        assert house.directory.fault_of([durable.ref, fleeting.ref]) is None
+        fault = DiskFull("full")
+        disk.journal.failed(fault)
+        assert house.directory.fault_of([fleeting.ref, durable.ref]) is fault
+        assert house.directory.fault_of([fleeting.ref]) is None
+        assert house.directory.fault_of([]) is None

@@ -19,7 +19,7 @@ from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
-from triomq.store.keeper import BackUpStore, HostKind, Keeping
+from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
 __all__ = ["Broker", "open_broker"]
@@ -316,7 +316,7 @@ async def open_broker(
         ConfigError: An address cannot be had, or a peer cannot be.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
     """
-    store = None if data_dir is None else Keeping(Path(data_dir), store_host)
+    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host)
     async with open_system() as system:
         tree = Tree(store, queue_memory)
         tree.memory.mark = memory_mark(memory_high_watermark)

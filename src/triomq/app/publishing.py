@@ -108,9 +108,7 @@ class Publisher:
         stores = [self._directory.queues[self._directory.name_of(queue)] for queue in route.queues]
         if stores and self._directory.memory.on:
             return _first_to_wait(stores)
-        keeping = self._directory.keeping
-        if keeping is not None and keeping.journal.fault is not None and any(store.keeps(run.head) for store in stores):
-            fault = keeping.journal.fault
+        if run.head.persistent and (fault := self._directory.fault_of(route.queues)) is not None:
             raise type(fault)(f"the message was not published: {fault}")
         for queue, store in zip(route.queues, stores, strict=True):
             if only_now and queue.state in ("starting", "backing_off"):

@@ -19,8 +19,7 @@ from triomq.core import (
 from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, amend_amqp, from_amqp
 from triomq.errors import StoreError
 from triomq.store import Journal
-from triomq.store.keeper import Keeper
-from triomq.store.keeper import Keeping as StoreKeeping
+from triomq.store.keeper import Keeper, StoreSettings
 
 __all__ = ["Tree"]
 
@@ -31,16 +30,15 @@ _Specs = Mapping[str, ChildSpec]
 class Tree:
     """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
 
-    def __init__(self, keeping: StoreKeeping | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
+    def __init__(self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
         """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not.
 
         Args:
-            keeping: Where the store is; without it there is none.
+            store: Where the store is; without it there is none.
             queue_memory: Octets of messages that each queue has in memory if there is a store.
         """
-        self.journal = Journal() if keeping is not None else None
-        self.keeping = Keeping(self.journal, queue_memory) if self.journal is not None else None
-        self._store = keeping
+        self.keeping = None if store is None else Keeping(Journal(), queue_memory)
+        self._store = store
         self.memory = MemoryAlarm(resident=resident_memory())
         self.codecs = Codecs()
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
@@ -56,10 +54,10 @@ class Tree:
         self.top = await system.start(lambda: _Top(*specs, self.memory, self._store_spec()), name="broker")
 
     def _store_spec(self) -> list[ChildSpec]:
-        journal, keeping = self.journal, self._store
-        if journal is None or keeping is None:
+        settings, keeping = self._store, self.keeping
+        if settings is None or keeping is None:
             return []
-        return [ChildSpec(lambda: Keeper(journal, keeping), name="store")]
+        return [ChildSpec(lambda: Keeper(keeping.journal, settings), name="store")]
 
     @property
     def kept_domains(self) -> list[str]:
@@ -122,8 +120,8 @@ class _Top(Supervisor):
                 *store,
                 ChildSpec(lambda: _Domains(domains), name="domains"),
                 ChildSpec(DynamicSupervisor, name="consumers"),
-                ChildSpec(lambda: _Kept(endpoints), name="endpoints"),
-                ChildSpec(lambda: _Kept(peers), name="peers"),
+                ChildSpec(lambda: _Specified(endpoints), name="endpoints"),
+                ChildSpec(lambda: _Specified(peers), name="peers"),
             ],
             strategy="rest_for_one",
         )
@@ -159,7 +157,7 @@ class _Domains(Supervisor):
         return list(self._specs.values())
 
 
-class _Kept(DynamicSupervisor):
+class _Specified(DynamicSupervisor):
     """The supervisor of the endpoints, or of the peers; starts those that were there when it was ended."""
 
     def __init__(self, specs: _Specs) -> None:

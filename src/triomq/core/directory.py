@@ -21,6 +21,7 @@ from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
 from triomq.core.sink import Destination, PropertiesOf, SinkStore
+from triomq.errors import StoreError
 
 if TYPE_CHECKING:
     from triomq.core.session import Session
@@ -131,11 +132,12 @@ class Directory:
         store = self.queues.get(self.name_of(queue))
         return store is not None and store.ref is queue
 
-    def cannot_keep(self, queues: Iterable[Ref]) -> bool:
-        """Tell whether one of some queues is durable, and the store cannot be written."""
+    def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
+        """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
         if self.keeping is None or self.keeping.journal.fault is None:
-            return False
-        return any(self.queues[self.name_of(queue)].durable for queue in queues)
+            return None
+        durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
+        return self.keeping.journal.fault if durable else None
 
     @property
     def idle(self) -> bool:

@@ -247,7 +247,7 @@ class Publisher:
 
     def _is_refused(self, queues: Sequence[Ref]) -> bool:
         """Tell whether the store should keep what is published, and cannot."""
-        return self._persistent and self._channel.connection.directory.cannot_keep(queues)
+        return self._persistent and self._channel.connection.directory.fault_of(queues) is not None
 
     def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
         if len(self._heads) >= _HEADS:

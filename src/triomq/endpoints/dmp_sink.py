@@ -223,7 +223,7 @@ class DirectSink:
         Raises:
             SinkPaused: That is so.
         """
-        if self._persistent and self._directory.cannot_keep(queues):
+        if self._persistent and self._directory.fault_of(queues) is not None:
             raise SinkPaused
 
     def _find(self, shape: Envelope, content: bytes) -> Route:

@@ -7,13 +7,13 @@ import trio
 
 from triomq.actors import open_system
 from triomq.store import DeclareQueue, Journal
-from triomq.store.keeper import Keeper, Keeping, WaitCommitted
+from triomq.store.keeper import Keeper, StoreSettings, WaitCommitted
 
 
 async def main() -> None:
     journal = Journal()
     async with open_system() as system:
-        ref = await system.start(lambda: Keeper(journal, Keeping(Path(sys.argv[1]))), name="store")
+        ref = await system.start(lambda: Keeper(journal, StoreSettings(Path(sys.argv[1]))), name="store")
         journal.add(DeclareQueue(1, b"q", b""))
         journal.append(1, 1, b"head", [b"a"], 1)
         await ref.ask(WaitCommitted())

@@ -9,7 +9,7 @@ import trio
 from triomq.actors.testing import open_test_system
 from triomq.errors import StoreError
 from triomq.store import DeclareQueue, Journal, Reading, SegmentFound, SqliteStore, assemble
-from triomq.store.keeper import HostKind, Keeper, Keeping, WaitCommitted
+from triomq.store.keeper import HostKind, Keeper, StoreSettings, WaitCommitted
 
 Answer = Reading | StoreError
 
@@ -43,7 +43,7 @@ class House:
 async def house(directory: Path, host: HostKind, *, patience: float = 0) -> AsyncIterator[House]:
     journal = Journal()
     async with open_test_system() as system:
-        ref = await system.start(lambda: Keeper(journal, Keeping(directory, host, patience)), name="store")
+        ref = await system.start(lambda: Keeper(journal, StoreSettings(directory, host, patience)), name="store")
         assert isinstance(ref.actor, Keeper)
         yield House(journal, ref.actor)
 

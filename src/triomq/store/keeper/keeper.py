@@ -19,7 +19,7 @@ from triomq.store.keeper.conversation import Conversation, bare
 from triomq.store.keeper.hosts import HostKind, open_host
 from triomq.store.lock import PATIENCE
 
-__all__ = ["BackUpStore", "Keeper", "Keeping", "WaitCommitted"]
+__all__ = ["BackUpStore", "Keeper", "StoreSettings", "WaitCommitted"]
 
 _log = logging.getLogger("triomq.store")
 
@@ -30,7 +30,7 @@ _PAUSE = 0.2
 """Seconds between the second and the third of them; each further pause is longer by as much."""
 
 
-class Keeping(msgspec.Struct, frozen=True):
+class StoreSettings(msgspec.Struct, frozen=True):
     """Where a store is, and how its work is done.
 
     Args:
@@ -61,15 +61,15 @@ class Keeper(Actor):
 
     Args:
         journal: What is to be kept; belongs to the parent.
-        keeping: Where and how.
+        settings: Where and how.
     """
 
     waits_for: ClassVar[tuple[type, ...]] = ()  # whoever waits for the store must not be waited for by it
 
-    def __init__(self, journal: Journal, keeping: Keeping) -> None:
+    def __init__(self, journal: Journal, settings: StoreSettings) -> None:
         """Start before the store is open."""
         self.journal = journal
-        self.keeping = keeping
+        self.settings = settings
         self.pid: int | None = None
         """The number of the store's process; None while there is none."""
         self._conversation: Conversation | None = None
@@ -112,10 +112,10 @@ class Keeper(Actor):
         while True:
             before = self.journal.committed
             async with open_host(
-                self.keeping.host,
-                self.keeping.directory,
+                self.settings.host,
+                self.settings.directory,
                 fresh=not self.journal.is_open,
-                patience=self.keeping.patience,
+                patience=self.settings.patience,
             ) as host:
                 conversation = Conversation(self.journal, host.stream, self._tell_progress)
                 notices = await conversation.begin()
@@ -135,7 +135,7 @@ class Keeper(Actor):
     async def _mourn(self, deaths: int) -> None:
         if deaths > _MOST_DEATHS:
             raise StoreError(
-                f"the process of the store in {self.keeping.directory} has ended {deaths} times without having kept "
+                f"the process of the store in {self.settings.directory} has ended {deaths} times without having kept "
                 "anything; what it wrote to standard error says why"
             )
         _log.warning("the store's process has ended; starting another", extra={"fields": {"in_a_row": deaths}})
