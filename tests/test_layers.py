@@ -116,9 +116,8 @@ def violations(source: Path) -> list[str]:
     for path in sorted((source / "triomq").rglob("*.py")):
         here = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         if package_of(here) not in PACKAGES:
-            found.append(
-                f"{path.relative_to(source)}: PACKAGES in tests/test_layers.py does not know {package_of(here)!r}: add it"
-            )
+            unknown = package_of(here)
+            found.append(f"{path.relative_to(source)}: PACKAGES here does not know {unknown!r}: add it with what it may")
             continue
         for line, module, name in imports_of(path, here):
             inner = source.joinpath(*module.split("."), name or "-")
