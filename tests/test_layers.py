@@ -117,7 +117,7 @@ def violations(source: Path) -> list[str]:
         here = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         if package_of(here) not in PACKAGES:
             unknown = package_of(here)
-            found.append(f"{path.relative_to(source)}: PACKAGES here does not know {unknown!r}: add it with what it may")
+            found.append(f"{path.relative_to(source)}: PACKAGES does not know {unknown!r}: add it, with what it may")
             continue
         for line, module, name in imports_of(path, here):
             inner = source.joinpath(*module.split("."), name or "-")
