@@ -66,13 +66,20 @@ def room_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "triomq"
 
 
-def door_of(module: str, source: Path) -> str:
+PACKAGES = {"triomq.core.backlog"}
+"""Folders inside a room that the rest of the room enters by their own front door; others enter by the room's."""
+
+
+def door_of(here: str, module: str, source: Path) -> str:
     """Name the front door of a module: its room's, or that of its folder where each folder has one of its own.
 
     So has each protocol; the portal, since only who comes from asyncio or a thread is to load asyncio; and the store's
     keeper, since the process that it starts is not to load Trio.
     """
     parts = module.split(".")
+    package = ".".join(parts[:3])
+    if package in PACKAGES and room_of(here) == parts[1]:
+        return package
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
     own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
     return ".".join(parts[: 3 if own_door else 2])
@@ -91,7 +98,7 @@ def stranger(own: str, module: str) -> str | None:
 
 def neighbour(source: Path, here: str, module: str) -> str | None:
     """Say what is wrong with the module ``here`` importing another module of triomq."""
-    own, there, door = room_of(here), room_of(module), door_of(module, source)
+    own, there, door = room_of(here), room_of(module), door_of(here, module, source)
     if there != own and there not in ROOMS[own].rooms:
         allowed = ", ".join(sorted(ROOMS[own].rooms)) or "no other room"
         return (

@@ -71,7 +71,7 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
         assert ready(store) == [b"1", b"2", b"3"]
         assert taker.wire.said == [(2, [], []), (3, [], [])]
         assert taker.intake.received == 3
-        (entry, *_) = store.index.entries()
+        (entry, *_) = store.backlog.entries()
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
 
 
