@@ -2,7 +2,7 @@
 
 A broker runs in this process and pika in a thread of it; messages of a warm connection are traced with
 ``sys.setprofile``. Printed are the Python calls inside triomq, how many different functions and files they are in, and
-how often the next call is in another file or another package. What timers and idle tasks do meanwhile does not count: of
+how often the next call is in another file or package. What timers and idle tasks do meanwhile does not count: of
 some messages the one with the fewest calls is taken.
 
     python benchmarks/trip.py
