@@ -2,7 +2,7 @@
 
 Each pattern is a little automaton: a state in front of each of its words, and one behind the last. A block lays the
 states of its patterns side by side, as bits of one integer, so that one word of a key moves all of them in a handful of
-operations, whatever the patterns are (Baeza-Yates and Gonnet, "A new approach to text searching", 1992, with wildcards):
+operations, whatever the patterns are (Baeza-Yates and Gonnet, "A new approach to text searching", 1992, and wildcards):
 states in front of ``*`` or of this very word move one bit on; states in front of ``#`` stay, and are in front of the
 word behind it as well, since ``#`` stands for no word too. Time is words times blocks that a key has begun to match:
 each pair of a position in the key and a state of a pattern is dealt with once, and some thousand of them together.

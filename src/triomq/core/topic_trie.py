@@ -232,6 +232,6 @@ class TopicTrie(Generic[T]):
 
 def _too_many(pattern: str, wildcard: str, there: int, most: int) -> PreconditionFailed:
     return PreconditionFailed(
-        f"cannot bind with pattern {pattern!r}: the patterns of this sink have {there} words behind {wildcard} already, "
-        f"and {most} are allowed; use fewer or shorter patterns, or another sink"
+        f"cannot bind with pattern {pattern!r}: the patterns of this sink have {there} words behind {wildcard} already "
+        f"and may have {most}; use fewer or shorter patterns, or another sink"
     )
