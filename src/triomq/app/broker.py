@@ -51,7 +51,7 @@ class Broker(DomainHandle):
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
-        self.house = House(self._access, self._users, tree.codecs)
+        self.house = House(self._access, self._users, tree.codecs, unfinished=tree.unfinished)
 
     # Domains
 

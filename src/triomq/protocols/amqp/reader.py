@@ -36,7 +36,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 class FrameReader:
     """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
 
-    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_pending", "_runs")
+    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_runs", "pending")
 
     def __init__(
         self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
@@ -46,12 +46,12 @@ class FrameReader:
         self._channels = channels
         self._runs = runs
         self._handshake = handshake
-        self._pending = bytearray()
+        self.pending = bytearray()  # an unfinished frame
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
         """Take octets; they are looked at when they complete something."""
-        pending, start = self._pending, 0
+        pending, start = self.pending, 0
         if pending:
             missing = self._needed - len(pending)
             if len(data) < missing or self._held:
@@ -76,9 +76,9 @@ class FrameReader:
 
     def read_on(self) -> None:
         """Read what was held back."""
-        if self._pending:
-            data = bytes(self._pending)
-            self._pending.clear()
+        if self.pending:
+            data = bytes(self.pending)
+            self.pending.clear()
             self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -153,8 +153,8 @@ class FrameReader:
 
     def _keep(self, rest: bytes | memoryview) -> None:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
-        self._pending += rest
-        if self._held and len(self._pending) > HELD_MAX:
+        self.pending += rest
+        if self._held and len(self.pending) > HELD_MAX:
             self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
@@ -226,4 +226,4 @@ class FrameReader:
         else:
             self.fail(error)
             self._core.end()
-        self._pending.clear()
+        self.pending.clear()
