@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_store import MemoryStore
 from triomq.store import (
     Append,
     Attempts,
@@ -9,7 +10,6 @@ from triomq.store import (
     DeclareQueue,
     DeleteQueue,
     Delivered,
-    MemoryStore,
     Operation,
     Settle,
     assemble,

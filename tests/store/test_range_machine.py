@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from memory_store import MemoryStore
 from triomq.store import (
     BodyRun,
     DeclareQueue,
     DeleteQueue,
     Journal,
-    MemoryStore,
     Recovered,
     SegmentRead,
     SqliteStore,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store import Batch, Delay, MemoryStore, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
+from memory_store import MemoryStore
+from triomq.store import Batch, Delay, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
 from triomq.store.reading import collect
 
 from .stores import DECLARE, append, opened
