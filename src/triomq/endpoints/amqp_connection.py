@@ -357,3 +357,4 @@ class AMQPConnection(WireConnection):
         """Put back what is out, and close the transport, unless a direct connection has it."""
         if not self._forked:
             super().abandon()
+        self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

@@ -16,7 +16,7 @@ from triomq.protocols.amqp.frames import (
 )
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
 from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
-from triomq.protocols.amqp.runs import RunReader
+from triomq.protocols.amqp.runs import Reader, RunReader
 
 __all__ = ["FrameReader"]
 
@@ -36,7 +36,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 class FrameReader:
     """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
 
-    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_runs", "pending")
+    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
     def __init__(
         self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
@@ -45,6 +45,7 @@ class FrameReader:
         self._core = core
         self._channels = channels
         self._runs = runs
+        self._readers: dict[bytes, Reader] = {}  # none until frames may be read in runs
         self._handshake = handshake
         self.pending = bytearray()  # an unfinished frame
         self._needed = 0
@@ -111,7 +112,7 @@ class FrameReader:
 
     def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
-        core, readers, channels = self._core, self._runs.readers, self._channels.open
+        core, readers, channels = self._core, self._readers, self._channels.open
         end = len(data)
         while core.state == "running" or not self._held:
             if end - position < FRAME_HEADER.size:
@@ -200,7 +201,8 @@ class FrameReader:
     def start_running(self) -> None:
         """Read runs too, once the connection is open."""
         if self._core.state == "running":
-            self._runs.begin(self._core.role, self._core.frame_max - OVERHEAD, self._core.settings.max_message_size)
+            core = self._core
+            self._readers = self._runs.begin(core.role, core.frame_max - OVERHEAD, core.settings.max_message_size)
 
     def fail(self, error: PeerError) -> None:
         """End the connection because of what the peer did."""
