@@ -61,6 +61,14 @@ class Blocked:
             raise PublishingPaused
         return True
 
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether the connection is to wait rather than publish: memory is short, and it can only add to it."""
+        connection = self._connection
+        return connection.directory.memory.on and not any(
+            channel.can_make_room for channel in connection.channels.values()
+        )
+
     def pause(self) -> None:
         """Read nothing until the alarm is over, and tell the client."""
         if self._paused:
