@@ -70,13 +70,20 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "triomq"
 
 
-def door_of(module: str, source: Path) -> str:
+SUBPACKAGES = {"triomq.core.backlog"}
+"""Folders inside a package that the rest of it enters by their own front door; others enter by the package's."""
+
+
+def door_of(here: str, module: str, source: Path) -> str:
     """Name the front door of a module: its package's, or that of its folder where each folder has one of its own.
 
     So has each protocol; the portal, since only who comes from asyncio or a thread is to load asyncio; and the store's
     keeper, since the process that it starts is not to load Trio.
     """
     parts = module.split(".")
+    folder = ".".join(parts[:3])
+    if folder in SUBPACKAGES and package_of(here) == parts[1]:
+        return folder
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
     own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
     return ".".join(parts[: 3 if own_door else 2])
@@ -95,7 +102,7 @@ def wrong_dependency(own: str, module: str) -> str | None:
 
 def wrong_import(source: Path, here: str, module: str) -> str | None:
     """Say what is wrong with the module ``here`` importing another module of triomq."""
-    own, there, door = package_of(here), package_of(module), door_of(module, source)
+    own, there, door = package_of(here), package_of(module), door_of(here, module, source)
     if there != own and there not in PACKAGES[own].packages:
         allowed = ", ".join(sorted(PACKAGES[own].packages)) or "no other package"
         return (

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from triomq import Broker, Properties, open_broker
-from triomq.core import NotAtHand, QueueUnreadable
+from triomq.core import NotResident, QueueUnreadable
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
 from triomq.store.keeper import HostKind
@@ -189,7 +189,7 @@ async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(
     async with open_broker() as broker:
         await broker.declare_queue("q")
         store = broker.directory.queues["q"]
-        error = NotAtHand(store)  # as a queue answers; whoever asked goes on later
+        error = NotResident(store)  # as a queue answers; whoever asked goes on later
         store.tell_arrived()
         with trio.fail_after(1):
             await error.wait_over()

@@ -22,7 +22,7 @@ async def test_a_message_is_in_every_queue_when_publish_returns(broker: Broker) 
         await fan.bind(queue)
     await broker.publish("fan", "", b"x")
     broker.publish_nowait("fan", "", b"y")
-    assert [store.index.ready for store in broker.directory.queues.values()] == [2] * 10
+    assert [store.backlog.ready for store in broker.directory.queues.values()] == [2] * 10
 
 
 async def test_who_publishes_to_no_sink_is_told(broker: Broker) -> None:
@@ -150,7 +150,7 @@ async def _publish_and_interrupt() -> None:
                 else:
                     break
             stores = broker.directory.queues.values()
-            (count,) = {store.index.ready + store.index.unsettled for store in stores}  # in all queues or in none
+            (count,) = {store.backlog.ready + store.backlog.unsettled for store in stores}  # in all queues or in none
             assert published <= count <= published + interrupted
             assert interrupted > 100
             seen = [int((await anext(feed)).body) for _ in range(count)]

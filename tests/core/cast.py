@@ -168,7 +168,7 @@ def close(feed: Feed) -> None:
 
 def ready(store: QueueStore) -> list[bytes]:
     """The contents that are ready in a queue, in order."""
-    return [entry.message.content for entry in store.index.entries()]
+    return [entry.message.content for entry in store.backlog.entries()]
 
 
 @asynccontextmanager

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from triomq.actors import Ref
 from triomq.core import Batch, Feed, Head, Window
+from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch import Dispatch
-from triomq.core.index import Index
 
 NOBODY = cast("Ref", None)
 HEADS = [Head(), Head(publisher=1), Head(publisher=2)]
@@ -40,10 +40,10 @@ def player(
 
 
 class Table:
-    """Keeps a strategy's index and feeds, and tells it what a queue would tell it."""
+    """Keeps a strategy's backlog and feeds, and tells it what a queue would tell it."""
 
     def __init__(self, make: Callable[[Callable[[], None]], Dispatch]) -> None:
-        self.index = Index()
+        self.backlog = MemoryBacklog()
         self.strategy = make(self.discard)
         self.feeds: dict[Feed, None] = {}
         self.out: list[Batch] = []
@@ -53,8 +53,8 @@ class Table:
         self._called: list[tuple[Window, Feed]] = []
 
     def discard(self) -> None:
-        self.discarded.append(self.index.next_head())
-        self.index.drop(1)
+        self.discarded.append(self.backlog.next_head())
+        self.backlog.drop(1)
 
     def open(self, *players: Player) -> None:
         for one in players:
@@ -71,16 +71,16 @@ class Table:
         for number in range(count):
             self.heads[len(self.heads) + 1] = head
             assert len(self.heads) == sum(self.counts()) + number + 1
-        self.index.push(head, [b"x"] * count, count)
+        self.backlog.push(head, [b"x"] * count, count)
 
     def counts(self) -> tuple[int, int, int, int]:
         """Where all messages are: ready, out, settled, discarded."""
-        return self.index.ready, sum(batch.left for batch in self.out), self.settled, len(self.discarded)
+        return self.backlog.ready, sum(batch.left for batch in self.out), self.settled, len(self.discarded)
 
     def settle(self, batch: Batch, positions: Sequence[int] | None = None, *, requeue: bool = False) -> None:
-        index, feed = self.index, batch.feed
+        backlog, feed = self.backlog, batch.feed
         assert feed is not None
-        count, size = index.requeue(batch, positions) if requeue else index.accept(batch, positions)
+        count, size = backlog.requeue(batch, positions) if requeue else backlog.accept(batch, positions)
         if not requeue:
             self.settled += count
         if not batch.left:
@@ -99,14 +99,14 @@ class Table:
 
     def turn(self) -> list[tuple[int, Feed]]:
         """Deal; give the ids of the messages that went, in order, and to whom."""
-        batches = self.strategy.dispatch(self.index)
+        batches = self.strategy.dispatch(self.backlog)
         while self._called:
             called, self._called = self._called, []
             for window, feed in called:
                 following = window.pass_on(feed)
                 if following is not None:
                     following.wake(window)
-            batches += self.strategy.dispatch(self.index)
+            batches += self.strategy.dispatch(self.backlog)
         self.out += batches
         dealt = [(number, batch.feed) for batch in batches for number in batch.ids if batch.feed is not None]
         for feed in {feed for _, feed in dealt}:
@@ -124,7 +124,7 @@ def deal(table: Table, count: int, head: Head = HEADS[0]) -> list[Feed]:
 def check_books(table: Table) -> None:
     """See that nothing is lost or doubled, and no window exceeded."""
     assert sum(table.counts()) == len(table.heads)
-    assert table.index.unsettled == table.counts()[1]
+    assert table.backlog.unsettled == table.counts()[1]
     for feed in table.feeds:
         for window in feed.limits:
             assert not window.limit or window.used <= window.limit

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Directory, Get, Head, Keeping, NotAtHand, QueueStore, recover
-from triomq.core.kept_index import KeptIndex
-from triomq.store import MemoryStore
+from triomq.core import Directory, Get, Head, Keeping, NotResident, QueueStore, recover
+from triomq.core.backlog import PagedBacklog
 
 from .cast import House, open_house
 from .machine.disk import Disk
@@ -50,9 +50,9 @@ async def open_kept_house(
         yield KeptHouse(house, disk, directory.keeping)
 
 
-def index_of(store: QueueStore) -> KeptIndex:
-    assert isinstance(store.index, KeptIndex)
-    return store.index
+def backlog_of(store: QueueStore) -> PagedBacklog:
+    assert isinstance(store.backlog, PagedBacklog)
+    return store.backlog
 
 
 def get(store: QueueStore, disk: Disk) -> tuple[bytes, bool] | None:
@@ -60,7 +60,7 @@ def get(store: QueueStore, disk: Disk) -> tuple[bytes, bool] | None:
     for _ in range(2):
         try:
             batch = store.ref.ask_nowait(Get())
-        except NotAtHand:
+        except NotResident:
             disk.work()
         else:
             return None if batch is None else (batch.message(0).content, batch.redelivered)

@@ -1,21 +1,21 @@
 import pytest
 
 from triomq.core import Message
-from triomq.core.index import Index
+from triomq.core.backlog import MemoryBacklog
 
 from .cast import HEAD
 
 
 def test_messages_are_found_by_position_until_they_are_settled() -> None:
-    index = Index()
-    index.push(HEAD, [b"a", b"b", b"c"], 3)
-    batch = index.take(3, 99)
+    backlog = MemoryBacklog()
+    backlog.push(HEAD, [b"a", b"b", b"c"], 3)
+    batch = backlog.take(3, 99)
     assert batch.message(1) == Message(HEAD, b"b")
     assert batch.unsettled() == [0, 1, 2]
-    index.accept(batch, [1])
+    backlog.accept(batch, [1])
     assert batch.unsettled() == [0, 2]
     with pytest.raises(LookupError, match="the message at position 1 of this batch is settled already"):
         batch.message(1)
-    index.accept(batch)
+    backlog.accept(batch)
     with pytest.raises(LookupError):
         batch.message(0)

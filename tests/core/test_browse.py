@@ -1,7 +1,7 @@
 from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
+from .backlog.test_priority import prioritised
 from .cast import open_house, publish, ready, settle
-from .test_priority import prioritised
 
 
 async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:

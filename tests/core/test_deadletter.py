@@ -34,7 +34,7 @@ def history(house: House, message: Message) -> list[dict[str, object]]:
 
 
 def only(store: QueueStore) -> Message:
-    (entry,) = store.index.entries()
+    (entry,) = store.backlog.entries()
     return entry.message
 
 
@@ -105,11 +105,11 @@ async def test_only_the_rejected_ones_of_a_batch_become_dead_letters() -> None:
         publish(store, b"1", b"2", b"3")
         settle(consumer.batches[0], Outcome.ACCEPT, [0])
         settle(consumer.batches[0], Outcome.REJECT, [2])
-        assert [entry.message.body for entry in dead.index.entries()] == [b"3"]
+        assert [entry.message.body for entry in dead.backlog.entries()] == [b"3"]
         settle(consumer.batches[0], Outcome.REJECT)
-        assert [entry.message.body for entry in dead.index.entries()] == [b"3", b"2"]
+        assert [entry.message.body for entry in dead.backlog.entries()] == [b"3", b"2"]
         settle(consumer.batches[0], Outcome.REJECT)
-        assert dead.index.ready == 2
+        assert dead.backlog.ready == 2
 
 
 async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(autojump_clock: MockClock) -> None:
@@ -122,7 +122,7 @@ async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(aut
         (entry,) = history(house, only(dead))
         assert (entry["reason"], entry["original-expiration"]) == ("expired", "1500")
         await trio.sleep(100)
-        assert dead.index.ready == 1
+        assert dead.backlog.ready == 1
 
 
 async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
@@ -130,8 +130,8 @@ async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
         dead, store = house.queue("dead"), house.queue(options=lettered(max_length=2))
         publish(store, b"1", b"2", b"3", b"4")
         assert ready(store) == [b"3", b"4"]
-        assert [entry.message.body for entry in dead.index.entries()] == [b"1", b"2"]
-        assert history(house, next(dead.index.entries()).message)[0]["reason"] == "maxlen"
+        assert [entry.message.body for entry in dead.backlog.entries()] == [b"1", b"2"]
+        assert history(house, next(dead.backlog.entries()).message)[0]["reason"] == "maxlen"
 
 
 async def test_a_full_queue_may_refuse_and_dead_letter() -> None:
@@ -157,7 +157,7 @@ async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter() -> No
             settle(consumer.batches.pop(), Outcome.REQUEUE)
         assert consumer.batches == []
         assert history(house, only(dead))[0]["reason"] == "delivery_limit"
-        assert (feed.window.used, store.index.unsettled) == (0, 0)
+        assert (feed.window.used, store.backlog.unsettled) == (0, 0)
 
 
 async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is_dropped() -> None:
@@ -166,7 +166,7 @@ async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is
         house.feed(store, consumer)
         publish(store, b"1", b"2")
         settle(consumer.batches.pop(), Outcome.REQUEUE)
-        assert (consumer.batches, store.index.ready, store.index.unsettled) == ([], 0, 0)
+        assert (consumer.batches, store.backlog.ready, store.backlog.unsettled) == ([], 0, 0)
 
 
 async def test_what_was_never_sent_does_not_count_against_the_limit() -> None:
@@ -184,9 +184,9 @@ async def test_a_circle_of_expiry_alone_ends_when_the_message_comes_round(autoju
         b = house.queue("b", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="a"))
         publish(a, b"x")
         await trio.sleep(1.5)
-        assert (a.index.ready, b.index.ready) == (0, 1)
+        assert (a.backlog.ready, b.backlog.ready) == (0, 1)
         await trio.sleep(100)
-        assert (a.index.ready, b.index.ready) == (0, 0)
+        assert (a.backlog.ready, b.backlog.ready) == (0, 0)
 
 
 async def test_a_circle_with_a_rejection_in_it_goes_on_and_counts(autojump_clock: MockClock) -> None:
@@ -198,7 +198,7 @@ async def test_a_circle_with_a_rejection_in_it_goes_on_and_counts(autojump_clock
         publish(work, b"x")
         for _ in range(4):
             settle(consumer.batches.pop(), Outcome.REJECT)
-            assert retry.index.ready == 1
+            assert retry.backlog.ready == 1
             await trio.sleep(1.5)
         (batch,) = consumer.batches
         entries = history(house, batch.message(0))
@@ -215,14 +215,14 @@ async def test_two_full_queues_that_dead_letter_into_each_other_wait_for_nobody(
         publish(a, *[b"x"] * 100)
         publish(b, *[b"y"] * 100)
         await trio.testing.wait_all_tasks_blocked()
-        assert (a.index.ready, b.index.ready) == (1, 1)
+        assert (a.backlog.ready, b.backlog.ready) == (1, 1)
 
 
 async def test_a_queue_that_dead_letters_into_itself_drops_what_comes_round() -> None:
     async with open_house() as house:
         store = house.queue("q", QueueOptions(max_length=1, dead_letter_sink=""))
         publish(store, b"1", b"2")
-        assert store.index.ready == 1
+        assert store.backlog.ready == 1
         assert store.statistics().published == 2
 
 
@@ -268,7 +268,7 @@ async def test_further_keys_are_taken_off_where_the_queue_names_one(keys: object
         house.feed(store, consumer)
         store.ref.tell_nowait(with_properties(Properties(headers={"CC": keys, "mine": 1})))
         settle(consumer.batches[0], Outcome.REJECT)
-        assert copy.index.ready == 0
+        assert copy.backlog.ready == 0
         headers = house.directory.codecs.decode(only(dead)).headers or {}
         assert ("CC" in headers, headers["mine"]) == (False, 1)
 
@@ -284,7 +284,7 @@ async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_cras
             settle(consumer.batches[0], Outcome.REJECT)
 
         house.turn(while_it_is_down)
-        assert dead.index.ready == 0
+        assert dead.backlog.ready == 0
         await dead.ref.wait_running()
         assert only(dead).body == b"x"
 
@@ -295,7 +295,7 @@ async def test_a_position_that_is_named_twice_makes_one_dead_letter() -> None:
         house.feed(store, consumer)
         publish(store, b"1", b"2")
         settle(consumer.batches[0], Outcome.REJECT, [0, 0])
-        assert (dead.index.ready, store.index.unsettled) == (1, 1)
+        assert (dead.backlog.ready, store.backlog.unsettled) == (1, 1)
 
 
 async def test_properties_that_nobody_can_read_cost_no_queue_its_life() -> None:
@@ -322,7 +322,7 @@ async def test_a_circle_of_queues_whose_names_are_no_text_ends_too(autojump_cloc
         b = house.queue("\udcfe", QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="\udcff"))
         publish(a, b"x")
         await trio.sleep(1.5)
-        assert (a.index.ready, b.index.ready) == (0, 1)
+        assert (a.backlog.ready, b.backlog.ready) == (0, 1)
         assert history(house, only(b))[0]["queue"] == b"\xff"
         await trio.sleep(100)
-        assert (a.index.ready, b.index.ready, a.ref.epoch) == (0, 0, 1)
+        assert (a.backlog.ready, b.backlog.ready, a.ref.epoch) == (0, 0, 1)

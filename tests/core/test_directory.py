@@ -1,5 +1,6 @@
 import pytest
 
+from memory_store import MemoryStore
 from triomq.core import (
     DeclareSink,
     Directory,
@@ -15,7 +16,6 @@ from triomq.core import (
     SinkOptions,
 )
 from triomq.errors import DiskFull
-from triomq.store import MemoryStore
 
 from .cast import House, open_house, publish, settle
 from .machine.disk import Disk
@@ -176,7 +176,7 @@ async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_bein
         def crash_and_publish() -> None:
             house.crash_nowait(store)
             publish(store, b"x")
-            house.directory.when_idle(lambda: told.append(store.index.ready))
+            house.directory.when_idle(lambda: told.append(store.backlog.ready))
             assert told == []
 
         house.turn(crash_and_publish)

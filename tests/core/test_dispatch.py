@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Batch, Feed, Window
+from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch import BATCH_BYTES, RoundRobin
-from triomq.core.index import Index
 
 from .cast import HEAD, OTHER_HEAD, House, open_house
 
 
-def filled(*sizes: int) -> Index:
-    index = Index()
-    index.push(HEAD, [bytes(size) for size in sizes], sum(sizes))
-    return index
+def filled(*sizes: int) -> MemoryBacklog:
+    backlog = MemoryBacklog()
+    backlog.push(HEAD, [bytes(size) for size in sizes], sum(sizes))
+    return backlog
 
 
 def make_feed(
@@ -97,12 +97,12 @@ def test_no_window_is_ever_exceeded(rows: list[tuple[int, int, int]], data: st.D
             for limit, octets, channel in rows
         ]
         async with open_round(*arguments) as (strategy, feeds):
-            index = filled(*sizes)
-            strategy.dispatch(index)
+            backlog = filled(*sizes)
+            strategy.dispatch(backlog)
             for window in [*shared, *(feed.window for feed in feeds)]:
                 assert not window.limit or window.used <= window.limit
                 assert not window.byte_limit or window.used <= 1 or window.used_bytes <= window.byte_limit
-            if index.ready:
+            if backlog.ready:
                 assert all(feed.blocked_by(20) is not None for feed in feeds)
 
     trio.run(check)
@@ -138,17 +138,17 @@ async def test_a_full_feed_leaves_the_rest_to_the_others() -> None:
 
 async def test_returned_messages_are_dealt_first_and_in_their_order() -> None:
     async with open_round({}, {}) as (strategy, [first, second]):
-        index = filled(1, 1, 1, 1)
-        index.requeue(index.take(3, 99))
-        batches = strategy.dispatch(index)
+        backlog = filled(1, 1, 1, 1)
+        backlog.requeue(backlog.take(3, 99))
+        batches = strategy.dispatch(backlog)
         assert (ids(batches, first), ids(batches, second)) == ([1, 3], [2, 4])
 
 
 async def test_a_run_of_another_head_is_dealt_apart() -> None:
     async with open_round({}, {}) as (strategy, feeds):
-        index = filled(1)
-        index.push(OTHER_HEAD, [b"x", b"x"], 2)
-        batches = strategy.dispatch(index)
+        backlog = filled(1)
+        backlog.push(OTHER_HEAD, [b"x", b"x"], 2)
+        batches = strategy.dispatch(backlog)
         assert [batch.head for batch in batches] == [HEAD, OTHER_HEAD, OTHER_HEAD]
         assert sorted(counts(batches, feeds)) == [1, 2]
 

@@ -31,7 +31,7 @@ def publish_expiring(store: QueueStore, body: bytes, seconds: float) -> None:
 
 
 def bodies(store: QueueStore) -> list[bytes]:
-    return [entry.message.body for entry in store.index.entries()]
+    return [entry.message.body for entry in store.backlog.entries()]
 
 
 async def test_messages_expire_when_the_queue_says_so(autojump_clock: MockClock) -> None:
@@ -129,9 +129,9 @@ async def test_a_million_messages_expire_turn_by_turn_when_they_become_dead_lett
         publish(store, *[b"x"] * 5_000)
         autojump_clock.jump(2)
         assert store.ref.ask_nowait(Get()) is None
-        assert 0 < store.index.ready < 5_000
+        assert 0 < store.backlog.ready < 5_000
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert (store.index.ready, dead.index.ready) == (0, 5_000)
+        assert (store.backlog.ready, dead.backlog.ready) == (0, 5_000)
 
 
 async def test_messages_expire_in_a_queue_that_has_crashed_meanwhile(autojump_clock: MockClock) -> None:

@@ -26,8 +26,8 @@ def lettered(**options: object) -> QueueOptions:
 def small_pieces_and_a_clock(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read and write in small pieces, so that there are many; and let no time pass but that of the house."""
     caplog.set_level(logging.CRITICAL, "triomq")
-    monkeypatch.setattr("triomq.core.away._SPILL", SPILL)
-    monkeypatch.setattr("triomq.core.away._READ", 200)
+    monkeypatch.setattr("triomq.core.backlog.tail._SPILL", SPILL)
+    monkeypatch.setattr("triomq.core.backlog.tail._READ", 200)
     monkeypatch.setattr("triomq.store.gathering._SEGMENT", 150)
     for module in ("stored", "kept_delay", "timekeeper"):
         monkeypatch.setattr(f"triomq.core.{module}.time", WALL)

@@ -1,5 +1,6 @@
 import pytest
 
+from memory_store import MemoryStore
 from triomq.core import (
     DeleteQueue,
     DeleteSink,
@@ -12,11 +13,11 @@ from triomq.core import (
     recovered_domains,
 )
 from triomq.core.stored import encode_key, encode_options
-from triomq.store import Batch, DeclareQueue, Journal, Kind, MemoryStore, Put
+from triomq.store import Batch, DeclareQueue, Journal, Kind, Put
 from triomq.store import DeleteQueue as DeleteQueueThere
 
 from .cast import House, close, open_house, publish
-from .kept import KEPT, ONE, TRANSIENT, index_of, open_kept, open_kept_house
+from .kept import KEPT, ONE, TRANSIENT, backlog_of, open_kept, open_kept_house
 from .machine.disk import Disk
 
 TRANSIENT_QUEUE = QueueOptions(durable=False)
@@ -108,7 +109,7 @@ async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
         kept.disk.work()
     _, directory = open_kept(kept.disk.store, 0)
     queue = directory.queues["q"]
-    assert (queue.index.away, queue.options.max_length) == (0, 1)
+    assert (queue.backlog.paged, queue.options.max_length) == (0, 1)
 
 
 async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_disk() -> None:
@@ -143,13 +144,13 @@ async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_di
 
 
 async def test_what_a_transient_queue_has_on_disk_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triomq.core.away._SPILL", 1)
+    monkeypatch.setattr("triomq.core.backlog.tail._SPILL", 1)
     async with open_kept_house(queue_memory=ONE) as kept:
         queue = kept.house.queue("t", TRANSIENT_QUEUE)
         for content in (b"1", b"2", b"3"):
             publish(queue, content, head=TRANSIENT)
         kept.disk.work()
-        number = index_of(queue).queue
+        number = backlog_of(queue).queue
         assert list(kept.disk.contents(number, spilled=True).values()) == [b"2", b"3"]
         kept.house.domain.ask_nowait(DeleteQueue("t", kept.house.session))
         kept.disk.work()
@@ -210,7 +211,7 @@ async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
     async with open_kept_house(kept.disk.store) as again:
         statistics = again.house.directory.queues["q"].statistics()
         assert (statistics.ready, statistics.ready_bytes) == (3, 6)
-        assert again.house.queue("new").index.queue == 2  # type: ignore[union-attr]
+        assert again.house.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
 def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:
@@ -220,5 +221,5 @@ def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:
     disk.work()
     disk.journal.settle(1, 2)
     disk.work()
-    index = open_kept(disk.store, 0)[1].queues["q"].index
-    assert (index.away, index.away_bytes) == (3, 6)
+    backlog = open_kept(disk.store, 0)[1].queues["q"].backlog
+    assert (backlog.paged, backlog.paged_bytes) == (3, 6)

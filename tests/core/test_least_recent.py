@@ -41,7 +41,7 @@ def test_several_feeds_are_dealt_to_at_once() -> None:
     t, players = table(), [player() for _ in range(4)]
     t.open(*players)
     t.publish(64)
-    assert len(t.strategy.dispatch(t.index)) == 4
+    assert len(t.strategy.dispatch(t.backlog)) == 4
 
 
 @given(st.data())
@@ -59,5 +59,5 @@ def test_nobody_gets_anything_before_those_with_room_who_waited_longer(data: st.
             assert last.get(feed, 0) == min(last.get(other, 0) for other in able)
             last[feed] = next(tick)
             used[feed] += 1
-        if t.index.ready:
+        if t.backlog.ready:
             assert all(feed.is_full() for feed in t.feeds)

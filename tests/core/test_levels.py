@@ -111,7 +111,7 @@ def test_nobody_gets_anything_while_a_higher_one_has_room(data: st.DataObject) -
             able = [other for other in t.feeds if not other.window.limit or used[other] < other.window.limit]
             assert level(feed) == max(map(level, able))
             used[feed] += 1
-        if t.index.ready:
+        if t.backlog.ready:
             assert all(feed.is_full() for feed in t.feeds)
 
 
@@ -123,5 +123,5 @@ def test_with_shared_windows_nothing_is_left_that_could_go(data: st.DataObject) 
     players = st.builds(player, st.integers(0, 3), shared=shared, priority=st.integers(0, 2))
     for _ in range(data.draw(st.integers(1, 20))):
         play(t, data, players)
-        if t.index.ready:
+        if t.backlog.ready:
             assert all(feed.blocked_by(1) is not None for feed in t.feeds)

@@ -14,8 +14,8 @@ MIB = 1024 * 1024
 
 def held(store: QueueStore) -> int:
     """What a queue holds beside the overhead of its messages."""
-    index, delayed = store.index, store.delayed
-    count = index.ready + index.unsettled + (delayed.count if delayed is not None else 0)
+    backlog, delayed = store.backlog, store.delayed
+    count = backlog.ready + backlog.unsettled + (delayed.count if delayed is not None else 0)
     return octets_in(store) - count * MESSAGE_OVERHEAD
 
 
@@ -25,8 +25,8 @@ async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.Moc
         publish(store, b"x" * 100, b"y" * 200, b"z" * 400)
         assert held(store) == 700
         house.feed(store, house.consumer())
-        assert (store.index.unsettled, held(store)) == (3, 700)
-        (batch,) = store.index.outstanding()
+        assert (store.backlog.unsettled, held(store)) == (3, 700)
+        (batch,) = store.backlog.outstanding()
         settle(batch, positions=[0])
         assert held(store) == 600
         settle(batch)
@@ -50,7 +50,7 @@ async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock
         store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
         assert held(store) == 100
         await trio.sleep(6)
-        assert (store.index.ready, held(store)) == (1, 100)
+        assert (store.backlog.ready, held(store)) == (1, 100)
         store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
         store.ref.ask_nowait(Purge())
         assert octets_in(store) == 0

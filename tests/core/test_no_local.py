@@ -55,7 +55,7 @@ def test_without_feeds_nothing_is_discarded() -> None:
     t = table(choosy)
     t.close(choosy)
     assert deal(t, 1, FIRST) == []
-    assert t.index.ready == 1
+    assert t.backlog.ready == 1
 
 
 def test_a_message_waits_for_a_feed_that_wants_it_but_has_no_room() -> None:
@@ -121,8 +121,8 @@ def test_nobody_gets_its_own_and_nothing_is_left_that_somebody_could_take(data: 
             assert head.publisher
             assert t.feeds
             assert all(feed.no_local == head.publisher for feed in t.feeds), open_before
-        if t.index.ready:
-            publisher = t.index.next_head().publisher
+        if t.backlog.ready:
+            publisher = t.backlog.next_head().publisher
             willing = [feed for feed in t.feeds if not publisher or feed.no_local != publisher]
             assert all(feed.blocked_by(1) is not None for feed in willing)
             assert willing or not t.feeds

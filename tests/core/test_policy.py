@@ -141,7 +141,7 @@ async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_
         publish(store, *numbers(10))
         govern(house, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
         assert ready(store) == numbers(10)[7:]
-        assert (store.dropped, dead.index.ready) == (7, 7)
+        assert (store.dropped, dead.backlog.ready) == (7, 7)
         govern(house, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
         publish(store, b"refused")
         assert ready(store) == numbers(10)[7:]
@@ -155,9 +155,9 @@ async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: Mock
         store, dead = house.queue("q"), house.queue("dead")
         publish(store, *numbers(3 * MOST_LETTERS))
         govern(house, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
-        assert store.index.ready == 2 * MOST_LETTERS
+        assert store.backlog.ready == 2 * MOST_LETTERS
         await trio.sleep(0.01)
-        assert (store.index.ready, dead.index.ready) == (1, 3 * MOST_LETTERS - 1)
+        assert (store.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
 
 
 async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:

@@ -115,6 +115,6 @@ def test_only_one_feed_ever_has_messages_out(data: st.DataObject) -> None:
         assert len({batch.feed for batch in t.out}) <= 1
         if before is not None and before in t.feeds:
             assert expected is before
-        if t.index.ready and expected in t.feeds:
+        if t.backlog.ready and expected in t.feeds:
             assert expected is not None
             assert expected.is_full()

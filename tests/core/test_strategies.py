@@ -90,7 +90,7 @@ async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -
         publish(store, b"own", head=Head(publisher=house.session.number))
         publish(store, b"other", head=Head(publisher=house.session.number + 1))
         assert consumer.take() == [b"other"]
-        assert (store.index.ready, store.dropped) == (0, 1)
+        assert (store.backlog.ready, store.dropped) == (0, 1)
 
 
 async def test_what_no_feed_wants_is_not_taken_at_once() -> None:

@@ -90,10 +90,10 @@ async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_cl
         for _ in range(2):
             publish_expiring(store, b"short", 1)
         publish(store, b"last")
-        assert store.index.away == 3
+        assert store.backlog.paged == 3
         batch = store.ref.ask_nowait(Get())
         assert batch is not None
-        assert store.index.away == 0
+        assert store.backlog.paged == 0
         await trio.sleep(5)
         assert bodies(store) == [b"last"]
         kept.house.feed(store, consumer)

@@ -139,4 +139,4 @@ async def test_what_expires_at_the_commit_does_not_take_the_room_that_was_promis
         transaction.publish([full.ref, dying.ref], run_of(b"1", b"2"))
         with pytest.raises(QueueFull):
             house.turn(transaction.commit)
-        assert (full.index.ready, dying.index.ready) == (1, 0)
+        assert (full.backlog.ready, dying.backlog.ready) == (1, 0)

@@ -234,7 +234,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def the_queues_hold_what_the_books_say(self) -> None:
         for shelf in self.shelves.values():
             assert ready(shelf.store) == [shelf.ready[number] for number in sorted(shelf.ready)]
-            assert shelf.store.index.unsettled == len(shelf.out)
+            assert shelf.store.backlog.unsettled == len(shelf.out)
 
 
 TestTransactionMachine = TransactionMachine.TestCase

@@ -118,7 +118,7 @@ class UnusedMachine(RuleBasedStateMachine):
             self.still.turn(lambda: publish(self.store, b"1"))
             self.ready += 1
         elif what == "browse":
-            assert len(self.still.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.store.index.ready
+            assert len(self.still.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.store.backlog.ready
         else:
             self.ready -= self.still.turn(lambda: ref.ask_nowait(Purge()))
 
@@ -134,7 +134,7 @@ class UnusedMachine(RuleBasedStateMachine):
         assert ("q" in self.house.directory.queues) is self.is_there
         assert self.store.ref.state == ("running" if self.is_there else "stopped")
         if self.is_there:
-            assert self.store.index.ready + self.store.index.unsettled == self.ready
+            assert self.store.backlog.ready + self.store.backlog.unsettled == self.ready
 
 
 TestUnusedMachine = UnusedMachine.TestCase

@@ -270,7 +270,7 @@ async def test_a_fanout_does_not_run_away(client: Client, other: Client, broker:
     await client.flush()
     await blocked(client)
     stores = list(broker.directory.queues.values())
-    counts = {store.index.ready for store in stores}
+    counts = {store.backlog.ready for store in stores}
     assert len(counts) == 1
     assert 50 < counts.pop() < 250
     for store in stores:

@@ -160,7 +160,7 @@ async def test_nothing_is_read_while_the_budget_is_used_up(
     await fan_out(broker, queues=300)
     for number in range(20):
         client.publish(1, "fan", str(number), b"x")
-    connection, index = only_connection(endpoint), broker.directory.queues["q0"].index
+    connection, index = only_connection(endpoint), broker.directory.queues["q0"].backlog
     connection.received(b"".join(client.engine.data_to_send()))
     assert index.ready == 7  # seven times 300 is more than 2,000
     assert connection.engine.reading_paused

@@ -148,7 +148,7 @@ async def test_what_was_not_encoded_yet_comes_back_unmarked(
     slow: Client, broker: Broker, endpoint: AMQPEndpoint, give_up: GiveUp
 ) -> None:
     await hold_back(slow, broker, endpoint)
-    assert broker.directory.queues["q"].index.unsettled > 40
+    assert broker.directory.queues["q"].backlog.unsettled > 40
     await give_up(slow)
     await trio.sleep(0.1)
     found = await marks(broker)
@@ -164,7 +164,7 @@ async def test_what_was_not_encoded_when_its_consumer_is_cancelled_comes_back_un
     await hold_back(slow, broker, endpoint)
     await slow.say(1, BasicCancel("t", no_wait=True))
     await trio.sleep(0.1)
-    index = broker.directory.queues["q"].index
+    index = broker.directory.queues["q"].backlog
     out = index.unsettled  # what was encoded stays the client's until it settles it
     assert 0 < out <= 2 * WRITE_BYTES // 4_000
     found = await marks(broker)

@@ -145,7 +145,7 @@ async def test_heads_say_who_published_and_which_properties_are_worth_decoding(
         publisher.publish(1, "", "q", b"x", properties=encode_properties(properties))
         await publisher.flush()
         await trio.testing.wait_all_tasks_blocked()
-    entries = sorted(broker.directory.queues["q"].index.entries(), key=lambda entry: entry.id)
+    entries = sorted(broker.directory.queues["q"].backlog.entries(), key=lambda entry: entry.id)
     heads = [entry.message.head for entry in entries]
     assert [(head.has_expiration, head.has_priority) for head in heads] == [
         (False, False),

@@ -121,7 +121,7 @@ async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client,
     await say(client, RestMSPipeCreate("pipe", name))
     await broker.publish("", name, b"1")
     await say(client)
-    assert broker.directory.queues[name].index.ready == 1
+    assert broker.directory.queues[name].backlog.ready == 1
 
 
 async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
@@ -138,7 +138,7 @@ async def test_a_pipe_takes_from_one_feed_that_is_a_queue(
     await broker.publish("", "work", b"2")
     await broker.publish("", "others", b"3")
     assert [delivery.body for delivery in await client.deliveries(1)] == [b"3"]
-    assert broker.directory.queues["work"].index.ready == 1
+    assert broker.directory.queues["work"].backlog.ready == 1
     await say(client, RestMSPipeDelete("mine"))
     assert not broker.directory.queues["others"].feeds
 

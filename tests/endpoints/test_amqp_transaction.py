@@ -308,7 +308,7 @@ async def test_a_commit_waits_for_a_queue_that_is_being_restarted(tx: Client, br
     before = trio.current_time()
     await tx.say(1, TxCommit(), QueueDeclare("q2"))
     await trio.testing.wait_all_tasks_blocked()
-    assert broker.directory.queues["q2"].index.ready == 0
+    assert broker.directory.queues["q2"].backlog.ready == 0
     await tx.read(TxCommitOk)
     assert trio.current_time() - before >= 0.08
     assert await tx.read(QueueDeclareOk) == QueueDeclareOk("q2", 1, 0)

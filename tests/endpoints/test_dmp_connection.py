@@ -150,7 +150,7 @@ async def test_a_lease_outlives_the_connection_that_asked_as_long_as_another_one
     await other.publish("mine", b"x")
     await other.publish("nowhere", b"returned to nobody", mandatory=True)
     quiet = await Direct(endpoint, feed, "feed").ready()
-    assert broker.directory.queues["mine"].index.ready == 1
+    assert broker.directory.queues["mine"].backlog.ready == 1
     await other.hang_up()
     await quiet.silence()  # nobody is left who could consume
     await quiet.hang_up()
@@ -252,7 +252,7 @@ async def test_a_fault_on_a_sink_is_said_and_hurts_nobody_else(
     assert await bad.refused() == (502, "502 SYNTAX-ERROR a message of 1 octets; the shortest has 8")
     await good.publish("q", b"2")
     await trio.testing.wait_all_tasks_blocked()
-    assert broker.directory.queues["q"].index.ready == 2
+    assert broker.directory.queues["q"].backlog.ready == 2
     await client.declare("other")  # the principal connection does not mind
 
 
@@ -265,7 +265,7 @@ async def test_a_sink_that_is_half_closed_has_all_its_messages_taken(
     assert isinstance(sink.stream, trio.StapledStream)
     await sink.stream.send_eof()
     await sink.ended()
-    assert broker.directory.queues["q"].index.ready == 2
+    assert broker.directory.queues["q"].backlog.ready == 2
 
 
 async def test_what_a_feeds_client_says_is_dropped(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
@@ -291,7 +291,7 @@ async def test_a_quiet_sink_is_left_alone(client: Client, endpoint: AMQPEndpoint
     await sink.silence(150)
     await sink.publish("q", b"x")
     await trio.testing.wait_all_tasks_blocked()
-    assert broker.directory.queues["q"].index.ready == 1
+    assert broker.directory.queues["q"].backlog.ready == 1
 
 
 async def test_a_message_that_comes_in_drops_is_not_waited_for_for_ever(client: Client, endpoint: AMQPEndpoint) -> None:
@@ -321,4 +321,4 @@ async def test_a_binding_that_changes_leads_the_next_messages_elsewhere(
     await client.call(1, QueueBind("q", "amq.direct", "key"), QueueBindOk)
     await sink.publish("key", b"found")
     await trio.testing.wait_all_tasks_blocked()
-    assert broker.directory.queues["q"].index.ready == 1
+    assert broker.directory.queues["q"].backlog.ready == 1

@@ -302,4 +302,4 @@ async def test_what_24_bits_cannot_say_is_a_dead_letter(client: Client, endpoint
     for body in (b"1", bytes(1 << 24), b"2"):
         await broker.publish("", "q", body)
     assert await feed.bodies(2) == [b"1", b"2"]
-    assert broker.directory.queues["letters"].index.ready == 1
+    assert broker.directory.queues["letters"].backlog.ready == 1

@@ -101,7 +101,7 @@ async def test_the_lease_says_which_sink_it_is_whatever_the_message_says(
     for exchange in ("", "amq.topic", "other", "missing"):
         body, _, said, _ = await got(client)
         assert (body, said) == (exchange.encode(), exchange)
-    assert broker.directory.queues["q"].index.ready == 0
+    assert broker.directory.queues["q"].backlog.ready == 0
 
 
 async def test_a_headers_sink_looks_into_each_message(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
@@ -113,7 +113,7 @@ async def test_a_headers_sink_looks_into_each_message(client: Client, endpoint: 
         properties = encode_properties(BasicProperties(headers={"colour": colour}))
         await sink.publish("", colour.encode(), properties=properties)
     await settled()
-    assert broker.directory.queues["q"].index.ready == 2
+    assert broker.directory.queues["q"].backlog.ready == 2
 
 
 @pytest.mark.parametrize("options", [0, 0xFC])
@@ -134,7 +134,7 @@ async def test_more_than_a_turn_is_to_do_is_done_in_several(
         sink.engine.send_message("", str(number), b"\0\0", b"x")
     await sink.flush()
     await settled()
-    assert {broker.directory.queues[f"q{number}"].index.ready for number in range(50)} == {400}
+    assert {broker.directory.queues[f"q{number}"].backlog.ready for number in range(50)} == {400}
 
 
 # CC, BCC, direct replies
@@ -147,7 +147,7 @@ async def test_further_keys_are_followed_and_bcc_is_taken_off(client: Client, si
     await sink.publish("q", b"plain")
     await sink.publish("q", b"copied", properties=encode_properties(BasicProperties(headers=headers)))
     await settled()
-    assert [broker.directory.queues[name].index.ready for name in "qrs"] == [2, 1, 1]
+    assert [broker.directory.queues[name].backlog.ready for name in "qrs"] == [2, 1, 1]
     await got(client)
     _, properties, _, _ = await got(client)
     assert decode_properties(properties).headers == {"CC": ["r"]}
@@ -184,7 +184,7 @@ async def test_what_amqp_would_refuse_is_refused_and_what_came_before_counts(
     for said in (b"\0\0", encode_properties(properties), b"\0\0"):
         sink.engine.send_message("", "q", said, b"x")
     assert (await sink.refused())[0] == code
-    assert broker.directory.queues["q"].index.ready == 1
+    assert broker.directory.queues["q"].backlog.ready == 1
 
 
 async def test_a_sink_that_is_deleted_ends_its_connections(
@@ -287,10 +287,10 @@ async def test_a_sink_is_paused_while_memory_is_short(client: Client, sink: Dire
     await sink.publish("q", b"later")
     await sink.publish("q", b"later", properties=encode_properties(EVERYTHING))
     await settled()
-    assert broker.directory.queues["q"].index.ready == 1
+    assert broker.directory.queues["q"].backlog.ready == 1
     memory.set_mark(0)
     await settled()
-    assert broker.directory.queues["q"].index.ready == 3
+    assert broker.directory.queues["q"].backlog.ready == 3
 
 
 async def test_what_the_program_publishes_and_what_comes_directly_are_one_queue(

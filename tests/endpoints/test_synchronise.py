@@ -227,7 +227,7 @@ async def test_what_is_published_there_comes_into_the_queue_here() -> None:
                     assert delivery.body == str(number).encode()
                     assert (delivery.exchange, delivery.routing_key) == ("news", "a.b")
                     assert delivery.properties == said
-        await until(lambda: not there.directory.queues["mine"].index.unsettled)
+        await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
         assert peer.statistics().received == 10
 
 
@@ -238,7 +238,7 @@ async def test_what_was_published_while_the_peer_was_away_comes_when_it_is_back(
         await peer.wait_told()
         await peer.aclose()
         await there.publish("news", "a.b", b"42")
-        assert there.directory.queues["mine"].index.ready == 1
+        assert there.directory.queues["mine"].backlog.ready == 1
         peer = await tell(here, there, "here")
         assert await take(here, "mine") == [b"42"]
 
@@ -274,7 +274,7 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
 
 
 def _is_empty(store: QueueStore) -> bool:
-    return not store.index.ready and not store.index.unsettled
+    return not store.backlog.ready and not store.backlog.unsettled
 
 
 async def test_messages_wait_there_while_memory_is_short_here() -> None:
@@ -288,8 +288,8 @@ async def test_messages_wait_there_while_memory_is_short_here() -> None:
         assert here.directory.memory.on
         for body in (b"1", b"2"):
             await there.publish("", "q", body)
-        await until(lambda: there.directory.queues["q"].index.unsettled == 2)
-        assert here.directory.queues["q"].index.ready == 1
+        await until(lambda: there.directory.queues["q"].backlog.unsettled == 2)
+        assert here.directory.queues["q"].backlog.ready == 1
         here.directory.memory.set_mark(0)
         assert await take(here, "q", 3) == [b"held", b"1", b"2"]
 

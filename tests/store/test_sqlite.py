@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_store import MemoryStore
 from triomq.errors import DiskFull, StoreCorrupt
 from triomq.store import (
     Append,
@@ -24,7 +25,6 @@ from triomq.store import (
     assemble,
 )
 
-from .memory import MemoryStore
 from .operations import batches
 from .stores import DECLARE, bodies, opened
 

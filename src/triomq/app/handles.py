@@ -20,7 +20,7 @@ from triomq.core import (
     Feed,
     Get,
     HeaderValue,
-    NotAtHand,
+    NotResident,
     Predicate,
     Purge,
     QueueStatistics,
@@ -161,7 +161,7 @@ class QueueHandle:
             store = await self._domain.wait_queue(self.name)
             try:
                 return await store.ref.ask(request)
-            except NotAtHand as error:
+            except NotResident as error:
                 await error.wait_over()
 
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:

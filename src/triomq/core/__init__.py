@@ -1,5 +1,6 @@
 """The broker without any wire: messages, sinks, queues, feeds, windows, sessions, domains."""
 
+from triomq.core.backlog import Entry
 from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
@@ -8,7 +9,6 @@ from triomq.core.confirms import Confirmed, Confirms, Receipt
 from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, MoveFeed, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
-from triomq.core.entry import Entry
 from triomq.core.feed import Feed
 from triomq.core.keeping import QUEUE_MEMORY, Keeping
 from triomq.core.kept_topology import recover, recovered_domains
@@ -16,7 +16,6 @@ from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
-from triomq.core.not_at_hand import NotAtHand
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
@@ -31,6 +30,7 @@ from triomq.core.refusals import (
     LeaseInvalid,
     NoSuchQueue,
     NoSuchSink,
+    NotResident,
     QueueFull,
     QueueInUse,
     QueueLocked,
@@ -112,7 +112,7 @@ __all__ = [
     "MoveFeed",
     "NoSuchQueue",
     "NoSuchSink",
-    "NotAtHand",
+    "NotResident",
     "Numbered",
     "Observers",
     "Offer",

@@ -18,7 +18,7 @@ __all__ = ["Batch"]
 class Batch(msgspec.Struct, eq=False):
     """Consecutive deliveries to one feed that share a head; the unit of delivery and the place of what is unsettled.
 
-    Created by a queue's index, owned by it until settled or requeued; the consumer's side refers to messages by their
+    Created by a queue's backlog, owned by it until settled or requeued; the consumer's side refers to messages by their
     position in the batch. ``contents`` of settled positions are None.
 
     Args:

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from triomq.actors import Request
-from triomq.core.entry import Entry
+from triomq.core.backlog import Entry
 from triomq.core.queue_store import QueueStore
 
 __all__ = ["Browse", "Discard", "Purge", "browse"]
@@ -43,7 +43,7 @@ class Purge(Request[int], frozen=True):
 
 def browse(store: QueueStore, after: int, limit: int) -> list[Entry]:
     """List ready messages of a queue with ids above ``after``, at most so many."""
-    entries = store.index.entries(after)
+    entries = store.backlog.entries(after)
     if store.options.max_priority:
         return nsmallest(limit, entries, key=_id_of)
     return list(islice(entries, limit))

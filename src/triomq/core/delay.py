@@ -1,6 +1,6 @@
 """Messages that are not ready before their time.
 
-They wait beside the queue's index and get their place, and their id, when the time has come: behind what is ready by
+They wait beside the queue's backlog and get their place, and their id, when the time has come: behind what is ready by
 then.
 """
 

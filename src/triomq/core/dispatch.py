@@ -34,7 +34,7 @@ _DEAL = 64  # messages dealt at once to several feeds: looked at for the longest
 
 
 class Ready(Protocol):
-    """What a strategy sees of an index: the messages that are ready, from the first; see ``Index`` for each method."""
+    """What a strategy sees of a backlog: the messages that are ready, from the first; see ``MemoryBacklog``."""
 
     @property
     def ready(self) -> int:
@@ -74,8 +74,8 @@ class Dispatch(Protocol):
     def remove(self, feed: Feed) -> None:
         """Take part no longer."""
 
-    def dispatch(self, index: Ready) -> list[Batch]:
-        """Take ready messages out of the index, as far as feeds have room; each batch names its feed."""
+    def dispatch(self, backlog: Ready) -> list[Batch]:
+        """Take ready messages out of the backlog, as far as feeds have room; each batch names its feed."""
 
 
 class RoundRobin:
@@ -109,12 +109,12 @@ class RoundRobin:
         """Whether any feed takes part just now."""
         return bool(self._seated)
 
-    def dispatch(self, index: Ready) -> list[Batch]:
+    def dispatch(self, backlog: Ready) -> list[Batch]:
         """Deal until nothing is ready or no feed has room."""
         batches: list[Batch] = []
         seated = self._seated
-        while index.ready and seated:
-            size = index.next_size()
+        while backlog.ready and seated:
+            size = backlog.next_size()
             feed = seated.popleft()
             window = feed.blocked_by(size)
             if window is not None:
@@ -123,10 +123,10 @@ class RoundRobin:
                     window.wait(feed, size)
             elif seated:
                 seated.appendleft(feed)
-                self._deal(index, batches)
+                self._deal(backlog, batches)
             else:
-                messages, octets = feed.room() if index.ready > 1 else (1, size)
-                batches.append(self._give(index.take(messages, min(octets, BATCH_BYTES)), feed))
+                messages, octets = feed.room() if backlog.ready > 1 else (1, size)
+                batches.append(self._give(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
         return batches
 
     def _give(self, batch: Batch, feed: Feed) -> Batch:
@@ -139,22 +139,22 @@ class RoundRobin:
             self._seated.append(feed)
         return batch
 
-    def _deal(self, index: Ready, batches: list[Batch]) -> None:
+    def _deal(self, backlog: Ready, batches: list[Batch]) -> None:
         """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
-        seats, rounds = self._plan(index)
+        seats, rounds = self._plan(backlog)
         players = [self._seated.popleft() for _ in range(seats)]
-        dealt = [index.take(1, 1)] if seats == 1 else index.take_turns(seats, rounds)
+        dealt = [backlog.take(1, 1)] if seats == 1 else backlog.take_turns(seats, rounds)
         batches += map(self._give, dealt, players)
 
-    def _plan(self, index: Ready) -> tuple[int, int]:
+    def _plan(self, backlog: Ready) -> tuple[int, int]:
         """Choose how many of the next feeds can be served together, and how often, with no window exceeded.
 
         A window that several of them share must have room for each of them, whichever of the messages it gets.
         """
-        most = min(len(self._seated), index.run_length, _DEAL)
+        most = min(len(self._seated), backlog.run_length, _DEAL)
         if most < 2:
             return 1, 1
-        longest = index.longest(_DEAL)
+        longest = backlog.longest(_DEAL)
         uses: dict[Window, int] = {}
         seats = 0
         for feed in islice(self._seated, most):

@@ -6,8 +6,8 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 
 from math import inf
 
+from triomq.core.backlog import Backlog
 from triomq.core.deadletter import MOST_LETTERS, Reason, bury
-from triomq.core.kept_index import AnyIndex
 from triomq.core.queue_store import QueueStore
 
 __all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
@@ -23,56 +23,56 @@ def drop_expired(store: QueueStore, now: float) -> bool:
     Returns:
         Whether that was all; the rest is for another turn, and must not be delivered before.
     """
-    index, letters = store.index, 0
+    backlog, letters = store.backlog, 0
     lettered = store.options.dead_letter_sink is not None
-    while (level := index.expired_level(now)) is not None:
+    while (level := backlog.expired_level(now)) is not None:
         if letters >= MOST_LETTERS:
             return False
-        head, contents = index.first(MOST_LETTERS, level)
+        head, contents = backlog.first(MOST_LETTERS, level)
         if lettered:
             store.dead_lettered += bury(store, head, contents, Reason.EXPIRED)
             letters += len(contents)
-        index.drop(len(contents), level)
+        backlog.drop(len(contents), level)
         store.expired += len(contents)
     return True
 
 
 class Unexpired:
-    """An index up to the first message that has expired, for a strategy: what is over is never handed out.
+    """A backlog up to the first message that has expired, for a strategy: what is over is never handed out.
 
     Messages that share a head and a deadline leave together, so it is enough to look at the first.
 
     Args:
-        index: The queue's.
+        backlog: The queue's.
         now: Seconds of the domain's clock.
     """
 
-    __slots__ = ("_index", "_now", "longest", "next_head", "next_size", "take", "take_turns")
+    __slots__ = ("_backlog", "_now", "longest", "next_head", "next_size", "take", "take_turns")
 
-    def __init__(self, index: AnyIndex, now: float) -> None:
+    def __init__(self, backlog: Backlog, now: float) -> None:
         """Give the view of one dispatch."""
-        self._index = index
+        self._backlog = backlog
         self._now = now
-        self.next_head = index.next_head
-        self.next_size = index.next_size
-        self.longest = index.longest
-        self.take = index.take
-        self.take_turns = index.take_turns
+        self.next_head = backlog.next_head
+        self.next_size = backlog.next_size
+        self.longest = backlog.longest
+        self.take = backlog.take
+        self.take_turns = backlog.take_turns
 
     @property
     def ready(self) -> int:
         """How many messages may be taken; none when one that goes first in its level has expired."""
-        return 0 if self._index.expired_level(self._now) is not None else self._index.ready
+        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.ready
 
     @property
     def run_length(self) -> int:
         """How many messages ``take_turns`` can deal."""
-        return self._index.run_length
+        return self._backlog.run_length
 
 
 def next_deadline(store: QueueStore) -> float:
     """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
-    deadline = store.index.next_deadline()
+    deadline = store.backlog.next_deadline()
     if store.delayed is not None:
         deadline = min(deadline, store.delayed.next_due)
     if store.options.expires is not None and not store.feeds:

@@ -9,8 +9,8 @@ from functools import partial
 from time import time
 
 from triomq.actors import Message as ActorMessage
+from triomq.core.backlog import PagedBacklog
 from triomq.core.delay import DelayedRun
-from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
@@ -25,13 +25,13 @@ _AT_ONCE = 500
 
 def keep_delayed(store: QueueStore, run: DelayedRun, due: float) -> None:
     """Keep messages that are not ready before a time, in seconds since 1970."""
-    keeping, index = store.directory.keeping, store.index
+    keeping, backlog = store.directory.keeping, store.backlog
     assert keeping is not None
-    assert isinstance(index, KeptIndex)
+    assert isinstance(backlog, PagedBacklog)
     encoded = keeping.heads.encode(run.head, 0, float("inf"), 0.0)
     keeping.journal.add(
         Delay(
-            queue=index.queue,
+            queue=backlog.queue,
             number=run.number,
             due=due,
             count=len(run.contents),
@@ -45,8 +45,8 @@ def forget_delayed(store: QueueStore, numbers: Sequence[int]) -> None:
     """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
     kept = [number for number in numbers if number]
     if kept and store.directory.keeping is not None:
-        assert isinstance(store.index, KeptIndex)
-        store.directory.keeping.journal.add(Drop(store.index.queue, kept))
+        assert isinstance(store.backlog, PagedBacklog)
+        store.directory.keeping.journal.add(Drop(store.backlog.queue, kept))
 
 
 class DelayedRead(ActorMessage, frozen=True):
@@ -68,13 +68,13 @@ def read_delayed(store: QueueStore) -> None:
     keeping = store.directory.keeping
     if keeping is None or store.delayed is None:
         return
-    assert isinstance(store.index, KeptIndex)
+    assert isinstance(store.backlog, PagedBacklog)
     found = list(store.delayed.expected.values())
     epoch = store.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         keeping.journal.fetch_delayed(
-            store.index.queue, [each.number for each in some], partial(_tell, store, some, epoch)
+            store.backlog.queue, [each.number for each in some], partial(_tell, store, some, epoch)
         )
 
 

@@ -5,11 +5,11 @@ A binding is kept if both its ends are durable. What belongs to one session is n
 
 import logging
 
+from triomq.core.backlog import PagedBacklog
 from triomq.core.bindings import Binding, Target
 from triomq.core.delay import Delayed
 from triomq.core.directory import Directory
 from triomq.core.keeping import Keeping
-from triomq.core.kept_index import KeptIndex
 from triomq.core.queue_store import QueueStore
 from triomq.core.sink import Destination, SinkStore
 from triomq.core.stored import (
@@ -64,10 +64,10 @@ def keep_queue(directory: Directory, store: QueueStore, *, is_new: bool) -> None
     """Keep a queue, if it is durable."""
     keeping = directory.keeping
     if keeping is not None and store.durable:
-        assert isinstance(store.index, KeptIndex)
+        assert isinstance(store.backlog, PagedBacklog)
         if is_new:
             key = encode_key(directory.name, store.name)
-            keeping.journal.add(DeclareQueue(store.index.queue, key, encode_options(store.declared, store.origin)))
+            keeping.journal.add(DeclareQueue(store.backlog.queue, key, encode_options(store.declared, store.origin)))
         keeping.note()
 
 
@@ -75,9 +75,9 @@ def forget_queue(directory: Directory, store: QueueStore) -> None:
     """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
     keeping = directory.keeping
     if keeping is not None:
-        assert isinstance(store.index, KeptIndex)
-        if store.durable or store.index.has_spilled:
-            keeping.journal.add(DeleteQueue(store.index.queue))
+        assert isinstance(store.backlog, PagedBacklog)
+        if store.durable or store.backlog.has_spilled:
+            keeping.journal.add(DeleteQueue(store.backlog.queue))
         if store.durable:
             keeping.note()
 
@@ -149,8 +149,8 @@ def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -
     found = recovered.found
     declared, origin = decode_queue_options(found.value)
     store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
-    assert isinstance(store.index, KeptIndex)
-    store.index.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    assert isinstance(store.backlog, PagedBacklog)
+    store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
     if recovered.delayed:
         store.delayed = Delayed()
         for delayed in recovered.delayed:

@@ -49,13 +49,13 @@ class Levels:
                 del self._levels[level]
                 del self._order[bisect_left(self._order, level)]
 
-    def dispatch(self, index: Ready) -> list[Batch]:
+    def dispatch(self, backlog: Ready) -> list[Batch]:
         """Let the levels take what they have room for, from the highest."""
         batches: list[Batch] = []
-        while index.ready and self._order:
+        while backlog.ready and self._order:
             highest = self._order[-1]
             seats = self._levels[highest]
-            batches += seats.dispatch(index)
+            batches += seats.dispatch(backlog)
             if not seats.has_seats:
                 del self._levels[highest]
                 self._order.pop()

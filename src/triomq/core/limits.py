@@ -13,12 +13,12 @@ __all__ = ["count_fitting", "fits_all", "is_full", "shed"]
 
 def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
     """Count how many of a run's contents there is room for, from the first on."""
-    options, index = store.options, store.index
+    options, backlog = store.options, store.backlog
     count = len(contents)
     if options.max_length is not None:
-        count = min(count, max(0, options.max_length - index.ready - index.away))
+        count = min(count, max(0, options.max_length - backlog.ready - backlog.paged))
     if options.max_bytes is not None:
-        room = options.max_bytes - index.ready_bytes - index.away_bytes
+        room = options.max_bytes - backlog.ready_bytes - backlog.paged_bytes
         for number, content in enumerate(contents[:count]):
             room -= len(content) - head.overhead
             if room < 0:
@@ -28,19 +28,19 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
 
 def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
     """Tell whether there is room for all messages of some runs."""
-    options, index = store.options, store.index
-    ready = index.ready + index.away
+    options, backlog = store.options, store.backlog
+    ready = backlog.ready + backlog.paged
     if options.max_length is not None and ready + sum(len(run.contents) for run in runs) > options.max_length:
         return False
     bodies = sum(run.size - len(run.contents) * run.head.overhead for run in runs)
-    return options.max_bytes is None or index.ready_bytes + index.away_bytes + bodies <= options.max_bytes
+    return options.max_bytes is None or backlog.ready_bytes + backlog.paged_bytes + bodies <= options.max_bytes
 
 
 def is_full(store: QueueStore) -> bool:
     """Tell whether not even an empty message fits."""
-    options, index = store.options, store.index
-    return (options.max_length is not None and index.ready + index.away >= options.max_length) or (
-        options.max_bytes is not None and index.ready_bytes + index.away_bytes >= options.max_bytes
+    options, backlog = store.options, store.backlog
+    return (options.max_length is not None and backlog.ready + backlog.paged >= options.max_length) or (
+        options.max_bytes is not None and backlog.ready_bytes + backlog.paged_bytes >= options.max_bytes
     )
 
 
@@ -51,19 +51,19 @@ def shed(store: QueueStore) -> bool:
         Whether the limits hold; they may have become much narrower, and then the rest is for another turn. What is not
         at hand gives way when it is.
     """
-    options, index, letters = store.options, store.index, 0
+    options, backlog, letters = store.options, store.backlog, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
-    while (over := index.ready + index.away - most) > 0 or index.ready_bytes + index.away_bytes > most_bytes:
+    while (over := backlog.ready + backlog.paged - most) > 0 or backlog.ready_bytes + backlog.paged_bytes > most_bytes:
         if letters >= MOST_LETTERS:
             return False
-        if not index.ready:
+        if not backlog.ready:
             break
-        level = index.lowest_level
-        head, contents = index.first(min(max(1, over), MOST_LETTERS), level)
+        level = backlog.lowest_level
+        head, contents = backlog.first(min(max(1, over), MOST_LETTERS), level)
         if options.dead_letter_sink is not None:
             store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
             letters += len(contents)
-        index.drop(len(contents), level)
+        backlog.drop(len(contents), level)
         store.dropped += len(contents)
     return True

@@ -143,14 +143,14 @@ class MemoryAlarm:
 
 def octets_in(store: QueueStore) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
-    index, delayed = store.index, store.delayed
-    held = index.ready_bytes + index.held_bytes + (index.ready + index.unsettled) * MESSAGE_OVERHEAD
+    backlog, delayed = store.backlog, store.delayed
+    held = backlog.ready_bytes + backlog.unwritten_bytes + (backlog.ready + backlog.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
         held += delayed.count * MESSAGE_OVERHEAD + delayed.size
-    if index.unsettled:
+    if backlog.unsettled:
         windows = [feed.window for feed in store.feeds or () if feed.settles]
-        if index.unsettled == sum(window.used for window in windows):
+        if backlog.unsettled == sum(window.used for window in windows):
             held += sum(window.used_bytes for window in windows)
         else:  # some went out otherwise: by a get, or to a feed that is closed
-            held += sum(batch.size for batch in index.outstanding())
+            held += sum(batch.size for batch in backlog.outstanding())
     return held

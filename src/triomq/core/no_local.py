@@ -18,7 +18,7 @@ class NoLocal:
 
     Args:
         inner: The strategy that deals; must keep a feed's place in the round while it sits out.
-        discard: Takes the first ready message out of the index for good.
+        discard: Takes the first ready message out of the backlog for good.
     """
 
     __slots__ = ("_discard", "_feeds", "_inner", "_sessions")
@@ -51,18 +51,18 @@ class NoLocal:
             if not unwilling:
                 del self._sessions[feed.no_local]
 
-    def dispatch(self, index: Ready) -> list[Batch]:
+    def dispatch(self, backlog: Ready) -> list[Batch]:
         """Let the inner strategy deal one stretch after the other, each without those who do not want it."""
         if not self._sessions:
-            return self._inner.dispatch(index)
+            return self._inner.dispatch(backlog)
         batches: list[Batch] = []
-        while index.ready:
-            session = self._session(index.next_head())
+        while backlog.ready:
+            session = self._session(backlog.next_head())
             unwilling = self._sessions.get(session, ())
             if len(unwilling) == len(self._feeds):
                 self._discard()
                 continue
-            stretch = _Stretch(index, session, self._session)
+            stretch = _Stretch(backlog, session, self._session)
             batches += self._deal(stretch, [feed for feed in unwilling if feed.seated])
             if stretch.ready:  # who wants it has no room
                 break
@@ -82,25 +82,25 @@ class NoLocal:
 
 
 class _Stretch:
-    """An index up to the first message of another session."""
+    """A backlog up to the first message of another session."""
 
-    __slots__ = ("_index", "_session", "_session_of", "longest", "next_head", "next_size", "take", "take_turns")
+    __slots__ = ("_backlog", "_session", "_session_of", "longest", "next_head", "next_size", "take", "take_turns")
 
-    def __init__(self, index: Ready, session: int, session_of: Callable[[Head], int]) -> None:
-        self._index = index
+    def __init__(self, backlog: Ready, session: int, session_of: Callable[[Head], int]) -> None:
+        self._backlog = backlog
         self._session = session
         self._session_of = session_of
-        self.next_head = index.next_head
-        self.next_size = index.next_size
-        self.longest = index.longest
-        self.take = index.take
-        self.take_turns = index.take_turns
+        self.next_head = backlog.next_head
+        self.next_size = backlog.next_size
+        self.longest = backlog.longest
+        self.take = backlog.take
+        self.take_turns = backlog.take_turns
 
     @property
     def ready(self) -> int:
-        index = self._index
-        return index.ready if index.ready and self._session_of(index.next_head()) == self._session else 0
+        backlog = self._backlog
+        return backlog.ready if backlog.ready and self._session_of(backlog.next_head()) == self._session else 0
 
     @property
     def run_length(self) -> int:
-        return self._index.run_length
+        return self._backlog.run_length

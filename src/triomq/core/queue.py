@@ -3,7 +3,7 @@
 A queue never waits and never makes anyone wait. What arrives is stored by its handler; at the end of the turn it
 dispatches once to the feeds that have room. Being full is an answer: the oldest give way, or the newest are refused.
 
-Its messages live in an ``Index`` that the domain owns, so that they outlive a crash: the domain puts what was out with
+Its messages live in a ``Backlog`` that the domain owns, so that they outlive a crash: the domain puts what was out with
 consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
 
 Its ``Timekeeper`` looks after messages that expire or wait. Most queues have none, and never look at the clock.
@@ -13,25 +13,23 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from triomq.actors import InPlaceActor
+from triomq.core.backlog import Entry, PagedBacklog
 from triomq.core.batch import Batch
 from triomq.core.browse import Browse, Discard, Purge, browse
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Settle
 from triomq.core.dispatch import Dispatch, Ready
-from triomq.core.entry import Entry
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
-from triomq.core.kept_index import KeptIndex
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
 from triomq.core.message import Head
-from triomq.core.not_at_hand import NotAtHand
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, QueueStatistics, QueueStore
-from triomq.core.refusals import InExclusiveUse, QueueUnreadable
+from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.settling import give_up, put_back
 from triomq.core.strategies import suitable_dispatch
@@ -45,9 +43,9 @@ class Queue(InPlaceActor):
     """The actor of one queue; started by its domain, lives until deleted."""
 
     __slots__ = (
+        "_backlog",
         "_called",
         "_dispatch",
-        "_index",
         "_rejects",
         "_sheds",
         "_sorts",
@@ -58,7 +56,7 @@ class Queue(InPlaceActor):
     def __init__(self, store: QueueStore) -> None:
         """Take over the messages of an earlier incarnation; feeds were closed when that ended."""
         self._store = store
-        self._index = store.index
+        self._backlog = store.backlog
         self._look()
         self._time = Timekeeper(store)
         self._dispatch: Dispatch | None = None
@@ -79,8 +77,8 @@ class Queue(InPlaceActor):
     def on_start(self) -> None:
         """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
         self._time.begin()
-        if isinstance(self._index, KeptIndex):
-            self._index.ask_again()
+        if isinstance(self._backlog, PagedBacklog):
+            self._backlog.ask_again()
             read_delayed(self._store)
             self._store.tell_arrived()
 
@@ -124,12 +122,12 @@ class Queue(InPlaceActor):
     def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
         """Store messages behind those that are there."""
         if not self._sorts and not head.has_expiration:
-            self._index.push(head, contents, size)
+            self._backlog.push(head, contents, size)
             return
         store = self._store
         now = store.directory.clock.now()
         for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
-            self._index.push(head, part.contents, part.size, part.deadline, part.level)
+            self._backlog.push(head, part.contents, part.size, part.deadline, part.level)
             if part.deadline < inf:
                 self._time.expect_expiry(now)
 
@@ -149,14 +147,14 @@ class Queue(InPlaceActor):
     def offer(self, message: Offer) -> bool:
         """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
         self._deliver()
-        index = self._index
-        if index.ready or index.away:
+        backlog = self._backlog
+        if backlog.ready or backlog.paged:
             return False
         dropped = self._store.dropped
         self._push(message.head, [message.content], len(message.content))
         self._dispatch_all()
-        if index.ready:
-            index.drop(1, index.lowest_level)
+        if backlog.ready:
+            backlog.drop(1, backlog.lowest_level)
             return False
         if self._store.dropped > dropped:  # no feed wanted it
             self._store.dropped = dropped
@@ -176,10 +174,10 @@ class Queue(InPlaceActor):
     def settle(self, message: Settle) -> None:
         """Settle deliveries, and give their room back to the windows of their feed."""
         batch, positions, outcome = message.batch, message.positions, message.outcome
-        if not self._index.holds(batch):
+        if not self._backlog.holds(batch):
             return
         if outcome is Outcome.ACCEPT:
-            count, size = self._index.accept(batch, positions)
+            count, size = self._backlog.accept(batch, positions)
         elif outcome is Outcome.REJECT:
             count, size = give_up(self._store, batch, positions, Reason.REJECTED)
         else:
@@ -228,7 +226,7 @@ class Queue(InPlaceActor):
 
     def _drop_unwanted(self) -> None:
         """Drop the message that goes next, since no feed wants it."""
-        self._index.drop(1, self._index.next_level)
+        self._backlog.drop(1, self._backlog.next_level)
         self._store.dropped += 1
 
     def close_feed(self, message: CloseFeed) -> None:
@@ -252,13 +250,13 @@ class Queue(InPlaceActor):
         self._time.use()
         if not self._deliver():
             return None
-        if not self._index.ready:
-            if self._index.away and not any(feed.seated for feed in self._store.feeds or ()):
+        if not self._backlog.ready:
+            if self._backlog.paged and not any(feed.seated for feed in self._store.feeds or ()):
                 self._require_at_hand()
             else:
                 return None
         self._store.delivered += 1
-        batch = self._index.take(1, UNLIMITED)
+        batch = self._backlog.take(1, UNLIMITED)
         batch.queue = self.ref
         return batch
 
@@ -268,7 +266,7 @@ class Queue(InPlaceActor):
         store = self._store
         if store.delayed is not None:
             forget_delayed(store, store.delayed.numbers())
-        count = self._index.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+        count = self._backlog.purge() + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
         store.tell_arrived()  # what was being read will not come
@@ -277,13 +275,13 @@ class Queue(InPlaceActor):
     def browse(self, message: Browse) -> Sequence[Entry]:
         """Show ready messages, after feeds have taken what they can."""
         self._deliver()
-        if self._index.away and not self._index.ready:
+        if self._backlog.paged and not self._backlog.ready:
             self._require_at_hand()
         return browse(self._store, message.after, message.limit)
 
     def discard(self, message: Discard) -> int:
         """Forget ready messages up to an id."""
-        return self._index.discard(message.up_to)
+        return self._backlog.discard(message.up_to)
 
     def enlist(self, message: Enlist) -> QueueStatistics:
         """Take a snapshot, after feeds have taken what they can."""
@@ -313,7 +311,7 @@ class Queue(InPlaceActor):
         """Dispatch once per turn."""
         self._deliver()
         store = self._store
-        if self._index.away:
+        if self._backlog.paged:
             self._look_for_more()
         if store.room_wanted and not is_full(store):
             store.tell_room()
@@ -324,35 +322,35 @@ class Queue(InPlaceActor):
 
     def _look_for_more(self) -> None:
         """Have more messages at hand, if there are few left; those that need not be read are delivered at once."""
-        store, index = self._store, self._index
-        assert isinstance(index, KeptIndex)
-        while index.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
-            self._look_for_mortals(index)
+        store, backlog = self._store, self._backlog
+        assert isinstance(backlog, PagedBacklog)
+        while backlog.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
+            self._note_expiring(backlog)
             self._deliver()
 
-    def _look_for_mortals(self, index: KeptIndex) -> None:
+    def _note_expiring(self, backlog: PagedBacklog) -> None:
         """Note that messages may expire which are at hand now."""
-        if index.mortals_came:
-            index.mortals_came = False
+        if backlog.expiring_paged_in:
+            backlog.expiring_paged_in = False
             self._time.expect_expiry()
 
     def _require_at_hand(self) -> None:
         """Have the first message at hand.
 
         Raises:
-            NotAtHand: It has to be read first.
+            NotResident: It has to be read first.
             QueueUnreadable: It cannot be read.
         """
         self._look_for_more()
-        if not self._index.ready:
-            assert isinstance(self._index, KeptIndex)
-            raise QueueUnreadable(self._store.name) if self._index.is_broken else NotAtHand(self._store)
+        if not self._backlog.ready:
+            assert isinstance(self._backlog, PagedBacklog)
+            raise QueueUnreadable(self._store.name) if self._backlog.is_unreadable else NotResident(self._store)
 
     def arrived(self, message: Arrived) -> None:
         """Have at hand what was read; ``after_batch`` delivers it."""
-        assert isinstance(self._index, KeptIndex)
-        self._index.arrived(message.reading)
-        self._look_for_mortals(self._index)
+        assert isinstance(self._backlog, PagedBacklog)
+        self._backlog.arrived(message.reading)
+        self._note_expiring(self._backlog)
         self._store.tell_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
@@ -375,14 +373,14 @@ class Queue(InPlaceActor):
 
     def _dispatch_all(self) -> None:
         while True:
-            if self._index.ready and self._dispatch is not None:
+            if self._backlog.ready and self._dispatch is not None:
                 self._hand_out(self._dispatch.dispatch)
             if not self._called:
                 break
             self._pass_on()
 
     def _hand_out(self, deal: Callable[[Ready], list[Batch]]) -> None:
-        for batch in self._time.deal_unexpired(deal) if self._time.has_mortals else deal(self._index):
+        for batch in self._time.deal_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
             assert batch.feed is not None
             batch.queue = self.ref
             self._store.delivered += batch.left

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from triomq.actors import Message, Ref, Request
+from triomq.core.backlog import Backlog, MemoryBacklog, PagedBacklog, PriorityBacklog
 from triomq.core.bindings import Binding
 from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
 from triomq.core.feed import Feed
-from triomq.core.index import Index
-from triomq.core.kept_index import AnyIndex, KeptIndex
 from triomq.core.message import Head
 from triomq.core.options import QueueOptions
 from triomq.core.policy import Policy, queue_options
-from triomq.core.priority import PriorityIndex
 from triomq.errors import StoreError
 from triomq.store import Reading
 
@@ -87,6 +85,7 @@ class QueueStore:
     __slots__ = (
         "_most_bytes",
         "arrived_wanted",
+        "backlog",
         "bound",
         "dead_lettered",
         "declared",
@@ -97,7 +96,6 @@ class QueueStore:
         "durable",
         "expired",
         "feeds",
-        "index",
         "name",
         "options",
         "origin",
@@ -130,7 +128,7 @@ class QueueStore:
         self.owner = owner
         self.origin = origin
         self.durable = declared.durable and owner is None
-        self.index = self._make_index(number)
+        self.backlog = self._make_backlog(number)
         self.delayed: Delayed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
@@ -145,14 +143,14 @@ class QueueStore:
         self._most_bytes: int | None = None
         self.govern()
 
-    def _make_index(self, number: int) -> AnyIndex:
+    def _make_backlog(self, number: int) -> Backlog:
         levels, directory = self.declared.max_priority, self.directory
-        index = PriorityIndex(levels) if levels else Index()
+        backlog = PriorityBacklog(levels) if levels else MemoryBacklog()
         keeping = directory.keeping
         if keeping is None:
-            return index
+            return backlog
         number = number or keeping.number_queue()
-        return KeptIndex(index, keeping, number, durable=self.durable, now=directory.clock.now)
+        return PagedBacklog(backlog, keeping, number, durable=self.durable, now=directory.clock.now)
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
@@ -179,12 +177,12 @@ class QueueStore:
 
     def statistics(self) -> QueueStatistics:
         """Take a snapshot."""
-        index = self.index
+        backlog = self.backlog
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
-            index.ready + index.away,
-            index.ready_bytes + index.away_bytes,
-            index.unsettled,
+            backlog.ready + backlog.paged,
+            backlog.ready_bytes + backlog.paged_bytes,
+            backlog.unsettled,
             feeds,
             self.published,
             self.delivered,
@@ -201,11 +199,11 @@ class QueueStore:
         What the queue was told and has not handled is still to happen: dead letters of another queue in this turn,
         publishes while it is being restarted.
         """
-        index, options = self.index, self.options
-        if self.ref.waiting or index.unsettled or (self.delayed is not None and self.delayed.count):
+        backlog, options = self.backlog, self.options
+        if self.ref.waiting or backlog.unsettled or (self.delayed is not None and self.delayed.count):
             return False
-        dying = options.dead_letter_sink is not None and index.next_deadline() < inf
-        return not (index.ready or index.away) or not (self.feeds or dying)
+        dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
+        return not (backlog.ready or backlog.paged) or not (self.feeds or dying)
 
     def wait_room(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the queue may have room again or is gone."""
@@ -245,7 +243,7 @@ class QueueStore:
         for feed in feeds or ():
             feed.forget()
             feed.consumer.tell_nowait(FeedClosed(feed, reason))
-        for batch in self.index.outstanding():
-            count, size = self.index.requeue(batch)
+        for batch in self.backlog.outstanding():
+            count, size = self.backlog.requeue(batch)
             if batch.feed is not None:
                 batch.feed.give(count, size)

@@ -1,7 +1,14 @@
 """The core's refusals: each names what it is about, so that endpoints can word them as their people expect."""
 
+from typing import TYPE_CHECKING
+
+import trio
+
 from triomq.actors import Ref
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
+
+if TYPE_CHECKING:
+    from triomq.core.queue_store import QueueStore
 
 __all__ = [
     "ForeignResource",
@@ -10,6 +17,7 @@ __all__ = [
     "LeaseInvalid",
     "NoSuchQueue",
     "NoSuchSink",
+    "NotResident",
     "QueueFull",
     "QueueInUse",
     "QueueLocked",
@@ -205,6 +213,29 @@ class Restarting(Refused):
             ActorStopped: It will not run again.
         """
         await self.ref.wait_running()
+
+
+class NotResident(Restarting):
+    """The messages that the answer needs are being read from the store; ask again when they are in memory.
+
+    Args:
+        store: The queue's.
+    """
+
+    def __init__(self, store: "QueueStore") -> None:
+        """Word the refusal."""
+        super().__init__(store.ref)
+        self._store = store
+
+    async def wait_over(self) -> None:
+        """Wait until they are in memory, or the queue is gone."""
+        backlog = self._store.backlog
+        if backlog.ready or not backlog.paged or backlog.is_unreadable:
+            await trio.lowlevel.checkpoint()  # they have come meanwhile
+            return
+        arrived = trio.Event()
+        self._store.wait_arrived(arrived.set)
+        await arrived.wait()
 
 
 class QueueUnreadable(Refused):

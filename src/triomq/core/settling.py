@@ -26,7 +26,7 @@ def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, re
         found = [batch.contents[position] for position in going]
         contents = [content for content in found if content is not None]
         store.dead_lettered += bury(store, batch.head, contents, reason)
-    return store.index.accept(batch, positions)
+    return store.backlog.accept(batch, positions)
 
 
 def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
@@ -41,15 +41,15 @@ def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *
     Returns:
         How many messages and how many octets are outstanding no longer.
     """
-    limit, index = store.options.delivery_limit, store.index
+    limit, backlog = store.options.delivery_limit, store.backlog
     count, size = 0, 0
     if marked and limit is not None:
         going = batch.unsettled() if positions is None else positions
-        worn = [position for position in going if index.attempts(batch.ids[position]) >= limit]
+        worn = [position for position in going if backlog.attempts(batch.ids[position]) >= limit]
         if worn:
             count, size = give_up(store, batch, worn, Reason.DELIVERY_LIMIT)
             positions = [position for position in going if position not in set(worn)]
-    if index.holds(batch):
-        returned, octets = index.requeue(batch, positions, marked=marked)
+    if backlog.holds(batch):
+        returned, octets = backlog.requeue(batch, positions, marked=marked)
         count, size = count + returned, size + octets
     return count, size

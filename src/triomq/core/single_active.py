@@ -51,10 +51,10 @@ class SingleActive:
             self._active, self._former = None, feed
             self._succeed()
 
-    def dispatch(self, index: Ready) -> list[Batch]:
+    def dispatch(self, backlog: Ready) -> list[Batch]:
         """Let the active feed take what it has room for."""
         self._succeed()
-        return self._inner.dispatch(index)
+        return self._inner.dispatch(backlog)
 
     def _succeed(self) -> None:
         """Make a feed the active one, if there is none and the former has nothing out."""

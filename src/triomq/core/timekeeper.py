@@ -29,14 +29,14 @@ class Due(ActorMessage, frozen=True):
 class Timekeeper:
     """The sense of time of one incarnation of a queue; made and asked by it, ends with it.
 
-    ``keeps`` says whether there may be a deadline: a queue without one asks nothing else. ``has_mortals`` says whether
+    ``keeps`` says whether there may be a deadline: a queue without one asks nothing else. ``has_expiring`` says whether
     messages may expire that are ready, first or not.
 
     Args:
         store: The queue's.
     """
 
-    __slots__ = ("_hurries", "_store", "_turn_began", "has_mortals", "keeps")
+    __slots__ = ("_hurries", "_store", "_turn_began", "has_expiring", "keeps")
 
     def __init__(self, store: QueueStore) -> None:
         """Take over what an earlier incarnation had."""
@@ -44,7 +44,7 @@ class Timekeeper:
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False
         self.keeps = True  # looked at once even if there is no deadline
-        self.has_mortals = store.index.ready > 0
+        self.has_expiring = store.backlog.ready > 0
 
     def begin(self) -> None:
         """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
@@ -57,7 +57,7 @@ class Timekeeper:
         self.keeps = True
         store.use()
         options = store.options
-        unseen = store.index.away and (options.message_ttl is not None or options.dead_letter_sink is not None)
+        unseen = store.backlog.paged and (options.message_ttl is not None or options.dead_letter_sink is not None)
         deadline = store.directory.clock.now() if unseen or is_full(store) else next_deadline(store)
         if deadline < inf:
             store.directory.clock.set(store, deadline)
@@ -65,7 +65,7 @@ class Timekeeper:
     def expect_expiry(self, came: float = inf) -> None:
         """Note that messages which can expire came at a time, or came back."""
         self._turn_began = min(self._turn_began, came)
-        self.keeps = self.has_mortals = True
+        self.keeps = self.has_expiring = True
 
     def put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
@@ -119,18 +119,18 @@ class Timekeeper:
         dropped_all = drop_expired(store, now)
         deadline = next_deadline(store) if dropped_all and not self._hurries else now
         self._hurries = False
-        self.has_mortals = self.has_mortals and store.index.ready > 0
-        self.keeps = self.has_mortals or deadline < inf
+        self.has_expiring = self.has_expiring and store.backlog.ready > 0
+        self.keeps = self.has_expiring or deadline < inf
         if deadline < inf:
             clock.set(store, deadline)
         return dropped_all
 
     def deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
         """Deal up to the first message that is over, drop it, and go on behind it."""
-        over, index = self._over_before(), self._store.index
+        over, backlog = self._over_before(), self._store.backlog
         batches: list[Batch] = []
         while drop_expired(self._store, over):
-            batches += deal(Unexpired(index, over))
-            if index.expired_level(over) is None:
+            batches += deal(Unexpired(backlog, over))
+            if backlog.expired_level(over) is None:
                 break
         return batches

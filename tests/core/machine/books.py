@@ -73,13 +73,13 @@ class Books(RuleBasedStateMachine):
         told, self.told = self.told, []
         refused = [content for one in told for content in self.place_told(one)]
         self.follow_all()
-        self.let_go(spare=self.still.now if self.mortals_came() else None)
+        self.let_go(spare=self.still.now if self.expiring_paged_in() else None)
         self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
         self.let_go()
         self.check_that_nobody_waits_in_vain()
         self.first = self.next_id
 
-    def mortals_came(self) -> bool:
+    def expiring_paged_in(self) -> bool:
         """Tell whether messages came in this turn that can expire: what is over just then may go until its end.
 
         A queue that refuses looks at what is over for each run that comes.
@@ -239,13 +239,13 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def the_index_holds_what_the_books_say(self) -> None:
-        entries = self.store.index.entries()
+        entries = self.store.backlog.entries()
         found = [(entry.id, entry.message.head, entry.message.content, entry.attempts) for entry in entries]
         assert found == [
             (number, self.ready[number].kind.head, self.ready[number].content, self.attempts.get(number, 0))
             for number in self.order()
         ]
-        assert {number for batch in self.store.index.outstanding() for number in _left(batch)} == set(self.out)
+        assert {number for batch in self.store.backlog.outstanding() for number in _left(batch)} == set(self.out)
 
     @invariant()
     def the_statistics_are_right(self) -> None:

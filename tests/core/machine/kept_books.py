@@ -10,7 +10,7 @@ from math import inf
 import msgspec
 
 from triomq.core import Batch, Entry, Head, Overflow, QueueOptions, QueueStatistics, QueueStore, body_of
-from triomq.core.kept_index import KeptIndex
+from triomq.core.backlog import PagedBacklog
 
 from .disk import Disk
 from .model import Kind
@@ -116,10 +116,10 @@ class QueueBooks:
         return self.store.options
 
     @property
-    def index(self) -> KeptIndex:
-        index = self.store.index
-        assert isinstance(index, KeptIndex)
-        return index
+    def backlog(self) -> PagedBacklog:
+        backlog = self.store.backlog
+        assert isinstance(backlog, PagedBacklog)
+        return backlog
 
     @property
     def rejects(self) -> bool:
@@ -183,16 +183,16 @@ class QueueBooks:
 
     def look_at_what_is_left(self, before: list[int], went: list[int], now: float, dropped: int, expired: int) -> None:
         """See that what has gone had to go, and had nothing before it that had not."""
-        entries = list(self.index.entries())
+        entries = list(self.backlog.entries())
         at_hand = self.check_entries(entries)
         if self.options.max_priority:  # where nothing gives way or expires, so that what is away needs no place
-            assert len(at_hand) <= len(self.ready) == self.index.ready + self.index.away
+            assert len(at_hand) <= len(self.ready) == self.backlog.ready + self.backlog.paged
             assert not dropped
             assert not expired
             gone = []
         else:
             rest = sorted(self.ready)
-            kept = rest[: len(rest) - self.index.away]
+            kept = rest[: len(rest) - self.backlog.paged]
             gone = [place for place in kept if place not in at_hand]
             left = [place for place in rest if place not in gone]
             assert at_hand == left[: len(at_hand)], "what is at hand does not come first"
@@ -276,7 +276,7 @@ class QueueBooks:
     # What always holds
 
     def check_statistics(self, statistics: QueueStatistics) -> None:
-        self.sizes_are_rounded = self.sizes_are_rounded and self.index.away > 0
+        self.sizes_are_rounded = self.sizes_are_rounded and self.backlog.paged > 0
         assert statistics.ready == len(self.ready)
         assert statistics.unsettled == len(self.out)
         if not self.sizes_are_rounded:
@@ -291,11 +291,11 @@ class QueueBooks:
         """See that the disk has what it must, and what is only out of memory, once it has done all it was told."""
         everything = self.ready | {place: out.message for place, out in self.out.items()}
         kept = [everything[place].body for place in sorted(everything) if everything[place].is_kept]
-        found = list(disk.contents(self.index.queue, spilled=False).values())
+        found = list(disk.contents(self.backlog.queue, spilled=False).values())
         assert len(found) == len(kept)
         assert all(content.endswith(body) for content, body in zip(found, kept, strict=True))
-        away = sorted(self.ready)[len(self.ready) - self.index.away :]
+        away = sorted(self.ready)[len(self.ready) - self.backlog.paged :]
         transient = tuple(self.ready[place].body for place in away if not self.ready[place].is_kept)
-        for content in disk.contents(self.index.queue, spilled=True).values():
+        for content in disk.contents(self.backlog.queue, spilled=True).values():
             assert content.endswith(transient), "what is out of memory was not forgotten"
-        assert self.index.held_bytes <= SPILL, "what is on disk is still in memory"
+        assert self.backlog.unwritten_bytes <= SPILL, "what is on disk is still in memory"

@@ -6,6 +6,7 @@ from typing import ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from memory_store import MemoryStore
 from triomq.core import (
     Batch,
     Confirms,
@@ -20,7 +21,6 @@ from triomq.core import (
     Receipt,
     recover,
 )
-from triomq.store import MemoryStore
 
 from ..cast import Consumer
 from .disk import Disk
@@ -262,12 +262,12 @@ class KeptHouse(RuleBasedStateMachine):
             out = sum(out.batch.feed is taking.feed for out in books.out.values())
             assert not taking.limit or out <= taking.limit
             if not taking.limit or out < taking.limit:
-                assert not books.index.ready, "a feed has room, and messages are at hand"
+                assert not books.backlog.ready, "a feed has room, and messages are at hand"
 
     @invariant()
     def more_is_wished_for_when_little_is_at_hand(self) -> None:
         for taking in self.feeds.values():
-            index = self.books[taking.name].index
-            at_hand = index.ready_bytes + index.ready * 128
-            if index.away and at_hand * 2 <= self.memory:
-                assert self.disk.is_asked(index.queue), "nobody reads what is away"
+            backlog = self.books[taking.name].backlog
+            at_hand = backlog.ready_bytes + backlog.ready * 128
+            if backlog.paged and at_hand * 2 <= self.memory:
+                assert self.disk.is_asked(backlog.queue), "nobody reads what is away"

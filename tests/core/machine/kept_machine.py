@@ -12,7 +12,7 @@ from triomq.core import (
     Discard,
     Feed,
     Get,
-    NotAtHand,
+    NotResident,
     OpenFeed,
     Outcome,
     Purge,
@@ -170,8 +170,8 @@ class KeptMachine(KeptHouse):
     def wait_arrived(self, name: str) -> None:
         """Wait until messages are at hand, as whoever was told that they are not."""
         books, told = self.books[name], list[None]()
-        assert books.index.away
-        assert not books.index.ready
+        assert books.backlog.paged
+        assert not books.backlog.ready
         self.waiting.append((name, told))
         books.store.wait_arrived(lambda: told.append(None))
         self.after()
@@ -183,14 +183,14 @@ class KeptMachine(KeptHouse):
         books = self.books[name]
         try:
             batch = self.still.turn(lambda: books.store.ref.ask_nowait(Get()))
-        except NotAtHand:
+        except NotResident:
             self.wait_arrived(name)
             return
         if batch is not None:
             self.deliveries.append(batch)
         else:
-            assert not books.index.ready
-            assert not books.index.away or any(taking.name == name for taking in self.feeds.values())
+            assert not books.backlog.ready
+            assert not books.backlog.paged or any(taking.name == name for taking in self.feeds.values())
         self.after()
 
     @precondition(lambda self: self.books)
@@ -200,14 +200,14 @@ class KeptMachine(KeptHouse):
         books = self.books[name]
         try:
             page = self.still.turn(lambda: books.store.ref.ask_nowait(Browse(0, limit)))
-        except NotAtHand:
+        except NotResident:
             self.wait_arrived(name)
             return
         self.after()
         places = {message.body: place for place, message in books.ready.items()}
         seen = [places[entry.message.body] for entry in page]
         assert seen == sorted(books.ready)[: len(seen)]
-        assert seen or not books.ready or books.index.away
+        assert seen or not books.ready or books.backlog.paged
         if page and discards:
             count = self.still.turn(lambda: books.store.ref.ask_nowait(Discard(page[-1].id)))
             assert count == len(seen)
@@ -311,12 +311,12 @@ class KeptMachine(KeptHouse):
         given = self.disk.give()
         for books in self.books.values():
             for each in books.put_off:
-                each.here = each.here or books.index.queue in given.delayed
+                each.here = each.here or books.backlog.queue in given.delayed
         return given
 
     def check_given(self, given: Given) -> None:
         for name, books in self.books.items():
-            if books.index.queue in given.messages:
+            if books.backlog.queue in given.messages:
                 self.check_waiting(name)
 
     def enter_given(self) -> bool:

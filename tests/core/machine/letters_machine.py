@@ -99,7 +99,7 @@ class LettersMachine(PassingMachine):
 
     def look_at_arrivals(self) -> None:
         """Learn head and octets of letters that came to the queue, unless they have gone without a trace."""
-        found = {entry.id: entry.message for entry in self.store.index.entries()}
+        found = {entry.id: entry.message for entry in self.store.backlog.entries()}
         for batch in self.deliveries:
             found |= {number: batch.message(position) for position, number in enumerate(batch.ids)}
         for number, deaths in self.arrived.items():
@@ -117,7 +117,7 @@ class LettersMachine(PassingMachine):
         assert properties.expiration is None
         history = (properties.headers or {})["x-death"]
         assert isinstance(history, list)
-        deaths = [(entry["queue"], entry["reason"], entry["count"]) for entry in history]  # type: ignore[index, call-overload]
+        deaths = [(entry["queue"], entry["reason"], entry["count"]) for entry in history]  # type: ignore[backlog, call-overload]
         return body_of(message.head, message.content), deaths  # type: ignore[return-value]  # it is compared
 
     def look_at_letters(self) -> None:
@@ -165,4 +165,4 @@ class LettersMachine(PassingMachine):
 
     @invariant()
     def the_other_queue_holds_what_the_books_say(self) -> None:
-        assert [entry.id for entry in self.letters.index.entries()] == list(self.kept)
+        assert [entry.id for entry in self.letters.backlog.entries()] == list(self.kept)

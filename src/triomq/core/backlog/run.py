@@ -1,4 +1,4 @@
-"""A run as it waits in an index: messages that arrived in a row, and share what the index must know of them."""
+"""A run as it waits in a backlog: messages that arrived in a row, and share what the backlog must know of them."""
 
 from bisect import bisect_right
 from itertools import accumulate, islice
@@ -7,14 +7,12 @@ import msgspec
 
 from triomq.core.message import Head
 
-__all__ = ["RUN_LENGTH", "Run"]
-
 RUN_LENGTH = 512
 """Messages up to which runs are merged: a slice off the front moves at most 4 KiB of pointers."""
 
 
 class Run(msgspec.Struct, eq=False, gc=False):
-    """Ready messages that share head and deadline; made by an index, ends with its last message.
+    """Ready messages that share head and deadline; made by a backlog, ends with its last message.
 
     Holds no cycle, so needs no collection.
 

@@ -1,4 +1,4 @@
-"""What came back to an index: messages in their old order, whatever the order in which they come back."""
+"""What came back to a backlog: messages in their old order, whatever the order in which they come back."""
 
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
@@ -7,8 +7,6 @@ import msgspec
 
 from triomq.core.batch import Batch
 from triomq.core.message import Head
-
-__all__ = ["Returned", "ReturnedMessage"]
 
 
 class ReturnedMessage(msgspec.Struct, eq=False, gc=False):
@@ -20,7 +18,7 @@ class ReturnedMessage(msgspec.Struct, eq=False, gc=False):
 
 
 class Returned:
-    """Messages by id, the lowest first; made by an index when one comes back, ends when the last one goes again."""
+    """Messages by id, the lowest first; made by a backlog when one comes back, ends when the last one goes again."""
 
     __slots__ = ("_heap", "_messages")
 

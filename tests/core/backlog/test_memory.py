@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
 from triomq.core import Batch, Head
-from triomq.core.index import Index
+from triomq.core.backlog import MemoryBacklog
 
-from .cast import HEAD, OTHER_HEAD
+from ..cast import HEAD, OTHER_HEAD
 
 # Heads with and without octets around the body.
 HEADS = st.sampled_from([HEAD, OTHER_HEAD, Head(body_start=1, body_trailer=1)])
@@ -16,8 +16,8 @@ RUNS = st.lists(st.integers(2, 9).map(bytes), max_size=8)
 UNLIMITED = 1 << 62
 
 
-def push(index: Index, *contents: bytes, head: Head = HEAD) -> None:
-    index.push(head, contents, sum(map(len, contents)))
+def push(backlog: MemoryBacklog, *contents: bytes, head: Head = HEAD) -> None:
+    backlog.push(head, contents, sum(map(len, contents)))
 
 
 def taken(batch: Batch) -> dict[int, bytes | None]:
@@ -25,13 +25,13 @@ def taken(batch: Batch) -> dict[int, bytes | None]:
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """An index beside a model of it: a dict of all that is ready, a dict of all that is out."""
+    """A backlog beside a model of it: a dict of all that is ready, a dict of all that is out."""
 
     batches = Bundle("batches")
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = Index()
+        self.backlog = MemoryBacklog()
         self.next_id = 1
         self.ready: dict[int, tuple[Head, bytes]] = {}
         self.out: dict[int, tuple[Head, bytes]] = {}
@@ -49,7 +49,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(head=HEADS, contents=RUNS)
     def push(self, head: Head, contents: list[bytes]) -> None:
-        push(self.index, *contents, head=head)
+        push(self.backlog, *contents, head=head)
         for content in contents:
             self.ready[self.next_id] = (head, content)
             self.next_id += 1
@@ -57,15 +57,15 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ready)
     @rule(target=batches, most=st.integers(1, 12), most_bytes=st.integers(0, 40))
     def take(self, most: int, most_bytes: int) -> Batch:
-        batch = self.index.take(most, most_bytes)
+        batch = self.backlog.take(most, most_bytes)
         assert batch.left == 1 or (batch.left <= most and batch.size <= most_bytes)
         self.check_and_move(batch, sorted(self.ready)[: batch.left])
         return batch
 
-    @precondition(lambda self: self.index.run_length)
+    @precondition(lambda self: self.backlog.run_length)
     @rule(target=batches, feeds=st.integers(1, 5), rounds=st.integers(1, 3), data=st.data())
     def take_turns(self, feeds: int, rounds: int, data: st.DataObject) -> Batch:
-        batches = self.index.take_turns(feeds, rounds)
+        batches = self.backlog.take_turns(feeds, rounds)
         count = sum(batch.left for batch in batches)
         dealt = sorted(self.ready)[:count]
         assert len(batches) == min(feeds, count)
@@ -82,29 +82,29 @@ class IndexMachine(RuleBasedStateMachine):
         for number in batch.ids:
             self.ready[number] = self.out.pop(number)
             self.attempts[number] = self.attempts.get(number, 0) + 1
-        self.index.requeue(batch)
+        self.backlog.requeue(batch)
 
     @rule(batch=batches, data=st.data(), marked=st.booleans())
     def requeue_some(self, batch: Batch, data: st.DataObject, marked: bool) -> None:
         positions = self.some(batch, data)
-        if self.index.holds(batch):
+        if self.backlog.holds(batch):
             expected = self.settled(batch, positions)
             for number in expected:
                 self.ready[number] = self.out.pop(number)
                 if marked:
                     self.attempts[number] = self.attempts.get(number, 0) + 1
             size = sum(len(self.ready[number][1]) for number in expected)
-            assert self.index.requeue(batch, positions, marked=marked) == (len(expected), size)
+            assert self.backlog.requeue(batch, positions, marked=marked) == (len(expected), size)
 
     @rule(batch=batches, data=st.data())
     def accept_some(self, batch: Batch, data: st.DataObject) -> None:
         positions = self.some(batch, data)
-        if self.index.holds(batch):
+        if self.backlog.holds(batch):
             expected = self.settled(batch, positions)
             size = sum(len(self.out.pop(number)[1]) for number in expected)
             for number in expected:
                 self.attempts.pop(number, None)
-            assert self.index.accept(batch, positions) == (len(expected), size)
+            assert self.backlog.accept(batch, positions) == (len(expected), size)
 
     def some(self, batch: Batch, data: st.DataObject) -> list[int] | None:
         if not batch.contents:
@@ -117,66 +117,66 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(batch=consumes(batches))
     def a_batch_is_held_as_long_as_anything_of_it_is_out(self, batch: Batch) -> None:
-        assert self.index.holds(batch) is bool(batch.left)
-        assert (batch in self.index.outstanding()) is bool(batch.left)
+        assert self.backlog.holds(batch) is bool(batch.left)
+        assert (batch in self.backlog.outstanding()) is bool(batch.left)
         if batch.left:
             for number in self.settled(batch, None):
                 del self.out[number]
                 self.attempts.pop(number, None)
-            self.index.accept(batch)
+            self.backlog.accept(batch)
 
     @precondition(lambda self: self.ready)
     @rule(most=st.integers(1, 4))
     def drop_what_is_first(self, most: int) -> None:
-        head, contents = self.index.first(most)
+        head, contents = self.backlog.first(most)
         assert 1 <= len(contents) <= most
-        self.index.drop(len(contents))
+        self.backlog.drop(len(contents))
         for number, content in zip(sorted(self.ready), contents, strict=False):
             assert (head, content) == self.ready.pop(number)
             self.attempts.pop(number, None)
 
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
-        up_to = data.draw(st.integers(0, self.index.next_id))
+        up_to = data.draw(st.integers(0, self.backlog.next_id))
         going = [number for number in self.ready if number <= up_to]
-        assert self.index.discard(up_to) == len(going)
+        assert self.backlog.discard(up_to) == len(going)
         for number in going:
             del self.ready[number]
             self.attempts.pop(number, None)
 
     @rule()
     def purge(self) -> None:
-        assert self.index.purge() == len(self.ready)
+        assert self.backlog.purge() == len(self.ready)
         for number in self.ready:
             self.attempts.pop(number, None)
         self.ready.clear()
 
     @invariant()
     def the_counts_are_right(self) -> None:
-        index, ready = self.index, self.ready
-        assert index.ready == len(ready)
-        assert index.unsettled == len(self.out) == sum(batch.left for batch in index.outstanding())
-        assert index.ready_bytes == sum(len(content) - head.overhead for head, content in ready.values())
+        backlog, ready = self.backlog, self.ready
+        assert backlog.ready == len(ready)
+        assert backlog.unsettled == len(self.out) == sum(batch.left for batch in backlog.outstanding())
+        assert backlog.ready_bytes == sum(len(content) - head.overhead for head, content in ready.values())
         for number in ready:
-            assert index.attempts(number) == self.attempts.get(number, 0)
+            assert backlog.attempts(number) == self.attempts.get(number, 0)
 
     @invariant()
     def ready_messages_stand_in_the_order_of_their_ids(self) -> None:
-        assert [(entry.id, entry.message.head, entry.message.content) for entry in self.index.entries()] == [
+        assert [(entry.id, entry.message.head, entry.message.content) for entry in self.backlog.entries()] == [
             (number, *self.ready[number]) for number in sorted(self.ready)
         ]
-        assert [entry.attempts for entry in self.index.entries()] == [
+        assert [entry.attempts for entry in self.backlog.entries()] == [
             self.attempts.get(number, 0) for number in sorted(self.ready)
         ]
-        middle = self.index.next_id // 2
-        assert [entry.id for entry in self.index.entries(middle)] == sorted(n for n in self.ready if n > middle)
+        middle = self.backlog.next_id // 2
+        assert [entry.id for entry in self.backlog.entries(middle)] == sorted(n for n in self.ready if n > middle)
         if self.ready:
-            assert self.index.next_size() == len(self.ready[min(self.ready)][1])
-            assert self.index.next_head() is self.ready[min(self.ready)][0]
+            assert self.backlog.next_size() == len(self.ready[min(self.ready)][1])
+            assert self.backlog.next_head() is self.ready[min(self.ready)][0]
 
     @invariant()
     def nothing_is_kept_for_messages_that_are_gone(self) -> None:
-        assert set(self.index._attempts or ()) <= set(self.ready) | set(self.out)
+        assert set(self.backlog._attempts or ()) <= set(self.ready) | set(self.out)
 
 
 TestIndexMachine = IndexMachine.TestCase
@@ -184,137 +184,143 @@ TestIndexMachine.settings = settings(stateful_step_count=40)
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda index: index.take(1, 1), Index.next_size, Index.next_head, lambda index: index.first(1)]
+    "ask",
+    [
+        lambda backlog: backlog.take(1, 1),
+        MemoryBacklog.next_size,
+        MemoryBacklog.next_head,
+        lambda backlog: backlog.first(1),
+    ],
 )
 def test_an_empty_index_has_nothing_to_give(ask: object) -> None:
     assert callable(ask)
-    with pytest.raises(IndexError, match=r"look at Index\.ready first"):
-        ask(Index())
+    with pytest.raises(IndexError, match=r"look at MemoryBacklog\.ready first"):
+        ask(MemoryBacklog())
 
 
 def test_runs_of_one_head_are_merged_and_go_out_together() -> None:
-    index = Index()
+    backlog = MemoryBacklog()
     for _ in range(10):
-        push(index, b"a", b"b")
-    assert index.take(100, UNLIMITED).left == 20
+        push(backlog, b"a", b"b")
+    assert backlog.take(100, UNLIMITED).left == 20
 
 
 def test_messages_of_different_heads_go_out_apart() -> None:
-    index = Index()
-    push(index, b"a")
-    push(index, b"b", head=OTHER_HEAD)
-    assert index.take(9, UNLIMITED).head is HEAD
-    assert index.take(9, UNLIMITED).head is OTHER_HEAD
+    backlog = MemoryBacklog()
+    push(backlog, b"a")
+    push(backlog, b"b", head=OTHER_HEAD)
+    assert backlog.take(9, UNLIMITED).head is HEAD
+    assert backlog.take(9, UNLIMITED).head is OTHER_HEAD
 
 
 def test_a_message_larger_than_allowed_goes_alone() -> None:
-    index = Index()
-    push(index, b"large", b"s")
-    assert index.take(9, 3).contents == [b"large"]
+    backlog = MemoryBacklog()
+    push(backlog, b"large", b"s")
+    assert backlog.take(9, 3).contents == [b"large"]
 
 
 def test_cards_are_dealt_message_by_message() -> None:
-    index = Index()
-    push(index, *(bytes([number]) for number in range(1, 8)))
-    first, second = index.take_turns(2, 3)
+    backlog = MemoryBacklog()
+    push(backlog, *(bytes([number]) for number in range(1, 8)))
+    first, second = backlog.take_turns(2, 3)
     assert (list(first.ids), list(second.ids)) == ([1, 3, 5], [2, 4, 6])
-    assert index.ready == 1
+    assert backlog.ready == 1
 
 
 def test_returned_messages_cannot_be_dealt() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    index.requeue(index.take(1, 1))
-    assert index.run_length == 0
-    assert index.next_size() == 1
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    backlog.requeue(backlog.take(1, 1))
+    assert backlog.run_length == 0
+    assert backlog.next_size() == 1
 
 
 def test_what_comes_back_and_goes_out_again_does_not_hide_the_rest_of_its_batch() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    batch = index.take(2, UNLIMITED)
-    index.requeue(batch, [0])
-    again = index.take(1, UNLIMITED)
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    batch = backlog.take(2, UNLIMITED)
+    backlog.requeue(batch, [0])
+    again = backlog.take(1, UNLIMITED)
     assert list(again.ids) == [1]
-    assert index.holds(batch)
-    assert index.accept(batch) == (1, 1)
-    assert index.accept(again) == (1, 1)
+    assert backlog.holds(batch)
+    assert backlog.accept(batch) == (1, 1)
+    assert backlog.accept(again) == (1, 1)
 
 
 def test_accepting_the_rest_of_a_batch_does_not_unmark_what_came_back_from_it() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    index.requeue(index.take(2, UNLIMITED))
-    batch = index.take(2, UNLIMITED)
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    backlog.requeue(backlog.take(2, UNLIMITED))
+    batch = backlog.take(2, UNLIMITED)
     assert batch.redelivered
-    index.requeue(batch, [0])
-    index.accept(batch)
-    assert index.attempts(1) == 2
-    assert index.take(1, 1).redelivered
+    backlog.requeue(batch, [0])
+    backlog.accept(batch)
+    assert backlog.attempts(1) == 2
+    assert backlog.take(1, 1).redelivered
 
 
 def test_a_position_named_twice_counts_once() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    batch = index.take(2, UNLIMITED)
-    assert index.requeue(batch, [0, 0]) == (1, 1)
-    assert index.accept(batch, [1, 1]) == (1, 1)
-    assert (index.ready, index.unsettled) == (1, 0)
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    batch = backlog.take(2, UNLIMITED)
+    assert backlog.requeue(batch, [0, 0]) == (1, 1)
+    assert backlog.accept(batch, [1, 1]) == (1, 1)
+    assert (backlog.ready, backlog.unsettled) == (1, 0)
 
 
 def test_what_never_left_comes_back_unmarked() -> None:
-    index = Index()
-    push(index, b"a")
-    index.requeue(index.take(1, 1), marked=False)
-    assert not index.take(1, 1).redelivered
+    backlog = MemoryBacklog()
+    push(backlog, b"a")
+    backlog.requeue(backlog.take(1, 1), marked=False)
+    assert not backlog.take(1, 1).redelivered
 
 
 def test_marked_and_unmarked_messages_go_out_apart() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    batch = index.take(2, UNLIMITED)
-    index.requeue(batch, [0], marked=True)
-    index.requeue(batch, [1], marked=False)
-    assert [index.take(2, UNLIMITED).redelivered for _ in range(2)] == [True, False]
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    batch = backlog.take(2, UNLIMITED)
+    backlog.requeue(batch, [0], marked=True)
+    backlog.requeue(batch, [1], marked=False)
+    assert [backlog.take(2, UNLIMITED).redelivered for _ in range(2)] == [True, False]
 
 
 def test_a_purge_leaves_what_is_out() -> None:
-    index = Index()
-    push(index, b"a", b"b")
-    batch = index.take(1, 1)
-    assert index.purge() == 1
-    assert (index.ready, index.ready_bytes, index.unsettled) == (0, 0, 1)
-    index.requeue(batch)
-    assert [entry.id for entry in index.entries()] == [1]
+    backlog = MemoryBacklog()
+    push(backlog, b"a", b"b")
+    batch = backlog.take(1, 1)
+    assert backlog.purge() == 1
+    assert (backlog.ready, backlog.ready_bytes, backlog.unsettled) == (0, 0, 1)
+    backlog.requeue(batch)
+    assert [entry.id for entry in backlog.entries()] == [1]
 
 
 def test_a_run_without_messages_is_nothing() -> None:
-    index = Index()
-    push(index)
-    push(index, b"a", head=OTHER_HEAD)
-    assert index.take(1, 1).contents == [b"a"]
+    backlog = MemoryBacklog()
+    push(backlog)
+    push(backlog, b"a", head=OTHER_HEAD)
+    assert backlog.take(1, 1).contents == [b"a"]
 
 
 def test_ids_are_never_used_again() -> None:
-    index = Index()
-    push(index, b"a")
-    index.purge()
-    push(index, b"b")
-    assert list(index.take(1, 1).ids) == [2]
+    backlog = MemoryBacklog()
+    push(backlog, b"a")
+    backlog.purge()
+    push(backlog, b"b")
+    assert list(backlog.take(1, 1).ids) == [2]
 
 
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=5), st.lists(st.integers(1, 900), min_size=1, max_size=5))
 def test_long_runs_leave_in_order_however_they_are_cut(pushes: list[int], takes: list[int]) -> None:
-    index = Index()
+    backlog = MemoryBacklog()
     for count in pushes:
-        push(index, *[b"x"] * count)
+        push(backlog, *[b"x"] * count)
     ids: list[int] = []
-    while index.ready:
-        ids += index.take(takes[len(ids) % len(takes)], UNLIMITED).ids
+    while backlog.ready:
+        ids += backlog.take(takes[len(ids) % len(takes)], UNLIMITED).ids
     assert ids == list(range(1, sum(pushes) + 1))
 
 
 def test_an_idle_index_holds_no_container() -> None:
-    index = Index()
-    containers = (index._runs, index._returned, index._attempts, index._outstanding)
+    backlog = MemoryBacklog()
+    containers = (backlog._runs, backlog._returned, backlog._attempts, backlog._outstanding)
     assert containers == (None,) * 4

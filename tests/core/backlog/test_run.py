@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core.run import Run
+from triomq.core.backlog.run import Run
 
-from .cast import HEAD
+from ..cast import HEAD
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(1, 12), st.integers(0, 40))

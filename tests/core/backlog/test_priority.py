@@ -6,21 +6,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from triomq.core import Batch, Head, Outcome, Properties, Publish, QueueOptions, encode_core
-from triomq.core.priority import PriorityIndex
+from triomq.core.backlog import PriorityBacklog
 from triomq.core.window import UNLIMITED
 
-from .cast import open_house, settle
+from ..cast import open_house, settle
 
 HIGHEST = 3
 HEADS = st.sampled_from([Head(), Head(routing_key="other")])
 
 
 class PriorityMachine(RuleBasedStateMachine):
-    """A priority index beside a plain table of messages."""
+    """A priority backlog beside a plain table of messages."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = PriorityIndex(HIGHEST)
+        self.backlog = PriorityBacklog(HIGHEST)
         self.ready: dict[int, tuple[int, bytes]] = {}  # id → level, content
         self.out: dict[int, tuple[Batch, int]] = {}
         self.levels: dict[int, int] = {}
@@ -34,7 +34,7 @@ class PriorityMachine(RuleBasedStateMachine):
     @rule(head=HEADS, sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4), level=st.integers(0, HIGHEST + 2))
     def push(self, head: Head, sizes: list[int], level: int) -> None:
         contents = [bytes([65 + size]) * size for size in sizes]
-        self.index.push(head, contents, sum(sizes), inf, level)
+        self.backlog.push(head, contents, sum(sizes), inf, level)
         for content in contents:
             self.levels[self.next_id] = min(level, HIGHEST)
             self.contents[self.next_id] = content
@@ -52,17 +52,17 @@ class PriorityMachine(RuleBasedStateMachine):
     @rule(most=st.integers(1, 5))
     def take(self, most: int) -> None:
         expected = self.order()
-        batch = self.index.take(most, UNLIMITED)
+        batch = self.backlog.take(most, UNLIMITED)
         assert list(batch.ids) == expected[: len(batch.ids)]
         self.follow(batch)
 
     @precondition(lambda self: self.ready)
     @rule(feeds=st.integers(1, 3), rounds=st.integers(1, 3))
     def take_turns(self, feeds: int, rounds: int) -> None:
-        if not self.index.run_length:
+        if not self.backlog.run_length:
             return
         expected = self.order()
-        batches = self.index.take_turns(feeds, rounds)
+        batches = self.backlog.take_turns(feeds, rounds)
         dealt = sorted((number for batch in batches for number in batch.ids), key=expected.index)
         assert dealt == expected[: len(dealt)]
         for batch in batches:
@@ -73,53 +73,53 @@ class PriorityMachine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject, accepts: bool) -> None:
         number = data.draw(st.sampled_from(sorted(self.out)))
         batch, position = self.out.pop(number)
-        assert self.index.holds(batch)
+        assert self.backlog.holds(batch)
         if accepts:
-            assert self.index.accept(batch, [position]) == (1, len(self.contents[number]))
+            assert self.backlog.accept(batch, [position]) == (1, len(self.contents[number]))
             self.attempts.pop(number, None)
         else:
-            self.index.requeue(batch, [position])
+            self.backlog.requeue(batch, [position])
             self.ready[number] = (self.levels[number], self.contents[number])
             self.attempts[number] = self.attempts.get(number, 0) + 1
 
     @precondition(lambda self: self.ready)
     @rule()
     def let_the_lowest_give_way(self) -> None:
-        level = self.index.lowest_level
+        level = self.backlog.lowest_level
         assert level == min(level for level, _ in self.ready.values())
-        _, (content,) = self.index.first(1, level)
+        _, (content,) = self.backlog.first(1, level)
         number = min(number for number, (its, _) in self.ready.items() if its == level)
         assert content == self.ready.pop(number)[1]
-        self.index.drop(1, level)
+        self.backlog.drop(1, level)
         self.attempts.pop(number, None)
 
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
         up_to = data.draw(st.integers(0, self.next_id))
         going = [number for number in self.ready if number <= up_to]
-        assert self.index.discard(up_to) == len(going)
+        assert self.backlog.discard(up_to) == len(going)
         for number in going:
             del self.ready[number]
             self.attempts.pop(number, None)
 
     @rule()
     def purge(self) -> None:
-        assert self.index.purge() == len(self.ready)
+        assert self.backlog.purge() == len(self.ready)
         for number in self.ready:
             self.attempts.pop(number, None)
         self.ready.clear()
 
     @invariant()
     def the_index_holds_what_the_table_holds(self) -> None:
-        index = self.index
-        assert (index.ready, index.unsettled) == (len(self.ready), len(self.out))
-        assert index.ready_bytes == sum(len(content) for _, content in self.ready.values())
-        assert [entry.id for entry in index.entries()] == self.order()
-        assert {id(batch) for batch in index.outstanding()} == {id(batch) for batch, _ in self.out.values()}
+        backlog = self.backlog
+        assert (backlog.ready, backlog.unsettled) == (len(self.ready), len(self.out))
+        assert backlog.ready_bytes == sum(len(content) for _, content in self.ready.values())
+        assert [entry.id for entry in backlog.entries()] == self.order()
+        assert {id(batch) for batch in backlog.outstanding()} == {id(batch) for batch, _ in self.out.values()}
         for number in self.ready:
-            assert index.attempts(number) == self.attempts.get(number, 0)
+            assert backlog.attempts(number) == self.attempts.get(number, 0)
         if self.ready:
-            assert index.next_level == self.ready[self.order()[0]][0]
+            assert backlog.next_level == self.ready[self.order()[0]][0]
 
 
 TestPriorityMachine = PriorityMachine.TestCase
@@ -127,18 +127,18 @@ TestPriorityMachine.settings = settings(stateful_step_count=40)
 
 
 def test_an_empty_index_has_nothing_to_give() -> None:
-    index = PriorityIndex(5)
-    assert (index.ready, index.run_length, index.next_deadline(), index.expired_level(9.0)) == (0, 0, inf, None)
-    with pytest.raises(IndexError, match=r"look at PriorityIndex\.ready first"):
-        index.take(1, 1)
+    backlog = PriorityBacklog(5)
+    assert (backlog.ready, backlog.run_length, backlog.next_deadline(), backlog.expired_level(9.0)) == (0, 0, inf, None)
+    with pytest.raises(IndexError, match=r"look at PriorityBacklog\.ready first"):
+        backlog.take(1, 1)
 
 
 def test_each_level_has_a_front_that_may_have_expired() -> None:
-    index = PriorityIndex(5)
-    index.push(Head(), [b"high"], 4, 5.0, 5)
-    index.push(Head(), [b"low"], 3, 2.0, 1)
-    assert index.next_deadline() == 2.0
-    assert (index.expired_level(1.0), index.expired_level(3.0), index.next_level) == (None, 1, 5)
+    backlog = PriorityBacklog(5)
+    backlog.push(Head(), [b"high"], 4, 5.0, 5)
+    backlog.push(Head(), [b"low"], 3, 2.0, 1)
+    assert backlog.next_deadline() == 2.0
+    assert (backlog.expired_level(1.0), backlog.expired_level(3.0), backlog.next_level) == (None, 1, 5)
 
 
 def prioritised(priority: int | None, body: bytes) -> Publish:
@@ -166,7 +166,7 @@ async def test_a_requeued_message_stands_in_its_old_place_in_its_level() -> None
             store.ref.tell_nowait(prioritised(priority, body))
         (batch,) = consumer.batches
         settle(batch, Outcome.REQUEUE)
-        assert [entry.message.body for entry in store.index.entries()] == [b"first", b"second"]
+        assert [entry.message.body for entry in store.backlog.entries()] == [b"first", b"second"]
         assert feed.window.used == 1
 
 
@@ -175,11 +175,11 @@ async def test_in_a_full_queue_the_least_urgent_give_way() -> None:
         store = house.queue(options=QueueOptions(max_priority=5, max_length=2))
         for priority, body in [(5, b"a"), (1, b"b"), (3, b"c"), (4, b"d")]:
             store.ref.tell_nowait(prioritised(priority, body))
-        assert [entry.message.body for entry in store.index.entries()] == [b"a", b"d"]
+        assert [entry.message.body for entry in store.backlog.entries()] == [b"a", b"d"]
 
 
 @given(st.integers(0, 255), st.integers(1, 255))
 def test_what_is_above_the_highest_level_counts_as_of_it(priority: int, highest: int) -> None:
-    index = PriorityIndex(highest)
-    index.push(Head(), [b"x"], 1, inf, priority)
-    assert index.next_level == min(priority, highest)
+    backlog = PriorityBacklog(highest)
+    backlog.push(Head(), [b"x"], 1, inf, priority)
+    assert backlog.next_level == min(priority, highest)

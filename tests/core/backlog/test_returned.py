@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core.returned import Returned, ReturnedMessage
+from triomq.core.backlog.returned import Returned, ReturnedMessage
 from triomq.core.window import UNLIMITED
 
-from .cast import HEAD, OTHER_HEAD
+from ..cast import HEAD, OTHER_HEAD
 
 INF = float("inf")
 

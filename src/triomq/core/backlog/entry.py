@@ -4,8 +4,6 @@ import msgspec
 
 from triomq.core.message import Message
 
-__all__ = ["Entry"]
-
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """A ready message as one looks at it in its place.

@@ -1,11 +1,11 @@
-"""The index of a queue: which messages are ready, in which order, and which are out with a consumer.
+"""The backlog of a queue: which messages are ready, in which order, and which are out with a consumer.
 
 Every message has an id: one integer per queue, growing, never reused; order is id. New messages arrive as runs and
 wait in ``_runs``, each of which has ids in a row. What comes back (requeued, or put back after a crash) waits in
 ``_returned``, which there is only while something is in it, and goes first: an id that was handed out is always lower
 than any that was not. So a message that comes back stands in its old place without a search.
 
-The index belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
+The backlog belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
 messages here.
 """
 
@@ -14,20 +14,18 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
+from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.returned import Returned, ReturnedMessage
+from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch
-from triomq.core.entry import Entry
 from triomq.core.message import Head, Message
-from triomq.core.returned import Returned, ReturnedMessage
-from triomq.core.run import RUN_LENGTH, Run
-
-__all__ = ["Index"]
 
 
-class Index:
+class MemoryBacklog:
     """Ready and outstanding messages of one queue, or of one level of a priority queue; no waiting, no telling.
 
     Created by the domain with the queue, ends with it. Idle it holds no container at all. It has one level, 0, so
-    that a queue can ask it what it asks a ``PriorityIndex``. ``ready`` counts messages
+    that a queue can ask it what it asks a ``PriorityBacklog``. ``ready`` counts messages
     that no consumer has, ``ready_bytes`` the octets of their bodies, ``unsettled`` the messages that are out.
     """
 
@@ -42,11 +40,11 @@ class Index:
         "unsettled",
     )
 
-    away = 0
-    away_bytes = 0
-    held_bytes = 0
-    is_broken = False
-    """What an index of a broker with a store has of ready messages that are not at hand; here all are."""
+    paged = 0
+    paged_bytes = 0
+    unwritten_bytes = 0
+    is_unreadable = False
+    """What a backlog of a broker with a store has of ready messages that are not at hand; here all are."""
 
     def __init__(self) -> None:
         """Start empty, with id 1."""
@@ -172,7 +170,7 @@ class Index:
 
     def _front(self) -> Run:
         if not self._runs:
-            raise IndexError("nothing is ready; look at Index.ready first")
+            raise IndexError("nothing is ready; look at MemoryBacklog.ready first")
         return self._runs[0]
 
     def _take_ready(self, most: int, most_bytes: int) -> Batch:
@@ -360,7 +358,7 @@ class Index:
         return count
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Go through the ready messages with ids above ``after``, in order; the index must not change meanwhile."""
+        """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""
         for number, back in self._returned.after(after) if self._returned is not None else ():
             yield Entry(number, self.attempts(number), back.deadline, Message(back.head, back.content))
         for run in self._runs or ():

@@ -5,10 +5,10 @@ import pytest
 import trio
 import trio.testing
 
+from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Browse, Get, NotAtHand, Purge, QueueStopped, QueueStore, QueueUnreadable
+from triomq.core import Browse, Get, NotResident, Purge, QueueStopped, QueueStore, QueueUnreadable
 from triomq.errors import StoreCorrupt
-from triomq.store import MemoryStore
 
 from .cast import publish
 from .kept import KEPT, ONE, KeptHouse, get, open_kept_house
@@ -24,8 +24,8 @@ async def kept_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[K
         yield kept, kept.house.directory.queues["q"]
 
 
-def refused(queue: QueueStore, request: Get | Browse | None = None) -> NotAtHand:
-    with pytest.raises(NotAtHand, match="ask again") as found:
+def refused(queue: QueueStore, request: Get | Browse | None = None) -> NotResident:
+    with pytest.raises(NotResident, match="ask again") as found:
         queue.ref.ask_nowait(request or Get())
     return found.value
 

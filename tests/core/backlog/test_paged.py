@@ -2,23 +2,22 @@ from math import inf
 
 import pytest
 
+from memory_store import MemoryStore
 from triomq.core import Batch, Fits, Head, Keeping, Overflow, Publish, QueueOptions
-from triomq.core.index import Index
-from triomq.core.kept_index import KeptIndex
+from triomq.core.backlog import MemoryBacklog, PagedBacklog, PriorityBacklog
 from triomq.core.limits import is_full
-from triomq.core.priority import PriorityIndex
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, MemoryStore, Reading
+from triomq.store import DeclareQueue, Reading
 
-from .cast import publish
-from .kept import KEPT, ONE, TRANSIENT, get, open_kept_house
-from .machine.disk import Disk
+from ..cast import publish
+from ..kept import KEPT, ONE, TRANSIENT, get, open_kept_house
+from ..machine.disk import Disk
 
 OTHER = Head(routing_key="other", persistent=True)
 
 
 class Place:
-    """The index of a queue, over a disk, through lives of the broker."""
+    """The backlog of a queue, over a disk, through lives of the broker."""
 
     def __init__(self, memory: int = 1 << 20, levels: int = 0, *, durable: bool = True) -> None:
         self.memory, self.levels, self.durable = memory, levels, durable
@@ -29,9 +28,9 @@ class Place:
     def begin(self) -> None:
         self.disk = Disk(self.store)
         self.journal = self.disk.journal
-        inner = PriorityIndex(self.levels) if self.levels else Index()
+        inner = PriorityBacklog(self.levels) if self.levels else MemoryBacklog()
         keeping = Keeping(self.journal, self.memory)
-        self.index = KeptIndex(inner, keeping, 1, durable=self.durable, now=float)
+        self.backlog = PagedBacklog(inner, keeping, 1, durable=self.durable, now=float)
 
     def live_again(self) -> None:
         """Begin another life with what is on disk by now."""
@@ -41,25 +40,25 @@ class Place:
         found = self.journal.recovered.queues[1]
         left = sum(segment.left for segment in found.segments)
         size = sum(segment.size for segment in found.segments)
-        self.index.recover(found.found.next_id, left, size, found.delivered, found.attempts)
+        self.backlog.recover(found.found.next_id, left, size, found.delivered, found.attempts)
 
     def push(self, *contents: bytes, head: Head = KEPT, deadline: float = inf, level: int = 0) -> None:
         size = sum(map(len, contents))
-        self.index.push(head, contents, size, deadline, level)
+        self.backlog.push(head, contents, size, deadline, level)
 
     def fetch(self) -> None:
         """Have at hand what there is room for."""
         found: list[Reading | StoreError] = []
         while True:
-            self.index.fetch(found.append)
+            self.backlog.fetch(found.append)
             self.disk.read()
             self.disk.give()
             if not found:
                 return
-            self.index.arrived(found.pop())
+            self.backlog.arrived(found.pop())
 
     def take(self, most: int = 100) -> Batch:
-        return self.index.take(most, 1 << 30)
+        return self.backlog.take(most, 1 << 30)
 
     def on_disk(self) -> dict[int, bytes]:
         self.disk.work()
@@ -79,7 +78,7 @@ def test_what_is_persistent_is_kept_and_nothing_else() -> None:
     place.push(b"1", b"2")
     place.push(b"3", head=TRANSIENT)
     place.push()
-    assert (place.index.ready, place.index.away, place.index.next_id) == (3, 0, 4)
+    assert (place.backlog.ready, place.backlog.paged, place.backlog.next_id) == (3, 0, 4)
     assert place.on_disk() == {1: b"1", 2: b"2"}
 
 
@@ -88,11 +87,11 @@ def test_a_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place.disk.work()
     place.push(b"1", b"2", b"3")
     batch = place.take(2)
-    place.index.accept(batch, [0])
-    place.index.requeue(batch)
-    place.index.drop(1)
-    place.index.discard(1)
-    place.index.purge()
+    place.backlog.accept(batch, [0])
+    place.backlog.requeue(batch)
+    place.backlog.drop(1)
+    place.backlog.discard(1)
+    place.backlog.purge()
     assert place.disk.take() is None
 
 
@@ -101,15 +100,21 @@ def test_what_is_beyond_the_memory_is_away() -> None:
     place.push(b"1", b"22")
     place.push(b"333", head=TRANSIENT)
     place.push(b"4444")
-    index = place.index
-    assert (index.ready, index.ready_bytes, index.away, index.away_bytes, index.held_bytes) == (2, 3, 2, 7, 7)
+    backlog = place.backlog
+    assert (backlog.ready, backlog.ready_bytes, backlog.paged, backlog.paged_bytes, backlog.unwritten_bytes) == (
+        2,
+        3,
+        2,
+        7,
+        7,
+    )
     assert place.on_disk() == {1: b"1", 2: b"22", 4: b"4444"}
-    assert (index.held_bytes, index.has_spilled) == (0, True)
+    assert (backlog.unwritten_bytes, backlog.has_spilled) == (0, True)
     place.fetch()
-    assert index.away == 2
+    assert backlog.paged == 2
     place.take()
     place.fetch()
-    assert (index.ready, index.ready_bytes, index.away, index.away_bytes) == (2, 7, 0, 0)
+    assert (backlog.ready, backlog.ready_bytes, backlog.paged, backlog.paged_bytes) == (2, 7, 0, 0)
     assert place.take().contents == [b"333"]
     assert place.take().contents == [b"4444"]
 
@@ -118,10 +123,10 @@ def test_more_comes_at_once_if_it_is_not_on_disk_yet() -> None:
     place = Place(ONE)
     place.push(b"1")
     place.push(b"2")
-    assert not place.index.fetch(lambda found: None)
+    assert not place.backlog.fetch(lambda found: None)
     place.take()
-    assert place.index.fetch(lambda found: None)
-    assert place.index.ready == 1
+    assert place.backlog.fetch(lambda found: None)
+    assert place.backlog.ready == 1
 
 
 def test_the_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at_hand() -> None:
@@ -132,7 +137,7 @@ def test_the_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at
     place.disk.work()
     place.take()
     place.fetch()
-    assert place.index.next_id == 4
+    assert place.backlog.next_id == 4
     place.push(b"4")
     assert place.on_disk()[4] == b"4"
 
@@ -146,10 +151,10 @@ def test_the_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: 
         if works:
             place.disk.work()
         place.take()
-        assert not place.index.mortals_came
+        assert not place.backlog.expiring_paged_in
         place.fetch()
-        assert place.index.mortals_came is (deadline < inf)
-        assert place.index.next_deadline() == pytest.approx(deadline, abs=1)
+        assert place.backlog.expiring_paged_in is (deadline < inf)
+        assert place.backlog.next_deadline() == pytest.approx(deadline, abs=1)
 
 
 # Settling
@@ -161,24 +166,24 @@ def test_what_is_settled_is_forgotten_on_disk() -> None:
     place.push(b"7", head=TRANSIENT)
     assert len(place.on_disk()) == 6
     first, second = place.take(3), place.take(2)
-    place.index.accept(first, [1])
+    place.backlog.accept(first, [1])
     assert place.on_disk() == {1: b"1", 3: b"3", 4: b"4", 5: b"5", 6: b"6"}
-    place.index.accept(first, [1, 0])
-    place.index.accept(second)
+    place.backlog.accept(first, [1, 0])
+    place.backlog.accept(second)
     assert place.on_disk() == {3: b"3", 6: b"6"}
-    place.index.accept(first)
-    assert list(place.index.drop(1)) == [6]
+    place.backlog.accept(first)
+    assert list(place.backlog.drop(1)) == [6]
     assert place.on_disk() == {}
 
 
 def test_what_was_dealt_in_turns_is_settled_singly() -> None:
     place = Place()
     place.push(b"1", b"2", b"3", b"4")
-    one, other = place.index.take_turns(2, 2)
+    one, other = place.backlog.take_turns(2, 2)
     assert place.marks() == {0: 4}
-    place.index.accept(one)
+    place.backlog.accept(one)
     assert place.on_disk() == {2: b"2", 4: b"4"}
-    place.index.accept(other)
+    place.backlog.accept(other)
     assert place.on_disk() == {}
 
 
@@ -188,15 +193,15 @@ def test_what_is_dropped_discarded_or_purged_is_forgotten_on_disk() -> None:
     place.push(b"5", b"6")
     place.push(b"7", b"8")
     taken = place.take(1)
-    assert (place.index.ready, place.index.away) == (5, 2)
-    place.index.drop(1)
-    assert place.index.discard(4) == 2
+    assert (place.backlog.ready, place.backlog.paged) == (5, 2)
+    place.backlog.drop(1)
+    assert place.backlog.discard(4) == 2
     assert list(place.on_disk()) == [1, 5, 6, 7, 8]
-    assert place.index.purge() == 4
-    assert (place.index.ready, place.index.away, place.index.away_bytes) == (0, 0, 0)
+    assert place.backlog.purge() == 4
+    assert (place.backlog.ready, place.backlog.paged, place.backlog.paged_bytes) == (0, 0, 0)
     assert list(place.on_disk()) == [1]
-    place.index.requeue(taken)
-    assert place.index.ready == 1
+    place.backlog.requeue(taken)
+    assert place.backlog.ready == 1
 
 
 def test_a_purge_while_messages_are_being_read_forgets_these_too() -> None:
@@ -206,8 +211,8 @@ def test_a_purge_while_messages_are_being_read_forgets_these_too() -> None:
     place.disk.work()
     place.take()
     found: list[Reading | StoreError] = []
-    place.index.fetch(found.append)
-    assert place.index.purge() == 1
+    place.backlog.fetch(found.append)
+    assert place.backlog.purge() == 1
     place.disk.work()
     assert found == []
     assert list(place.on_disk()) == [1]
@@ -222,12 +227,12 @@ def test_in_another_life_all_is_away_at_first_and_in_order() -> None:
     place.push(b"-", head=TRANSIENT)
     place.push(b"4")
     place.live_again()
-    assert (place.index.ready, place.index.away, place.index.next_id) == (0, 3, 5)
+    assert (place.backlog.ready, place.backlog.paged, place.backlog.next_id) == (0, 3, 5)
     place.push(b"5")
-    assert place.index.away == 4
+    assert place.backlog.paged == 4
     place.fetch()
-    assert [entry.id for entry in place.index.entries()] == [1, 2, 4, 5]
-    assert [entry.attempts for entry in place.index.entries()] == [0, 0, 0, 0]
+    assert [entry.id for entry in place.backlog.entries()] == [1, 2, 4, 5]
+    assert [entry.attempts for entry in place.backlog.entries()] == [0, 0, 0, 0]
 
 
 def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> None:
@@ -235,11 +240,11 @@ def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> No
     for head in (KEPT, OTHER):
         place.push(b"1", b"2", b"3", b"4", head=head)
     for _ in range(2):
-        place.index.accept(place.take(), [1, 2])
+        place.backlog.accept(place.take(), [1, 2])
     place.live_again()
     place.fetch()
-    assert [entry.id for entry in place.index.entries()] == [1, 4, 5, 8]
-    assert place.index.ready_bytes == 4
+    assert [entry.id for entry in place.backlog.entries()] == [1, 4, 5, 8]
+    assert place.backlog.ready_bytes == 4
 
 
 def test_what_was_delivered_is_marked_in_another_life() -> None:
@@ -248,7 +253,7 @@ def test_what_was_delivered_is_marked_in_another_life() -> None:
     place.take(2)
     place.live_again()
     place.fetch()
-    assert [entry.attempts for entry in place.index.entries()] == [1, 1, 0]
+    assert [entry.attempts for entry in place.backlog.entries()] == [1, 1, 0]
     first, second = place.take(), place.take()
     assert (first.contents, first.redelivered) == ([b"1", b"2"], True)
     assert (second.contents, second.redelivered) == ([b"3"], False)
@@ -257,7 +262,7 @@ def test_what_was_delivered_is_marked_in_another_life() -> None:
 def test_a_mark_stays_where_it_was_when_something_before_it_is_delivered_again() -> None:
     place = Place()
     place.push(b"1", b"2")
-    place.index.requeue(place.take())
+    place.backlog.requeue(place.take())
     assert place.marks() == {0: 2}
     place.take(1)
     assert place.marks() == {0: 2}
@@ -270,18 +275,18 @@ def test_a_mark_stays_where_it_was_when_something_before_it_is_delivered_again()
 def test_how_often_messages_came_back_is_known_in_another_life() -> None:
     place = Place()
     place.push(b"1", b"2", b"3")
-    place.index.requeue(place.take())
+    place.backlog.requeue(place.take())
     assert place.attempts() == {}
     for _ in range(2):
-        place.index.requeue(place.take(2))
+        place.backlog.requeue(place.take(2))
     assert place.attempts() == {1: 3, 2: 3}
-    place.index.requeue(place.take(), [2])
+    place.backlog.requeue(place.take(), [2])
     place.live_again()
     place.fetch()
-    assert [entry.attempts for entry in place.index.entries()] == [3, 3, 2]
-    place.index.requeue(place.take(1))
+    assert [entry.attempts for entry in place.backlog.entries()] == [3, 3, 2]
+    place.backlog.requeue(place.take(1))
     assert place.attempts() == {1: 4, 2: 3, 3: 2}
-    place.index.purge()
+    place.backlog.purge()
     assert place.attempts() == {}
 
 
@@ -289,30 +294,30 @@ def test_what_comes_back_unmarked_is_not_counted() -> None:
     place = Place()
     place.push(b"1")
     for _ in range(3):
-        place.index.requeue(place.take(), marked=False)
+        place.backlog.requeue(place.take(), marked=False)
     assert place.attempts() == {}
-    assert place.index.attempts(1) == 0
+    assert place.backlog.attempts(1) == 0
 
 
 def test_marks_of_what_was_never_written_concern_nobody_in_another_life() -> None:
     place = Place(300)
     place.push(b"1", b"2", b"3")
     for _ in range(2):
-        place.index.requeue(place.take())
-    place.index.accept(place.take())
+        place.backlog.requeue(place.take())
+    place.backlog.accept(place.take())
     place.live_again()
-    assert place.index.next_id == 4
+    assert place.backlog.next_id == 4
     for content in (b"4", b"5", b"6"):
         place.push(content)
     place.live_again()
     place.fetch()
-    assert [(entry.id, entry.attempts) for entry in place.index.entries()] == [(4, 0), (5, 0), (6, 0)]
+    assert [(entry.id, entry.attempts) for entry in place.backlog.entries()] == [(4, 0), (5, 0), (6, 0)]
 
 
 def test_attempts_that_are_known_keep_ids_from_being_used_again() -> None:
     place = Place()
-    place.index.recover(1, 0, 0, {}, {5: 2})
-    assert place.index.next_id == 6
+    place.backlog.recover(1, 0, 0, {}, {5: 2})
+    assert place.backlog.next_id == 6
 
 
 # Priorities
@@ -322,17 +327,17 @@ def test_nothing_of_a_queue_with_priorities_is_ready_before_all_is_at_hand() -> 
     place = Place(ONE, levels=2)
     place.push(b"low")
     place.push(b"high", level=2)
-    assert (place.index.ready, place.index.away) == (2, 0)
+    assert (place.backlog.ready, place.backlog.paged) == (2, 0)
     place.live_again()
     place.push(b"new", level=2)
-    assert (place.index.ready, place.index.away) == (0, 3)
-    assert not place.index.fetch(lambda found: None)
+    assert (place.backlog.ready, place.backlog.paged) == (0, 3)
+    assert not place.backlog.fetch(lambda found: None)
     place.disk.read()
     place.fetch()
-    assert (place.index.ready, place.index.away) == (0, 3)
-    place.index.ask_again()
+    assert (place.backlog.ready, place.backlog.paged) == (0, 3)
+    place.backlog.ask_again()
     place.fetch()
-    assert (place.index.ready, place.index.away) == (3, 0)
+    assert (place.backlog.ready, place.backlog.paged) == (3, 0)
     assert [place.take(1).contents for _ in range(3)] == [[b"high"], [b"new"], [b"low"]]
 
 
@@ -344,27 +349,27 @@ def test_marks_are_kept_level_by_level() -> None:
     assert place.marks() == {2: 2}
     place.live_again()
     place.fetch()
-    assert [(entry.message.content, entry.attempts) for entry in place.index.entries()] == [(b"high", 1), (b"low", 0)]
+    assert [(entry.message.content, entry.attempts) for entry in place.backlog.entries()] == [(b"high", 1), (b"low", 0)]
 
 
 # What the queue asks besides
 
 
 def test_it_answers_what_an_index_answers() -> None:
-    place, plain = Place(), Index()
+    place, plain = Place(), MemoryBacklog()
     for head, contents in ((KEPT, [b"1", b"22"]), (TRANSIENT, [b"333"])):
-        place.index.push(head, contents, sum(map(len, contents)), 5.0)
+        place.backlog.push(head, contents, sum(map(len, contents)), 5.0)
         plain.push(head, contents, sum(map(len, contents)), 5.0)
-    for index in (place.index, plain):
-        batch = index.take(1, 1 << 30)
-        assert index.holds(batch)
-        assert index.outstanding() == [batch]
-        assert (index.unsettled, index.ready, index.ready_bytes) == (1, 2, 5)
-        assert (index.run_length, index.longest(1), index.next_size(), index.next_head()) == (1, 2, 2, KEPT)
-        assert (index.next_deadline(), index.expired_level(4.0), index.expired_level(5.0)) == (5.0, None, 0)
-        assert (index.next_level, index.lowest_level, index.first(9)) == (0, 0, (KEPT, [b"22"]))
-        assert [entry.id for entry in index.entries(2)] == [3]
-    assert not place.index.is_broken
+    for backlog in (place.backlog, plain):
+        batch = backlog.take(1, 1 << 30)
+        assert backlog.holds(batch)
+        assert backlog.outstanding() == [batch]
+        assert (backlog.unsettled, backlog.ready, backlog.ready_bytes) == (1, 2, 5)
+        assert (backlog.run_length, backlog.longest(1), backlog.next_size(), backlog.next_head()) == (1, 2, 2, KEPT)
+        assert (backlog.next_deadline(), backlog.expired_level(4.0), backlog.expired_level(5.0)) == (5.0, None, 0)
+        assert (backlog.next_level, backlog.lowest_level, backlog.first(9)) == (0, 0, (KEPT, [b"22"]))
+        assert [entry.id for entry in backlog.entries(2)] == [3]
+    assert not place.backlog.is_unreadable
 
 
 async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
@@ -375,7 +380,7 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
             for content in (b"1", b"2", b"3"):
                 assert not is_full(queue)
                 publish(queue, content, head=KEPT)
-            assert queue.index.away == 2
+            assert queue.backlog.paged == 2
             assert is_full(queue)
             publish(queue, b"4", head=KEPT)
             assert (queue.statistics().ready, queue.statistics().dropped) == (3, 1)

@@ -1,26 +1,23 @@
-"""The index of a queue with priorities: a plain index for each level in use, and one line of ids through them all."""
+"""The backlog of a queue with priorities: a ``MemoryBacklog`` for each level in use, one sequence of ids for all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
+from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
-from triomq.core.entry import Entry
-from triomq.core.index import Index
 from triomq.core.message import Head
-
-__all__ = ["PriorityIndex"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
-class PriorityIndex:
+class PriorityBacklog:
     """Ready and outstanding messages by priority: the highest level goes first, within one the oldest.
 
-    It answers what an ``Index`` answers; a batch remembers the level that it came from, and goes back there. Which
-    levels hold ready messages, and in which the first of them expires, stands in the bits of two integers, so that
-    the other levels cost nothing.
+    A batch remembers the level that it came from, and goes back there. Which levels hold ready messages, and in which
+    the first of them expires, stands in the bits of two integers, so that the other levels cost nothing.
 
     Args:
         levels: The highest level; messages above it count as of this level.
@@ -28,11 +25,11 @@ class PriorityIndex:
 
     __slots__ = ("_dying", "_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
 
-    away = 0
-    away_bytes = 0
-    held_bytes = 0
-    is_broken = False
-    """As those of ``Index``."""
+    paged = 0
+    paged_bytes = 0
+    unwritten_bytes = 0
+    is_unreadable = False
+    """As those of ``MemoryBacklog``."""
 
     def __init__(self, levels: int) -> None:
         """Start empty, with id 1."""
@@ -41,11 +38,11 @@ class PriorityIndex:
         self.ready = 0
         self.ready_bytes = 0
         self.unsettled = 0
-        self._levels: dict[int, Index] = {}
+        self._levels: dict[int, MemoryBacklog] = {}
         self._filled = 0
         self._dying = 0
 
-    def _change(self, number: int, operation: Callable[[Index, *Ts], R], *args: *Ts) -> R:
+    def _change(self, number: int, operation: Callable[[MemoryBacklog, *Ts], R], *args: *Ts) -> R:
         """Do something to one level, and count what it has changed."""
         level = self._levels[number]
         ready, size, unsettled = level.ready, level.ready_bytes, level.unsettled
@@ -62,7 +59,7 @@ class PriorityIndex:
     def next_level(self) -> int:
         """The level whose message goes next."""
         if not self._filled:
-            raise IndexError("nothing is ready; look at PriorityIndex.ready first")
+            raise IndexError("nothing is ready; look at PriorityBacklog.ready first")
         return self._filled.bit_length() - 1
 
     @property
@@ -70,7 +67,7 @@ class PriorityIndex:
         """The level whose first message gives way when there are too many."""
         return (self._filled & -self._filled).bit_length() - 1
 
-    def _front(self) -> Index:
+    def _front(self) -> MemoryBacklog:
         return self._levels[self.next_level]
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
@@ -78,30 +75,30 @@ class PriorityIndex:
         number = self._level(level)
         self._levels[number].next_id = self.next_id
         self.next_id += len(contents)
-        self._change(number, Index.push, head, contents, size, deadline)
+        self._change(number, MemoryBacklog.push, head, contents, size, deadline)
 
     def _level(self, level: int) -> int:
         """Give the number of the level that messages of a level go to, and let there be one."""
         number = min(level, self.highest)
         if number not in self._levels:
-            self._levels[number] = Index()
+            self._levels[number] = MemoryBacklog()
         return number
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
         """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
-        self._change(self._level(level), Index.restore, number, head, content, deadline, level, attempts)
+        self._change(self._level(level), MemoryBacklog.restore, number, head, content, deadline, level, attempts)
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first messages of the highest level; see ``Index.take``."""
+        """Hand out the first messages of the highest level; see ``MemoryBacklog.take``."""
         number = self.next_level
-        batch = self._change(number, Index.take, most, most_bytes)
+        batch = self._change(number, MemoryBacklog.take, most, most_bytes)
         batch.level = number
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Deal messages of the highest level; see ``Index.take_turns``."""
+        """Deal messages of the highest level; see ``MemoryBacklog.take_turns``."""
         number = self.next_level
-        batches = self._change(number, Index.take_turns, feeds, rounds)
+        batches = self._change(number, MemoryBacklog.take_turns, feeds, rounds)
         for batch in batches:
             batch.level = number
         return batches
@@ -132,12 +129,12 @@ class PriorityIndex:
         return next((number for number in _bits(self._dying) if self._levels[number].next_deadline() <= now), None)
 
     def first(self, most: int, level: int) -> tuple[Head, list[bytes]]:
-        """Look at the first ready messages of a level; see ``Index.first``."""
+        """Look at the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._levels[level].first(most)
 
     def drop(self, count: int, level: int) -> Sequence[int]:
         """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
-        return self._change(level, Index.drop, count)
+        return self._change(level, MemoryBacklog.drop, count)
 
     def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
         """Give the ids up to this of ready messages: the first of some in a row, and how many."""
@@ -146,11 +143,11 @@ class PriorityIndex:
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
-        return sum(self._change(number, Index.discard, up_to) for number in self._levels)
+        return sum(self._change(number, MemoryBacklog.discard, up_to) for number in self._levels)
 
     def purge(self) -> int:
         """Take all ready messages out for good and tell how many they were."""
-        return sum(self._change(number, Index.purge) for number in self._levels)
+        return sum(self._change(number, MemoryBacklog.purge) for number in self._levels)
 
     def holds(self, batch: Batch) -> bool:
         """Tell whether a batch is outstanding here."""
@@ -161,11 +158,11 @@ class PriorityIndex:
         return [batch for _, level in sorted(self._levels.items(), reverse=True) for batch in level.outstanding()]
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
-        """Settle messages for good; see ``Index.accept``."""
-        return self._change(batch.level, Index.accept, batch, positions)
+        """Settle messages for good; see ``MemoryBacklog.accept``."""
+        return self._change(batch.level, MemoryBacklog.accept, batch, positions)
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places; see ``Index.requeue``."""
+        """Put messages back in their old places; see ``MemoryBacklog.requeue``."""
         put_back = _requeue_marked if marked else _requeue_unmarked
         return self._change(batch.level, put_back, batch, positions)
 
@@ -187,9 +184,9 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def _requeue_marked(level: Index, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+def _requeue_marked(level: MemoryBacklog, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
     return level.requeue(batch, positions, marked=True)
 
 
-def _requeue_unmarked(level: Index, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
+def _requeue_unmarked(level: MemoryBacklog, batch: Batch, positions: Sequence[int] | None) -> tuple[int, int]:
     return level.requeue(batch, positions, marked=False)

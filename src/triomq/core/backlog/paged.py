@@ -1,8 +1,8 @@
-"""The index of a queue in a broker with a store: what it does to messages is written down, and its tail is away.
+"""The backlog of a queue in a broker with a store: changes are written to the journal, and its tail is paged out.
 
-It answers what an ``Index`` answers and has one inside, for what is at hand: in memory, from the first message on. The
-rest is ``Away``. ``ready`` counts what is at hand alone; the queue asks for more when that gets short (``fetch``), so a
-consumer never waits for a disk unless it is faster than that.
+It has another backlog inside for the messages that are resident: in memory, from the first message on. The rest is the
+``PagedTail``. The queue asks for more when the resident ones get few (``fetch``), so a consumer never waits for a disk
+unless it is faster than that.
 
 What a durable queue keeps is told to the store in the very turn: messages that came, that are settled, how far they
 were delivered, and how often they came back. Messages that are not persistent, and queues that are not durable, tell
@@ -12,29 +12,27 @@ nothing but what has to be out of memory.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
-from triomq.core.away import Away, Found
+from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.memory import MemoryBacklog
+from triomq.core.backlog.priority import PriorityBacklog
+from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.entry import Entry
-from triomq.core.index import Index
 from triomq.core.keeping import Keeping
 from triomq.core.message import Head
-from triomq.core.priority import PriorityIndex
 from triomq.errors import StoreError
 from triomq.store import Attempts, Reading
-
-__all__ = ["AnyIndex", "KeptIndex"]
 
 _OVERHEAD = 128
 """Octets that a message takes beside its body."""
 
 
-class KeptIndex:
+class PagedBacklog:
     """Ready and outstanding messages of one queue, kept as far as they are to be.
 
-    ``mortals_came`` says whether messages that can expire have come to be at hand since somebody has last asked.
+    ``expiring_paged_in`` says whether messages that can expire have come to be at hand since somebody has last asked.
 
     Args:
-        inner: The index of what is at hand.
+        inner: The backlog of what is at hand.
         keeping: The broker's.
         queue: The queue's number in the store.
         durable: Whether its persistent messages are there again after a restart.
@@ -43,7 +41,6 @@ class KeptIndex:
 
     __slots__ = (
         "_attempts",
-        "_away",
         "_delivered",
         "_durable",
         "_inner",
@@ -52,14 +49,15 @@ class KeptIndex:
         "_marked",
         "_memory",
         "_now",
+        "_tail",
         "_whole",
-        "mortals_came",
+        "expiring_paged_in",
         "queue",
     )
 
     def __init__(
         self,
-        inner: Index | PriorityIndex,
+        inner: MemoryBacklog | PriorityBacklog,
         keeping: Keeping,
         queue: int,
         *,
@@ -74,18 +72,18 @@ class KeptIndex:
         self._durable = durable
         self._now = now
         # Which message of a queue with priorities goes first is only known if all are at hand.
-        self._whole = isinstance(inner, PriorityIndex)
+        self._whole = isinstance(inner, PriorityBacklog)
         self._memory = inf if self._whole else keeping.queue_memory
-        self._away = Away(keeping, queue, now)
+        self._tail = PagedTail(keeping, queue, now)
         self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
         self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
-        self.mortals_came = False
+        self.expiring_paged_in = False
         self._attempts: dict[int, int] = {}  # how often messages came back then, above once
 
     def recover(
         self, next_id: int, count: int, size: int, delivered: Mapping[int, int], attempts: Mapping[int, int]
     ) -> None:
-        """Begin with what the store has from an earlier life of the broker; all of it is away.
+        """Begin with what the store has from an earlier life of the broker; all of it is paged out.
 
         Args:
             next_id: The id of the next message that comes.
@@ -100,14 +98,14 @@ class KeptIndex:
         self._marked = dict(delivered)
         self._attempts = dict(attempts)
         if count:
-            self._away.recover(1, count, size)
+            self._tail.recover(1, count, size)
 
     # What there is
 
     @property
     def ready(self) -> int:
         """How many messages are at hand that no consumer has."""
-        return 0 if self._whole and self._away.count else self._inner.ready
+        return 0 if self._whole and self._tail.count else self._inner.ready
 
     @property
     def ready_bytes(self) -> int:
@@ -125,29 +123,29 @@ class KeptIndex:
         return self._inner.next_id
 
     @property
-    def away(self) -> int:
+    def paged(self) -> int:
         """How many ready messages are not at hand."""
-        return self._away.count + (self._inner.ready - self.ready)
+        return self._tail.count + (self._inner.ready - self.ready)
 
     @property
-    def away_bytes(self) -> int:
+    def paged_bytes(self) -> int:
         """Octets of the bodies that are not at hand."""
-        return self._away.size
+        return self._tail.size
 
     @property
-    def held_bytes(self) -> int:
-        """Octets of messages that count as away and are in memory still."""
-        return self._away.held
+    def unwritten_bytes(self) -> int:
+        """Octets of messages that count as paged out and are in memory until they are written."""
+        return self._tail.held
 
     @property
     def has_spilled(self) -> bool:
         """Whether messages were put into the store only to have them out of memory."""
-        return self._away.spilled
+        return self._tail.spilled
 
     @property
-    def is_broken(self) -> bool:
+    def is_unreadable(self) -> bool:
         """Whether the store could not give back what it has."""
-        return self._away.broken
+        return self._tail.broken
 
     # Coming
 
@@ -156,20 +154,20 @@ class KeptIndex:
         count = len(contents)
         if not count:
             return
-        inner, away = self._inner, self._away
+        inner, tail = self._inner, self._tail
         first = inner.next_id
         kept = self._durable and head.persistent
-        apart = away.count or inner.ready_bytes + inner.ready * _OVERHEAD > self._memory
+        apart = tail.count or inner.ready_bytes + inner.ready * _OVERHEAD > self._memory
         if kept or apart:
             encoded = self._keeping.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
             bodies = size - count * (head.body_start + head.body_trailer)
         if kept:
-            away.spill()
+            tail.spill()
             self._journal.append(self.queue, first, encoded, contents, bodies)
         if apart:
             inner.next_id = first + count
             number = self._journal.number if kept else 0
-            away.put(Found(head, contents, first, size, deadline, level), encoded, bodies, number)
+            tail.put(PagedRun(head, contents, first, size, deadline, level), encoded, bodies, number)
         else:
             inner.push(head, contents, size, deadline, level)
 
@@ -181,8 +179,8 @@ class KeptIndex:
         """
         inner = self._inner
         before = inner.ready
-        while self._away.count and (inner.ready_bytes + inner.ready * _OVERHEAD) * 2 <= self._memory:
-            found = self._away.get(inner.next_id, done)
+        while self._tail.count and (inner.ready_bytes + inner.ready * _OVERHEAD) * 2 <= self._memory:
+            found = self._tail.get(inner.next_id, done)
             if not found:
                 break
             self._put_in(found)
@@ -190,17 +188,17 @@ class KeptIndex:
 
     def ask_again(self) -> None:
         """Wait no longer for what is being read: whoever would be told is gone."""
-        self._away.ask_again()
+        self._tail.ask_again()
 
     def arrived(self, reading: Reading | StoreError) -> None:
         """Have at hand what was read."""
-        self._put_in(self._away.read(reading))
+        self._put_in(self._tail.read(reading))
 
-    def _put_in(self, found: Sequence[Found]) -> None:
+    def _put_in(self, found: Sequence[PagedRun]) -> None:
         """Put messages behind those that are at hand; those that were delivered before the restart go marked."""
         inner, next_id = self._inner, self._inner.next_id
         for run in found:
-            self.mortals_came = self.mortals_came or run.deadline < inf
+            self.expiring_paged_in = self.expiring_paged_in or run.deadline < inf
             delivered = min(max(0, self._delivered.get(run.level, 0) + 1 - run.first), len(run.contents))
             for number, content in enumerate(run.contents[:delivered], run.first):
                 attempts = self._attempts.pop(number, 1)
@@ -215,14 +213,14 @@ class KeptIndex:
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first ready messages; see ``Index.take``."""
+        """Hand out the first ready messages; see ``MemoryBacklog.take``."""
         batch = self._inner.take(most, most_bytes)
         if self._durable:
             self._note_delivered(batch)
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out messages in turns; see ``Index.take_turns``."""
+        """Hand out messages in turns; see ``MemoryBacklog.take_turns``."""
         batches = self._inner.take_turns(feeds, rounds)
         if self._durable:
             for batch in batches:
@@ -236,7 +234,7 @@ class KeptIndex:
             self._journal.delivered(self.queue, batch.level, last)
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
-        """Settle messages for good; see ``Index.accept``."""
+        """Settle messages for good; see ``MemoryBacklog.accept``."""
         if self._durable and batch.head.persistent:
             self._forget_positions(batch, positions)
         return self._inner.accept(batch, positions)
@@ -251,7 +249,7 @@ class KeptIndex:
                 self._journal.settle(self.queue, ids[position])
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places; see ``Index.requeue``."""
+        """Put messages back in their old places; see ``MemoryBacklog.requeue``."""
         if not (marked and self._durable and batch.head.persistent):
             return self._inner.requeue(batch, positions, marked=marked)
         back = batch.unsettled() if positions is None else positions
@@ -280,9 +278,9 @@ class KeptIndex:
         """Take all ready messages out for good and tell how many they were."""
         stop = self._inner.next_id
         self._forget_ready(stop)
-        if self._away.count and self._durable:
-            self._journal.settle(self.queue, self._away.first, stop - self._away.first)
-        return self._inner.purge() + self._away.purge(stop)
+        if self._tail.count and self._durable:
+            self._journal.settle(self.queue, self._tail.first, stop - self._tail.first)
+        return self._inner.purge() + self._tail.purge(stop)
 
     def _forget_ready(self, up_to: int) -> int:
         if self._durable:
@@ -328,7 +326,7 @@ class KeptIndex:
         return self._inner.expired_level(now)
 
     def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Look at the first ready messages of a level; see ``Index.first``."""
+        """Look at the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._inner.first(most, level)
 
     def holds(self, batch: Batch) -> bool:
@@ -348,5 +346,5 @@ class KeptIndex:
         return self._inner.entries(after)
 
 
-AnyIndex = Index | PriorityIndex | KeptIndex
+Backlog = MemoryBacklog | PriorityBacklog | PagedBacklog
 """What a queue's messages stand in."""

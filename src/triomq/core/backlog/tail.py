@@ -1,7 +1,7 @@
-"""What of a queue is away: not at hand in memory, but in the store, or on the way there.
+"""The tail of a backlog that is paged out: not resident in memory, but in the store, or on the way there.
 
-It is everything from some id on, so one integer tells where it begins. What has come lately is still in memory, since
-it is not written yet; so a queue that is emptied fast is never read back from disk.
+It is every message from some id on, so one integer tells where it begins. The latest messages are still in memory,
+since they are not written yet; so a queue that is emptied fast is never read back from disk.
 
 Messages that nobody asked to be kept are put out of memory as well, in another file of the store, some hundred
 kilobytes at a time.
@@ -18,8 +18,6 @@ from triomq.core.message import Head
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 
-__all__ = ["Away", "Found", "PutAway"]
-
 _log = logging.getLogger("triomq.core")
 
 _SPILL = 256 * 1024
@@ -29,7 +27,7 @@ _READ = 2 * 1024 * 1024
 """Octets that are read at once: some milliseconds of work."""
 
 
-class Found(msgspec.Struct, gc=False):
+class PagedRun(msgspec.Struct, gc=False):
     """Messages with ids in a row that are at hand again."""
 
     head: Head
@@ -40,8 +38,8 @@ class Found(msgspec.Struct, gc=False):
     level: int
 
 
-class PutAway(msgspec.Struct, gc=False):
-    """Messages that are away and still in memory.
+class PendingRun(msgspec.Struct, gc=False):
+    """Messages of the tail that are still in memory.
 
     Args:
         run: The messages.
@@ -51,18 +49,18 @@ class PutAway(msgspec.Struct, gc=False):
         is_spilled: Whether the store was told only to have them out of memory.
     """
 
-    run: Found
+    run: PagedRun
     encoded: bytes
     bodies: int
     number: int
     is_spilled: bool = False
 
 
-class Away:
-    """What of one queue is away; made with its index, if the broker has a store, outlives the queue's incarnations.
+class PagedTail:
+    """The paged out messages of one queue; made with its backlog, outlives the queue's incarnations.
 
-    ``first`` is the id from which on all is away that is not settled, ``count`` how many messages that are, ``size``
-    the octets of their bodies, ``held`` how many octets of theirs are in memory still.
+    ``first`` is the id from which on all messages that are not settled are paged out, ``count`` how many they are,
+    ``size`` the octets of their bodies, ``held`` how many of these octets are in memory until they are written.
 
     Args:
         keeping: The broker's.
@@ -88,12 +86,12 @@ class Away:
     )
 
     def __init__(self, keeping: Keeping, queue: int, now: Callable[[], float]) -> None:
-        """Start with nothing away."""
+        """Start empty."""
         self._keeping = keeping
         self._journal = keeping.journal
         self._queue = queue
         self._now = now
-        self._pending: deque[PutAway] = deque()
+        self._pending: deque[PendingRun] = deque()
         self._loose = 0  # octets of the last pending ones that the store was not told of
         self._expects = False  # whether we are told of the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
@@ -108,10 +106,10 @@ class Away:
         """Begin with what the store has from an earlier life of the broker."""
         self.first, self.count, self.size = first, count, size
 
-    # Putting away
+    # Paging out
 
-    def put(self, run: Found, encoded: bytes, bodies: int, number: int) -> None:
-        """Put messages away, behind all that are there.
+    def put(self, run: PagedRun, encoded: bytes, bodies: int, number: int) -> None:
+        """Page messages out, behind all that are there.
 
         Args:
             run: The messages.
@@ -121,7 +119,7 @@ class Away:
         """
         if not self.count:
             self.first = run.first
-        self._pending.append(PutAway(run, encoded, bodies, number))
+        self._pending.append(PendingRun(run, encoded, bodies, number))
         self.count += len(run.contents)
         self.size += bodies
         self.held += run.size
@@ -168,7 +166,7 @@ class Away:
 
     # Getting back
 
-    def get(self, stop: int, done: Callable[[Reading | StoreError], None]) -> list[Found]:
+    def get(self, stop: int, done: Callable[[Reading | StoreError], None]) -> list[PagedRun]:
         """Get the next messages: those that are in memory are given, those on disk are read, and come later.
 
         Args:
@@ -187,8 +185,8 @@ class Away:
             self.count = self.size = 0
         return self._take_pending()
 
-    def _take_pending(self) -> list[Found]:
-        found: list[Found] = []
+    def _take_pending(self) -> list[PagedRun]:
+        found: list[PagedRun] = []
         spilled: list[Range] = []
         octets = 0
         while self._pending and octets < _READ:
@@ -207,7 +205,7 @@ class Away:
             self._journal.add(Unspill(self._queue, spilled))
         return found
 
-    def _count_back(self, run: Found, bodies: int) -> None:
+    def _count_back(self, run: PagedRun, bodies: int) -> None:
         self.count -= len(run.contents)
         self.size = max(0, self.size - bodies) if self.count else 0  # after a restart the sizes are rounded
 
@@ -217,7 +215,7 @@ class Away:
             self._journal.forget_fetch(self._fetch)
             self._fetch = None
 
-    def read(self, reading: Reading | StoreError) -> list[Found]:
+    def read(self, reading: Reading | StoreError) -> list[PagedRun]:
         """Give what was read."""
         if self._fetch is None:
             return []  # purged meanwhile
@@ -232,19 +230,19 @@ class Away:
             self._count_back(run, run.size - len(run.contents) * run.head.overhead)
         return found
 
-    def _runs_of(self, segment: SegmentRead) -> list[Found]:
+    def _runs_of(self, segment: SegmentRead) -> list[PagedRun]:
         """Take a segment apart, without what is settled or at hand already."""
         bits = int.from_bytes(segment.settled, "little")
         if segment.spilled:
             self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
-        found: list[Found] = []
+        found: list[PagedRun] = []
         now = self._now()
         for stored in decode_body(segment.body):
             head, level, deadline = self._keeping.heads.decode(stored.head, now)
             first = segment.first + stored.offset
             for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), self.first - first):
                 contents = stored.contents[start:stop]
-                found.append(Found(head, contents, first + start, sum(map(len, contents)), deadline, level))
+                found.append(PagedRun(head, contents, first + start, sum(map(len, contents)), deadline, level))
         return found
 
     # Forgetting
