@@ -5,7 +5,7 @@ from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
-from triomq.core.confirms import Confirmed, Confirms, Receipt
+from triomq.core.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, MoveFeed, OpenFeed, Outcome, Settle, settle
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
@@ -22,8 +22,18 @@ from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish, take_now
+from triomq.core.publishing import (
+    EVERYTHING,
+    CachedRoute,
+    Permissions,
+    Pressure,
+    Publisher,
+    PublishingPaused,
+    RoutedRun,
+)
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
+    Forbidden,
     ForeignResource,
     Inequivalent,
     InExclusiveUse,
@@ -62,6 +72,7 @@ from triomq.core.window import Window
 
 __all__ = [
     "CORE_CODEC",
+    "EVERYTHING",
     "HASHABLE",
     "LEASE_SECONDS",
     "QUEUE_MEMORY",
@@ -72,6 +83,7 @@ __all__ = [
     "Bind",
     "Binding",
     "Browse",
+    "CachedRoute",
     "Changed",
     "Clock",
     "CloseFeed",
@@ -93,6 +105,7 @@ __all__ = [
     "Feed",
     "FeedClosed",
     "Fits",
+    "Forbidden",
     "ForeignResource",
     "ForgetOrigin",
     "Get",
@@ -119,12 +132,16 @@ __all__ = [
     "OpenFeed",
     "Outcome",
     "Overflow",
+    "Permissions",
     "Policies",
     "Policy",
     "PolicyOptions",
     "Predicate",
+    "Pressure",
     "Properties",
     "Publish",
+    "Publisher",
+    "PublishingPaused",
     "Purge",
     "QueueFull",
     "QueueInUse",
@@ -138,10 +155,12 @@ __all__ = [
     "Receipt",
     "Restarting",
     "Route",
+    "RoutedRun",
     "Session",
     "SetPolicies",
     "Settle",
     "Settler",
+    "SingleReceipt",
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",

@@ -13,7 +13,7 @@ import msgspec
 
 from triomq.core.keeping import Keeping
 
-__all__ = ["Confirmed", "Confirms", "Receipt"]
+__all__ = ["Confirmed", "Confirms", "Receipt", "SingleReceipt"]
 
 
 class Receipt:
@@ -53,6 +53,29 @@ class Receipt:
             self.refusals = set()
         self.refusals.update(range(self.first + position, self.first + position + count))
         self.placed(count)
+
+
+class SingleReceipt:
+    """Follows the fate of one message; made for it by whoever publishes it.
+
+    Args:
+        done: Called once, when every queue has answered; at once if there is none.
+    """
+
+    __slots__ = ("_done", "receipt")
+
+    receipt: Receipt
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        """Start before it is published."""
+        self._done = done
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Make the message's receipt."""
+        self.receipt = Receipt(1, count, count * queues, self._done)
+        if not queues:
+            self._done()
+        return self.receipt
 
 
 class Confirmed(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """The memory alarm: whether the queues of a broker hold more than the machine should give them.
 
-What the queues hold is summed up now and then, not kept: publishers note roughly what they add, and when that comes to
-some megabytes the sum is taken anew; while the alarm is on, twice a second. Then publishers look at ``on``: whoever
-could only add more has to wait, all others are refused. Nothing that leads messages out of the broker asks.
+What the queues hold is summed up now and then, not kept: publishers count roughly what they add, and when that comes to
+some megabytes the sum is taken anew, before the next turn that publishes anything; while the alarm is on, twice a
+second. So the alarm never begins or ends in the middle of a turn (see ``publishing``). Nothing that leads messages out
+of the broker asks.
 """
 
 import logging
@@ -44,7 +45,7 @@ class MemoryAlarm:
             sum counts.
     """
 
-    __slots__ = ("_directories", "_fresh", "_resident", "_room", "_rung", "_waiting", "held", "mark", "on")
+    __slots__ = ("_directories", "_resident", "_room", "_rung", "_waiting", "fresh", "held", "mark", "on")
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
         """Start without domains, and off."""
@@ -53,7 +54,7 @@ class MemoryAlarm:
         self.held = 0  # octets, when the sum was taken last
         self._resident = resident
         self._directories: list[Directory] = []
-        self._fresh = 0  # octets that have come since then, roughly
+        self.fresh = 0  # octets that have come since then, roughly; publishers add to it
         self._room = float(_STEP)  # how many of them there may be before it is taken again
         self._waiting: dict[Callable[[], None], None] = {}
         self._rung = trio.Event()  # replaced whenever the alarm ends
@@ -68,14 +69,18 @@ class MemoryAlarm:
         self.measure()
 
     def note(self, messages: int, octets: int) -> None:
-        """Note that messages of a total size were published, each counted for each queue that it went to."""
-        self._fresh += octets + messages * MESSAGE_OVERHEAD
-        if self._fresh > self._room:
+        """Count messages of a total size, each for each queue that it went to, and look."""
+        self.fresh += octets + messages * MESSAGE_OVERHEAD
+        self.look()
+
+    def look(self) -> None:
+        """Take the sum if so much has come that it may be above the mark; called before a turn's first publish."""
+        if self.fresh > self._room:
             self.measure()
 
     def measure(self) -> None:
         """Take the sum, and begin or end the alarm."""
-        self._fresh = 0
+        self.fresh = 0
         if not self.mark:
             self._end()
             return
