@@ -30,6 +30,7 @@ from triomq.core.publishing import (
     Publisher,
     PublishingPaused,
     RoutedRun,
+    Unrouted,
 )
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
@@ -68,6 +69,7 @@ from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.stored import decode_key
 from triomq.core.transaction import Transaction
+from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.window import Window
 
 __all__ = [
@@ -172,6 +174,8 @@ __all__ = [
     "Transaction",
     "Unbind",
     "UnknownDelivery",
+    "Unrouted",
+    "WaitingPublisher",
     "Window",
     "amend_core",
     "body_of",
@@ -180,6 +184,7 @@ __all__ = [
     "encode_core",
     "make_binding",
     "make_predicate",
+    "makes_wait",
     "properties_of",
     "recover",
     "recovered_domains",

@@ -55,27 +55,15 @@ class Receipt:
         self.placed(count)
 
 
-class SingleReceipt:
-    """Follows the fate of one message; made for it by whoever publishes it.
+class SingleReceipt(Receipt):
+    """The receipt of one message, made by whoever publishes it, without ``Confirms``; ``done`` as for any receipt."""
 
-    Args:
-        done: Called once, when every queue has answered; at once if there is none.
-    """
-
-    __slots__ = ("_done", "receipt")
-
-    receipt: Receipt
-
-    def __init__(self, done: Callable[[], None]) -> None:
-        """Start before it is published."""
-        self._done = done
+    __slots__ = ()
 
     def expect(self, count: int, queues: int) -> Receipt:
-        """Make the message's receipt."""
-        self.receipt = Receipt(1, count, count * queues, self._done)
-        if not queues:
-            self._done()
-        return self.receipt
+        """Follow the fate of the message from now on."""
+        self.missing = queues
+        return self
 
 
 class Confirmed(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class MemoryAlarm:
             sum counts.
     """
 
-    __slots__ = ("_directories", "_resident", "_room", "_rung", "_waiting", "fresh", "held", "mark", "on")
+    __slots__ = ("_directories", "_resident", "_rung", "_waiting", "fresh", "held", "mark", "on", "room")
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
         """Start without domains, and off."""
@@ -55,7 +55,7 @@ class MemoryAlarm:
         self._resident = resident
         self._directories: list[Directory] = []
         self.fresh = 0  # octets that have come since then, roughly; publishers add to it
-        self._room = float(_STEP)  # how many of them there may be before it is taken again
+        self.room = float(_STEP)  # how many of them there may be before publishers have it taken again
         self._waiting: dict[Callable[[], None], None] = {}
         self._rung = trio.Event()  # replaced whenever the alarm ends
 
@@ -71,11 +71,7 @@ class MemoryAlarm:
     def note(self, messages: int, octets: int) -> None:
         """Count messages of a total size, each for each queue that it went to, and look."""
         self.fresh += octets + messages * MESSAGE_OVERHEAD
-        self.look()
-
-    def look(self) -> None:
-        """Take the sum if so much has come that it may be above the mark; called before a turn's first publish."""
-        if self.fresh > self._room:
+        if self.fresh > self.room:
             self.measure()
 
     def measure(self) -> None:
@@ -88,7 +84,7 @@ class MemoryAlarm:
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
-        self._room = max(_STEP, (self.mark - held) * _PART)
+        self.room = max(_STEP, (self.mark - held) * _PART)
         if held > self.mark:
             self._begin()
         elif held <= self.mark * _ENDS:

@@ -37,6 +37,8 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+import trio
+
 from triomq.actors import Ref
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Message
@@ -267,7 +269,9 @@ class Publisher:
 
     def _look(self) -> None:
         """Look at what publishers may have to wait for: before a turn's first publish, and at no other time."""
-        self._memory.look()
+        memory = self._memory
+        if memory.fresh > memory.room:
+            memory.measure()
         if self._keeping is not None:
             self._keeping.look()
 
@@ -370,6 +374,15 @@ class Publisher:
             self._keeping.when_writable(callback)
         else:
             self._keeping.when_caught_up(callback)
+
+    async def wait_open(self, pressure: Pressure) -> None:
+        """Wait until a pressure is over that was met just now."""
+        over = trio.Event()
+        self.when_open(pressure, over.set)
+        try:
+            await over.wait()
+        finally:
+            self.forget(over.set)
 
     def forget(self, callback: Callable[[], None]) -> None:
         """Call that no more, should it not have been called yet."""
