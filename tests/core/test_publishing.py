@@ -91,7 +91,7 @@ def by_headers(house: House) -> None:
 
 
 def has(house: House, name: str) -> int:
-    return house.directory.queues[name].backlog.ready
+    return house.directory.queues[name].statistics().ready
 
 
 async def test_publish_returns_how_many_queues_a_run_went_to(house: House) -> None:

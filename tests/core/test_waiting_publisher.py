@@ -33,7 +33,7 @@ class Cast:
 
     @property
     def ready(self) -> int:
-        return self.queue.backlog.ready
+        return self.queue.statistics().ready
 
     def run(self, content: bytes) -> RoutedRun:
         return RoutedRun(CachedRoute("", "q"), Head(persistent=True), [content], len(content))
