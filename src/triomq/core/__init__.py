@@ -23,6 +23,7 @@ from triomq.core.predicate import Comparison, Condition, Predicate, make_predica
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     ForeignResource,
     Inequivalent,
@@ -135,6 +136,7 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
@@ -153,6 +155,7 @@ __all__ = [
     "Transaction",
     "Unbind",
     "UnknownDelivery",
+    "UserLimitReached",
     "Window",
     "amend_core",
     "body_of",
