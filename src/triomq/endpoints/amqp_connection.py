@@ -346,7 +346,7 @@ class AMQPConnection(WireConnection):
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
-            self.house.presence.close_channel(self.user)
+            self.house.quotas.give(self.user, "channels")
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end(connection_ends=connection_ends)
