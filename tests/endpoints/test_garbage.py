@@ -4,18 +4,24 @@ Each scene is played with the collector off; then what only it would find is cou
 """
 
 import gc
+import ssl
+import tracemalloc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+import trustme
 
 from endpoints.client import Client
 from endpoints.conftest import dial, endpoint_of
 from endpoints.direct import Direct, lease_feed, lease_sink
-from triomq.app import Broker
+from triomq.app import Broker, open_broker
+from triomq.core import Properties
+from triomq.endpoints import AMQP, TLS
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import (
     BasicAck,
@@ -231,7 +237,19 @@ async def a_feed_in_this_process(broker: Broker) -> None:
     await queue.delete()
 
 
+async def a_queue_with_unsettled_messages(broker: Broker) -> None:
+    client = await enter(broker)
+    await client.declare("u")
+    await client.call(1, BasicConsume("u"), BasicConsumeOk)
+    client.publish(1, "", "u", b"1", b"2")
+    await client.flush()
+    await client.deliveries(2)
+    await broker.queue("u").delete()
+    await client.leave()
+
+
 SCENES = (
+    a_queue_with_unsettled_messages,
     a_port_scan,
     a_refused_login,
     a_connection,
@@ -282,6 +300,13 @@ def find_ours() -> Counter[str]:
     return Counter(kind for kind in map(kind_of, gc.get_objects()) if kind.startswith("triomq"))
 
 
+def issue(authority: trustme.CA, folder: Path) -> TLS:
+    certificate = authority.issue_cert("localhost")
+    certificate.cert_chain_pems[0].write_to_path(folder / "certificate.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    return TLS(str(folder / "certificate.pem"), str(folder / "key.pem"))
+
+
 async def settle_down() -> None:
     await trio.sleep(10)  # virtual seconds: what lingers is gone
     await trio.testing.wait_all_tasks_blocked()
@@ -299,3 +324,95 @@ async def test_nothing_is_left_for_the_collector_of(scene: Scene, broker: Broker
         await settle_down()
         assert find_garbage() == Counter()
         assert find_ours() - before == Counter()
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+async def test_nothing_is_left_of_sockets(secure: bool, tmp_path: Path) -> None:
+    """With a real socket, in real time: the client ends its side, so nothing lingers."""
+    authority = trustme.CA()
+    tls = issue(authority, tmp_path) if secure else None
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+
+    async def play(broker: Broker) -> None:
+        stream: trio.abc.Stream = await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port)
+        if secure:
+            stream = trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
+        client = Client(stream)
+        await client.connect()
+        await client.open_channel()
+        await client.declare("q", exclusive=True)
+        client.publish(1, "", "q", bytes(100_000))
+        await client.call(1, BasicConsume("q"), BasicConsumeOk)
+        await client.flush()
+        assert len((await client.deliveries(1))[0].body) == 100_000
+        await client.leave()
+        while endpoint_of(broker).children:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async with open_broker(AMQP(host="127.0.0.1", port=0, tls=tls)) as broker:
+        await play(broker)
+        await play(broker)
+        with collector_off():
+            before = find_ours()
+            for _ in range(TIMES):
+                await play(broker)
+            assert find_garbage() == Counter()
+            assert find_ours() - before == Counter()
+
+
+async def test_nothing_is_left_of_durable_queues(tmp_path: Path) -> None:
+    async def play(broker: Broker) -> None:
+        queue = await broker.declare_queue("q", durable=True)
+        for _ in range(10):
+            await broker.publish("", "q", bytes(1000), Properties(persistent=True))
+        async with queue.open_feed(prefetch=2) as feed:
+            (await anext(feed)).accept()
+        await queue.delete()
+        await broker.wait_noted()
+
+    async with open_broker(data_dir=tmp_path, queue_memory=4096, store_host="thread") as broker:
+        await play(broker)
+        await play(broker)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        with collector_off():
+            before = find_ours()
+            for _ in range(TIMES):
+                await play(broker)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert find_garbage() == Counter()
+            assert find_ours() - before == Counter()
+
+
+async def test_a_deleted_queue_gives_its_memory_back_at_once(broker: Broker) -> None:
+    queue = await broker.declare_queue("q")
+    with collector_off():
+        tracemalloc.start()
+        for _ in range(10_000):
+            await broker.publish("", "q", bytes(1000))
+        broker.directory.memory.measure()
+        assert broker.directory.memory.held > 10_000_000
+        assert tracemalloc.get_traced_memory()[0] > 10_000_000
+        await queue.delete()
+        left = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert left < 200_000
+    broker.directory.memory.measure()
+    assert broker.directory.memory.held == 0
+
+
+async def test_a_deleted_queue_leaves_its_messages_with_no_consumer(client: Client, broker: Broker) -> None:
+    """They cannot be settled any more, whatever their consumer does, and are in no account."""
+    await client.declare("q")
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    with collector_off():
+        client.publish(1, "", "q", *(bytes(1000) for _ in range(5_000)))
+        await client.flush()
+        tracemalloc.start()
+        await client.deliveries(5_000)
+        client.events.clear()
+        assert tracemalloc.get_traced_memory()[0] > 5_000_000
+        await broker.queue("q").delete()
+        left = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert left < 3_000_000  # the numbers under which the consumer knows them
