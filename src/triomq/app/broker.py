@@ -147,16 +147,16 @@ class Broker(DomainHandle):
     # The store
 
     async def back_up(self, path: Path | str) -> None:
-        """Copy the store to a file, as it is at one moment, while everything goes on.
+        """Copy the store to a new directory, as it is at one moment, while everything goes on.
 
-        What was confirmed, and what was awaited in this program, is in it. To use it, give a broker a directory with
-        nothing but the file, called ``store.db``.
+        What was confirmed, and what was awaited in this program, is in it. To use it, start a broker on the directory,
+        or on a copy of it.
 
         Args:
-            path: The file to make; its directory must be there.
+            path: The directory to make; its parent must be there.
 
         Raises:
-            StoreUnwritable: The file is there already, or cannot be made.
+            StoreUnwritable: The directory is there already, or cannot be made.
             StoreError: The store cannot be read, or there is none: the broker was opened without ``data_dir``.
             ActorStopped: The broker has ended.
         """

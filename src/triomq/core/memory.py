@@ -1,8 +1,9 @@
 """The memory alarm: whether the queues of a broker hold more than the machine should give them.
 
-What the queues hold is summed up now and then, not kept: publishers note roughly what they add, and when that comes to
-some megabytes the sum is taken anew; while the alarm is on, twice a second. Then publishers look at ``on``: whoever
-could only add more has to wait, all others are refused. Nothing that leads messages out of the broker asks.
+What the queues hold is summed up now and then, not kept: publishers count roughly what they add, and when that comes to
+some megabytes the sum is taken anew, before the next turn that publishes anything; while the alarm is on, twice a
+second. So the alarm never begins or ends in the middle of a turn (see ``publishing``). Nothing that leads messages out
+of the broker asks.
 
 A broker that has the process for itself also watches what the process has, twice a second, for that is what makes the
 system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is counted, once
@@ -104,16 +105,16 @@ class MemoryAlarm:
 
     __slots__ = (
         "_directories",
-        "_fresh",
         "_full",
         "_process",
         "_resident",
-        "_room",
         "_to_look",
         "_waiting",
+        "fresh",
         "held",
         "mark",
         "on",
+        "room",
     )
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
@@ -125,8 +126,8 @@ class MemoryAlarm:
         self._full = False  # whether queues hold too much
         self._process: _ProcessAlarm | None = None
         self._directories: list[Directory] = []
-        self._fresh = 0  # octets that have come since then, roughly
-        self._room = float(_STEP)  # how many of them there may be before it is taken again
+        self.fresh = 0  # octets that have come since then, roughly; publishers add to it
+        self.room = float(_STEP)  # how many of them there may be before publishers have it taken again
         self._waiting: dict[Callable[[], None], None] = {}
         self._to_look = trio.Event()  # that the sum is to be taken now and then: while the alarm is on
 
@@ -145,14 +146,14 @@ class MemoryAlarm:
         self.measure()
 
     def note(self, messages: int, octets: int) -> None:
-        """Note that messages of a total size were published, each counted for each queue that it went to."""
-        self._fresh += octets + messages * MESSAGE_OVERHEAD
-        if self._fresh > self._room:
+        """Count messages of a total size, each for each queue that it went to, and look."""
+        self.fresh += octets + messages * MESSAGE_OVERHEAD
+        if self.fresh > self.room:
             self.measure()
 
     def measure(self) -> None:
         """Take the sum, and begin or end the alarm."""
-        self._fresh = 0
+        self.fresh = 0
         if not self.mark:
             self._full = False
             self._end()
@@ -161,7 +162,7 @@ class MemoryAlarm:
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
-        self._room = max(_STEP, (self.mark - held) * _PART)
+        self.room = max(_STEP, (self.mark - held) * _PART)
         self._full = held > self.mark * (_ENDS if self._full else 1)
         if self._process is not None:
             self._process.measure(little=held < self.mark * _LITTLE)

@@ -13,9 +13,22 @@ from typing import TypeVar, TypeVarTuple
 import trio
 
 from triomq.actors import Ref, Request, Supervisor
-from triomq.core import Deliver, Feed, FeedClosed, Keeping, Leases, Message, QueueStore, Restarting, Session
+from triomq.core import (
+    Deliver,
+    Feed,
+    FeedClosed,
+    Keeping,
+    Leases,
+    Message,
+    Pressure,
+    Publisher,
+    PublishingPaused,
+    QueueStore,
+    Restarting,
+    Session,
+)
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
+from triomq.endpoints.amqp_blocked import Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
@@ -73,6 +86,7 @@ class AMQPConnection(WireConnection):
         self.engine = engine
         self.domain: DomainAccess
         self.access: Access
+        self.publisher: Publisher
         self.outlet = Outlet(engine, transport, undeliverable)
         self.virtual_hosts = virtual_hosts
         self.login = LogIn(house.users, mechanisms)
@@ -115,17 +129,15 @@ class AMQPConnection(WireConnection):
                 events.appendleft(event)
                 self._wait_for(error)
                 break
-            except PublishingPaused:
+            except PublishingPaused as paused:
                 events.appendleft(event)
-                self.blocked.pause()
+                self.blocked.pause(paused.pressure)
                 break
             if shaking_hands and not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
                 self.go_on_later()
-        if turn.spent and self.virtual_host:
-            self.note_published(turn.spent)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -181,6 +193,7 @@ class AMQPConnection(WireConnection):
         """Work in a domain from now on, as a session of its own."""
         self.access = access
         self.domain = domain
+        self.publisher = Publisher(domain.directory, access, self._turn)
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.join(session, domain.directory, virtual_host)
 
@@ -196,7 +209,7 @@ class AMQPConnection(WireConnection):
             for number, method in self.engine.take_begun():
                 begin_publish(self, number, method)
             if self.engine.unfinished_contents and self.blocked.is_to_wait:
-                self.blocked.pause()
+                self.blocked.pause(Pressure.MEMORY)
             if self.engine.unsent:
                 self.ref.touch()
 

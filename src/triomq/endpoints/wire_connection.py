@@ -167,9 +167,11 @@ class WireConnection(Connection):
         self.directory.memory.note(pushes, self._octets)
         self._octets = 0
         keeping = self.directory.keeping
-        if keeping is not None and keeping.is_behind:
-            self.gates.close(_STORE)
-            keeping.when_caught_up(self._caught_up)
+        if keeping is not None:
+            keeping.look()
+            if keeping.behind:
+                self.gates.close(_STORE)
+                keeping.when_caught_up(self._caught_up)
 
     def _caught_up(self) -> None:
         self.ref.act(self.go_on, _STORE)
