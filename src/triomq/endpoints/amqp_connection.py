@@ -235,8 +235,8 @@ class AMQPConnection(WireConnection):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
-        consumer.open = False
         self.outlet.drop(consumer)
+        consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
@@ -316,7 +316,8 @@ class AMQPConnection(WireConnection):
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
-                channel.publisher.confirm()
+                if channel.open:
+                    channel.publisher.confirm()
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
