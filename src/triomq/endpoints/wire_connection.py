@@ -8,10 +8,11 @@ from typing import ClassVar, Protocol
 import trio
 
 from triomq.actors import Supervisor, Turn
-from triomq.core import Directory, QueueStore, Session
+from triomq.core import Directory, Publisher, QueueStore, Session
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
+from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["PATIENCE", "WireConnection"]
@@ -27,8 +28,8 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
-_BUDGET, _STORE = "budget", "store"
-"""Gates that are the same for all."""
+_BUDGET = "budget"
+"""The gate that is the same for all."""
 
 
 class WireEngine(Protocol):
@@ -63,11 +64,11 @@ class WireConnection(Connection):
         self.virtual_host = ""
         self.session: Session
         self.directory: Directory
+        self.publisher: Publisher
         self.gone = False  # the client will send nothing more
         self.ending = ""  # why the connection is ending, once it is
         self._transport = transport
         self._receive = engine.receive_data
-        self._octets = 0  # that have come since something was last published: a large message takes many chunks
         self._turn: Turn
         self._since = trio.current_time()
         self._left = False  # everything is put back; only the transport's end is awaited
@@ -94,7 +95,6 @@ class WireConnection(Connection):
                 self._stop()
             return
         self._receive(data)
-        self._octets += len(data)
         self._work()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
@@ -114,20 +114,6 @@ class WireConnection(Connection):
     def spend(self, pushes: int) -> None:
         """Count queue pushes against the turn's budget."""
         self._turn.spent += pushes
-
-    def note_published(self, pushes: int) -> None:
-        """Tell the memory alarm what was published in this turn; read no more while too much waits for the disk."""
-        self.directory.memory.note(pushes, self._octets)
-        self._octets = 0
-        keeping = self.directory.keeping
-        if keeping is not None:
-            keeping.look()
-            if keeping.behind:
-                self.gates.close(_STORE)
-                keeping.when_caught_up(self._caught_up)
-
-    def _caught_up(self) -> None:
-        self.ref.act(self.go_on, _STORE)
 
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
@@ -169,9 +155,10 @@ class WireConnection(Connection):
         if user is not None:
             self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
 
-    def join(self, session: Session, directory: Directory, virtual_host: str) -> None:
-        """Work in a domain from now on, as one more connection of a session."""
+    def join(self, session: Session, directory: Directory, virtual_host: str, access: Access) -> None:
+        """Work in a domain from now on, as one more connection of a session, with the rights of its user."""
         self.session, self.directory, self.virtual_host = session, directory, virtual_host
+        self.publisher = Publisher(directory, access, self._turn)
         self.house.presence.come(self.user)
         session.attach()
 
