@@ -14,12 +14,13 @@ from triomq.core.keeping import QUEUE_MEMORY, Keeping
 from triomq.core.kept_topology import recover, recovered_domains
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
-from triomq.core.memory import MemoryAlarm
+from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
+from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing import (
@@ -140,6 +141,7 @@ __all__ = [
     "PolicyOptions",
     "Predicate",
     "Pressure",
+    "Process",
     "Properties",
     "Publish",
     "Publisher",
@@ -178,13 +180,16 @@ __all__ = [
     "WaitingPublisher",
     "Window",
     "amend_core",
+    "anonymous_memory",
     "body_of",
     "decode_core",
     "decode_key",
     "encode_core",
+    "knows_process_memory",
     "make_binding",
     "make_predicate",
     "makes_wait",
+    "process_memory",
     "properties_of",
     "recover",
     "recovered_domains",

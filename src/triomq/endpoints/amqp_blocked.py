@@ -49,6 +49,11 @@ class Blocked:
         """Whether the client may take messages off a queue without asking for more."""
         return any(channel.can_make_room for channel in self._connection.channels.values())
 
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether the connection is to wait rather than publish: memory is short, and it can only add to it."""
+        return self._connection.directory.memory.on and not self.can_make_room
+
     def pause(self, pressure: Pressure) -> None:
         """Read nothing until a pressure is over; tell the client, unless that takes moments alone."""
         if self._paused_by is not None:

@@ -20,6 +20,7 @@ from triomq.core import (
     Keeping,
     Leases,
     Message,
+    Pressure,
     PublishingPaused,
     QueueStore,
     Restarting,
@@ -29,7 +30,7 @@ from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
-from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
+from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
@@ -197,6 +198,24 @@ class AMQPConnection(WireConnection):
         """Name where the client comes from: the same after a reconnect, and no other user's."""
         return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
 
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Ask whether publishes that have begun may be, before their bodies are read."""
+        if not self._events:  # those come before
+            for number, method in self.engine.take_begun():
+                begin_publish(self, number, method)
+            if self.engine.unfinished_contents and self.blocked.is_to_wait:
+                self.blocked.pause(Pressure.MEMORY)
+            if self.engine.unsent:
+                self.ref.touch()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """Close with 506: what the client has begun does not come, and others wait."""
+        fail(self, 506, reason)
+        self.engine.close(506, reason)
+        self.ref.touch()
+
     # What others tell
 
     def deliver(self, message: Deliver) -> None:
@@ -348,3 +367,4 @@ class AMQPConnection(WireConnection):
         """Put back what is out, and close the transport, unless a direct connection has it."""
         if not self._forked:
             super().abandon()
+        self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

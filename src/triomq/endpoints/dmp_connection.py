@@ -113,6 +113,18 @@ class DMPConnection(WireConnection):
     def _over(self) -> None:
         self.go_on_apart(_PRESSURE)
 
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Let a client that has begun a message wait while memory is short."""
+        waits = _PRESSURE in self.gates.closed
+        if self.sink is not None and self.directory.memory.on and not waits and not self._events:
+            self._pause(Pressure.MEMORY)
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """End: what the client has begun does not come, and others wait."""
+        self._deny(Denied(530, reason))
+
     # Events
 
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
