@@ -26,6 +26,7 @@ from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing import (
     EVERYTHING,
     CachedRoute,
+    Expecting,
     Permissions,
     Pressure,
     Publisher,
@@ -106,6 +107,7 @@ __all__ = [
     "Domain",
     "Enlist",
     "Entry",
+    "Expecting",
     "Feed",
     "FeedClosed",
     "Fits",
