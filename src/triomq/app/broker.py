@@ -52,9 +52,7 @@ class Broker(DomainHandle):
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
         tree.quotas.limit_of = self._users.limit
-        self.house = House(
-            self._access, self._users, tree.codecs, quotas=tree.quotas, unfinished=tree.unfinished
-        )
+        self.house = House(self._access, self._users, tree.codecs, quotas=tree.quotas, unfinished=tree.unfinished)
 
     # Domains
 

@@ -6,6 +6,7 @@ for seconds. So a chore is done in steps, each some microseconds: as many as fit
 
 - *What was deleted is gone at once*: its name is free, routes pass over it, its actor has stopped. Its bindings are
   taken out of the tables of others, and of the store, bit by bit; one that is made anew meanwhile replaces the old one.
+- *Consumers of a queue that was deleted* get nothing more, and hear of it when their turn comes.
 - *Exclusive queues of a session that has ended* are there, and locked to everybody, until their turn comes.
 - *What a peer had made* and is being forgotten is there until its turn comes.
 - *Policies* hold at once for what is declared from now on, and for what is there as soon as its turn comes.
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from triomq.core.domain import Domain
     from triomq.core.session import Session
 
-__all__ = ["Chore", "Chores", "EndSession", "Forget", "Govern", "TakeBindings"]
+__all__ = ["Chore", "Chores", "CloseFeeds", "EndSession", "Forget", "Govern", "TakeBindings"]
 
 _COST = 5
 """What a step counts against the turn's budget, in queue pushes: each takes some 10 µs."""
@@ -115,6 +116,22 @@ class EndSession:
             return False
         domain.remove_queue(domain.directory.queues[next(iter(queues))], self._session)
         return True
+
+
+class CloseFeeds:
+    """Close the feeds of a queue that was deleted.
+
+    Args:
+        store: The queue.
+    """
+
+    def __init__(self, store: QueueStore) -> None:
+        """Hold the queue."""
+        self._store = store
+
+    def step(self, domain: "Domain") -> bool:
+        """Close one feed."""
+        return self._store.close_one("the queue is deleted")
 
 
 class TakeBindings:

@@ -10,7 +10,7 @@ import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
 from triomq.core.bindings import Binding, Target
-from triomq.core.chores import PER_TURN, EndSession, Forget, Govern, TakeBindings
+from triomq.core.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
 from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
 from triomq.core.kept_topology import (
@@ -225,6 +225,8 @@ class Domain(DynamicSupervisor):
             store.owner.queues.pop(store.name, None)
         if store.bound:
             directory.chores.begin(TakeBindings(store, session), self)
+        if store.feeds:
+            directory.chores.begin(CloseFeeds(store), self)
         self.stop_child_nowait(store.ref)
         forget_queue(directory, store)
         self._tell(Action.DELETED, Kind.QUEUE, store, session)
