@@ -12,6 +12,7 @@ for seconds. So a chore is done in steps, each some microseconds: as many as fit
 - *Policies* hold at once for what is declared from now on, and for what is there as soon as its turn comes.
 - *Counts of what users have* go down as things go.
 
+A chore holds lists of what is to go, since the first key of a dict that is emptied from its front is ever farther away.
 Chores stand in the domain's directory as data, so that the next incarnation of a domain that crashed goes on with them.
 The store of a broker that was killed between two turns has bindings that lead nowhere; the next start removes them.
 """
@@ -24,7 +25,7 @@ import trio
 
 from triomq.core.bindings import Binding
 from triomq.core.policy import PolicyChange
-from triomq.core.queue_store import OptionsChanged, QueueStore
+from triomq.core.queue_store import OptionsChanged, QueueStore, close_feed
 from triomq.core.sink import SinkStore
 
 if TYPE_CHECKING:
@@ -106,15 +107,20 @@ class EndSession:
     def __init__(self, session: "Session") -> None:
         """Hold the session."""
         self._session = session
+        self._feeds = session.feeds
+        self._queues = deque(session.queues)
 
     def step(self, domain: "Domain") -> bool:
         """Close a feed or delete a queue."""
-        if self._session.close_one():
-            return True
-        queues = self._session.queues
-        if not queues:
+        session = self._session
+        if self._feeds:
+            session.close_feed(self._feeds.popleft())
+        elif self._queues:
+            name = self._queues.popleft()
+            if name in session.queues:
+                domain.remove_queue(domain.directory.queues[name], session)
+        else:
             return False
-        domain.remove_queue(domain.directory.queues[next(iter(queues))], self._session)
         return True
 
 
@@ -126,12 +132,16 @@ class CloseFeeds:
     """
 
     def __init__(self, store: QueueStore) -> None:
-        """Hold the queue."""
-        self._store = store
+        """Hold the feeds, which nobody opens or closes any more."""
+        feeds, store.feeds = store.feeds, None
+        self._feeds = deque(feeds or ())
 
     def step(self, domain: "Domain") -> bool:
         """Close one feed."""
-        return self._store.close_one("the queue is deleted")
+        if not self._feeds:
+            return False
+        close_feed(self._feeds.popleft(), "the queue is deleted")
+        return True
 
 
 class TakeBindings:
@@ -146,12 +156,15 @@ class TakeBindings:
         """Hold what was deleted."""
         self._store = store
         self._session = session
+        self._own = deque(store.bindings if isinstance(store, SinkStore) else ())
 
     def step(self, domain: "Domain") -> bool:
         """Take away one binding."""
         store = self._store
-        if isinstance(store, SinkStore) and store.bindings:
-            domain.take_binding(store, next(iter(store.bindings)), self._session)
+        if isinstance(store, SinkStore) and self._own:
+            binding = self._own.popleft()
+            if binding in store.bindings:
+                domain.take_binding(store, binding, self._session)
             return True
         if not store.bound:
             return False
