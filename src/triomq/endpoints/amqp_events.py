@@ -22,6 +22,7 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionCloseOk,
     ConnectionUpdateSecret,
     EndOfStream,
     Event,
@@ -62,6 +63,9 @@ def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
 
 
 def _channel_closed(connection: "AMQPConnection", event: ChannelClosed) -> None:
+    channel = connection.channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.confirm()  # what waits for the disk yet is not waited for
     connection.end_channel(event.channel)
     if event.by_peer:
         connection.engine.send_method(event.channel, ChannelCloseOk())
@@ -178,6 +182,11 @@ def fail(connection: "AMQPConnection", code: int, text: str) -> None:
 
 def _closed(connection: "AMQPConnection", event: Closed) -> None:
     connection.ending = connection.ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
+    if event.by_peer:
+        for channel in connection.channels.values():
+            channel.publisher.confirm()
+        connection.end_channels()
+        connection.engine.send_method(0, ConnectionCloseOk())
 
 
 def _heartbeat_lost(connection: "AMQPConnection", event: HeartbeatLost) -> None:

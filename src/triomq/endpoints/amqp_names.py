@@ -45,11 +45,10 @@ def without_secret(text: str) -> str:
     Whoever knows the name can send replies that the asker takes for answers, so nobody is shown it who was not sent it.
     """
     start, name, secret = text.partition(f"{REPLY_TO}.")
-    return (
-        f"{start}{name}{blake2b(secret.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
-        if secret
-        else text
-    )
+    if not secret:
+        return text
+    shown = blake2b(secret.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    return f"{start}{name}{shown}"
 
 
 def generated_name(prefix: str) -> str:
