@@ -91,7 +91,7 @@ def _work(chore: Chore, domain: "Domain") -> bool:
     """
     turn = domain.system.turn
     while not turn.exhausted:
-        turn.spend(_COST)
+        turn.charge(_COST)
         if not chore.step(domain):
             return False
     return True

@@ -351,7 +351,7 @@ class AMQPConnection(WireConnection):
         """Put back what is out on a channel, and forget it."""
         if number in self.channels:
             for _ in self._ending(number, connection_ends=False):
-                self._turn.spend(_STEP_COST)
+                self._turn.charge(_STEP_COST)
 
     def _ending(self, number: int, *, connection_ends: bool) -> Iterator[None]:
         """End a channel, step by step."""
@@ -386,7 +386,7 @@ class AMQPConnection(WireConnection):
             if turn.exhausted:
                 trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._part)
                 return
-            turn.spend(_STEP_COST)
+            turn.charge(_STEP_COST)
             if next(self._parting, _OVER) is _OVER:
                 self._parting = None
         if self._stops:
