@@ -6,7 +6,7 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
@@ -49,6 +49,11 @@ __all__ = ["AMQPConnection"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+_STEP_COST = 5
+"""What ending a channel or a consumer counts against the turn's budget, in queue pushes: each takes some 5 µs."""
+
+_OVER = object()
 
 
 class AMQPConnection(WireConnection):
@@ -97,6 +102,8 @@ class AMQPConnection(WireConnection):
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
         self._fork = fork
         self._forked = False  # the transport belongs to a direct connection
+        self._parting: Iterator[None] | None = None  # the end of the channels, as far as it is to come
+        self._stops = False  # whether this actor is to end after that
 
     # Reading: what the transport calls
 
@@ -340,19 +347,56 @@ class AMQPConnection(WireConnection):
 
     # Ending
 
-    def end_channel(self, number: int, *, connection_ends: bool = False) -> None:
+    def end_channel(self, number: int) -> None:
         """Put back what is out on a channel, and forget it."""
-        channel = self.channels.pop(number, None)
-        if channel is not None:
-            self.house.quotas.give(self.user, "channels")
-            self._confirming.pop(channel, None)
-            self.outlet.drop(channel)
-            channel.end(connection_ends=connection_ends)
+        if number in self.channels:
+            for _ in self._ending(number, connection_ends=False):
+                self._turn.charge(_STEP_COST)
+
+    def _ending(self, number: int, *, connection_ends: bool) -> Iterator[None]:
+        """End a channel, step by step."""
+        channel = self.channels.pop(number)
+        self.house.quotas.give(self.user, "channels")
+        self._confirming.pop(channel, None)
+        self.outlet.drop(channel)
+        yield
+        yield from channel.end(connection_ends=connection_ends)
 
     def end_channels(self) -> None:
-        """End all channels, since the connection ends."""
+        """End all channels, since the connection ends: what fits into this turn, and the rest in turns of their own.
+
+        Nothing more is delivered meanwhile. As long as there are channels the actor stays, since whatever a queue had
+        told one that is gone would be lost.
+        """
+        if self.channels and self._parting is None:
+            self.outlet.window.hold()
+            self.outlet.drop_all()
+            self._parting = self._ending_all()
+        self._part()
+
+    def _ending_all(self) -> Iterator[None]:
         for number in list(self.channels):
-            self.end_channel(number, connection_ends=True)
+            if number in self.channels:
+                yield from self._ending(number, connection_ends=True)
+
+    def _part(self) -> None:
+        """End channels until the turn's budget is used up."""
+        turn = self._turn
+        while self._parting is not None:
+            if turn.exhausted:
+                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._part)
+                return
+            turn.charge(_STEP_COST)
+            if next(self._parting, _OVER) is _OVER:
+                self._parting = None
+        if self._stops:
+            super()._stop()
+
+    def _stop(self) -> None:
+        """End this actor, when its last channel has ended."""
+        self._stops = True
+        if self._parting is None:
+            super()._stop()
 
     @property
     def is_written(self) -> bool:
@@ -365,7 +409,9 @@ class AMQPConnection(WireConnection):
         self.blocked.forget()
 
     def abandon(self) -> None:
-        """Put back what is out, and close the transport, unless a direct connection has it."""
+        """Put back what is out, all at once, and close the transport, unless a direct connection has it."""
+        for _ in self._parting or self._ending_all():
+            pass
         if not self._forked:
             super().abandon()
         self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find
