@@ -26,6 +26,7 @@ from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing import (
     EVERYTHING,
     CachedRoute,
+    Expecting,
     Permissions,
     Pressure,
     Publisher,
@@ -34,6 +35,7 @@ from triomq.core.publishing import (
     Unrouted,
 )
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
     ForeignResource,
@@ -105,6 +107,7 @@ __all__ = [
     "Domain",
     "Enlist",
     "Entry",
+    "Expecting",
     "Feed",
     "FeedClosed",
     "Fits",
@@ -156,6 +159,7 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
@@ -177,6 +181,7 @@ __all__ = [
     "Unbind",
     "UnknownDelivery",
     "Unrouted",
+    "UserLimitReached",
     "WaitingPublisher",
     "Window",
     "amend_core",
