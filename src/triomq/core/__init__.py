@@ -26,6 +26,7 @@ from triomq.core.publish import Fits, Offer, Publish, take_now
 from triomq.core.publishing import (
     EVERYTHING,
     CachedRoute,
+    Expecting,
     Permissions,
     Pressure,
     Publisher,
@@ -105,6 +106,7 @@ __all__ = [
     "Domain",
     "Enlist",
     "Entry",
+    "Expecting",
     "Feed",
     "FeedClosed",
     "Fits",
