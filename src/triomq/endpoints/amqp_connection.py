@@ -27,7 +27,7 @@ from triomq.core import (
     Session,
 )
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_blocked import Blocked
+from triomq.endpoints.amqp_blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
@@ -258,8 +258,12 @@ class AMQPConnection(WireConnection):
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
-        self.engine.close(320, message.reason)
-        self.blocked.lift()  # the answer is to be read
+        self._close(320, message.reason)
+
+    def _close(self, code: int, reason: str) -> None:
+        """Say goodbye; the client's answer is to be read."""
+        self.engine.close(code, reason)
+        self.blocked.lift()
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None outside of a virtual host."""
@@ -280,7 +284,9 @@ class AMQPConnection(WireConnection):
         if self._left:
             return self._linger_until <= now
         timer = self.engine.next_timer()
-        return (timer is not None and timer <= now) or self._reads_nothing(now) or self.timeouts.is_due(now)
+        if (timer is not None and timer <= now) or self._reads_nothing(now):
+            return True
+        return self.timeouts.is_due(now) or self.blocked.is_due(now)
 
     def _reads_nothing(self, now: float) -> bool:
         """Tell whether the client has left what we sent unread for two heartbeats, or long if it has none."""
@@ -301,6 +307,9 @@ class AMQPConnection(WireConnection):
             EVENTS[type(event)](self, event)
         if self.timeouts.is_due(message.now):
             self.timeouts.look(message.now, self.channels.values(), self.directory)
+        if self.blocked.is_due(message.now):
+            fail(self, 506, GAVE_UP)
+            self._close(506, GAVE_UP)
 
     # Writing
 
