@@ -7,6 +7,8 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 import logging
 from collections import deque
 
+import trio
+
 from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
 from triomq.endpoints.amqp_channel import Consumer
 from triomq.endpoints.amqp_direct import Grant, bring_home, divert
@@ -23,6 +25,8 @@ from triomq.transports import Transport
 __all__ = ["DMPConnection"]
 
 _MEMORY, _RETURNS = "memory alarm", "unread returns"
+
+_LOOK = 0.5  # seconds between two looks at what nobody tells: that the queue is gone, that returns or octets are read
 """Why nothing is read for now."""
 
 
@@ -188,14 +192,12 @@ class DMPConnection(WireConnection):
 
     # Time
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether something is to be done by now."""
+    def due_at(self) -> float:
+        """Say when something is to be done: soon at the latest, for there is what nobody tells."""
         if self._left:
-            return self._linger_until <= now
-        timer = self.engine.next_timer()
-        if timer is not None and timer <= now:
-            return True
-        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self.gates.closed
+            return self._linger_until
+        timer, soon = self.engine.next_timer(), trio.current_time() + _LOOK
+        return soon if timer is None else min(timer, soon)
 
     @property
     def _queue_is_gone(self) -> bool:
