@@ -151,6 +151,9 @@ def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -
     store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
     assert isinstance(store.backlog, PagedBacklog)
     store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    if recovered.missing:
+        fields = {"queue": name, "messages": recovered.missing}
+        _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
     if recovered.delayed:
         store.delayed = Delayed()
         for delayed in recovered.delayed:

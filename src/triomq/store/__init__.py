@@ -29,7 +29,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
-from triomq.store.reading import Reading, SegmentRead
+from triomq.store.reading import Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -70,6 +70,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "decode_body",
     "encode_body",
     # what it gives back
+    "Damaged",
     "Reading",
     "SegmentRead",
     # what it finds

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from triomq.errors import StoreCorrupt, StoreError
-from triomq.store.body import checksum, decode_body
+from triomq.store.body import decode_body, is_whole
 from triomq.store.connecting import DATABASE
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.lock import PATIENCE, DirectoryLock
@@ -179,12 +179,12 @@ def _strays(connection: sqlite3.Connection) -> Iterator[str]:
 def _bodies(connection: sqlite3.Connection) -> Iterator[str]:
     """Read every body."""
     for table, name in (("segment", "first"), ("delayed", "number")):
-        for queue, first, expected, octets in connection.execute(
-            f"SELECT queue, {name}, checksum, octets FROM {table} LEFT JOIN body USING (body)"
+        for queue, first, count, expected, octets in connection.execute(
+            f"SELECT queue, {name}, count, checksum, octets FROM {table} LEFT JOIN body USING (body)"
         ):
             if octets is None:
                 yield f"queue {queue}: the messages of {table} {first} are not there"
-            elif checksum(octets) != expected or not _is_readable(octets):
+            elif not is_whole(octets, expected, queue, first, count) or not _is_readable(octets):
                 yield f"queue {queue}: the messages of {table} {first} are not what was written"
 
 
