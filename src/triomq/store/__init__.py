@@ -43,6 +43,7 @@ from triomq.store.recovered import (
     SegmentFound,
     assemble,
 )
+from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
@@ -95,9 +96,13 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "StoreStatistics",
     # looking after one
     "Gap",
+    "REPORT",
     "QueueReport",
     "Report",
     "back_up",
+    "Salvage",
+    "SalvagedQueue",
     "check",
     "compact",
+    "salvage",
 ]

@@ -26,6 +26,7 @@ from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.mark import Mark
 from triomq.store.operations import Batch, DeleteQueue, Operation, Settle, Spill, Unspill
+from triomq.store.private import make_private, require_private
 from triomq.store.reading import Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.schema import migrate
@@ -47,6 +48,10 @@ class _File:
     def __init__(self, path: Path, *, synced: bool) -> None:
         self.path = path
         self._has_rest = False  # whether the log may have something behind its end
+        try:
+            make_private(path)
+        except OSError as error:
+            raise StoreUnwritable(f"{path} cannot be made or narrowed to its owner ({error.strerror})") from error
         with faults_named(path):
             self.connection = connect(path, synced=synced)
             try:
@@ -188,7 +193,7 @@ class SqliteStore:
     Raises:
         StoreLocked: Another broker has the directory.
         StoreCorrupt, StoreTooNew: What is there cannot be used; nothing was changed.
-        StoreUnwritable, DiskFull: The directory cannot be written.
+        StoreUnwritable, DiskFull: The directory cannot be written, or other users can write there.
     """
 
     def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE) -> None:
@@ -197,6 +202,7 @@ class SqliteStore:
         self._reader: SqliteReader | None = None
         with ExitStack() as opened:
             opened.callback(DirectoryLock(directory, patience=patience).release)
+            notices = require_private(directory)
             examined = examine(directory)
             if fresh:
                 _empty(directory)
@@ -211,7 +217,7 @@ class SqliteStore:
             opened.callback(self._mark.close)
             self._opened = opened.pop_all()
         self._committed = self._kept.committed
-        self.notices = examined.notices
+        self.notices = notices + examined.notices
         """What whoever runs the broker should know of how it was opened."""
 
     @property
