@@ -35,6 +35,7 @@ from triomq.core.publishing import (
     Unrouted,
 )
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
     ForeignResource,
@@ -158,6 +159,7 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
@@ -179,6 +181,7 @@ __all__ = [
     "Unbind",
     "UnknownDelivery",
     "Unrouted",
+    "UserLimitReached",
     "WaitingPublisher",
     "Window",
     "amend_core",
