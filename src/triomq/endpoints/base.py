@@ -301,11 +301,14 @@ class Endpoint(DynamicSupervisor):
         """Let each connection look at its timers when one is due."""
         while True:
             await trio.sleep(_TICK)
-            now = trio.current_time()
-            self._give_up_handshakes(now)
-            for ref, connection in list(self._connections.items()):
-                if connection.is_due(now):
-                    ref.tell_nowait(Tick(now))
+            self._look_at_timers(trio.current_time())
+
+    def _look_at_timers(self, now: float) -> None:
+        """Tell connections that something is due; apart from the loop, whose names would hold the last one for ever."""
+        self._give_up_handshakes(now)
+        for ref, connection in list(self._connections.items()):
+            if connection.is_due(now):
+                ref.tell_nowait(Tick(now))
 
     # Ending
 
@@ -335,14 +338,18 @@ class Endpoint(DynamicSupervisor):
         """Say goodbye to clients whose user's time is over, when it is."""
         while True:
             self._expiry_changed = trio.Event()
-            now, next_one = trio.current_time(), inf
-            for ref, connection in list(self._connections.items()):
-                if connection.until <= now:
-                    connection.until = inf
-                    ref.tell_nowait(CloseConnection(f"user '{connection.user}' has expired"))
-                next_one = min(next_one, connection.until)
-            with trio.move_on_at(next_one):
+            with trio.move_on_at(self._look_at_users(trio.current_time())):
                 await self._expiry_changed.wait()
+
+    def _look_at_users(self, now: float) -> float:
+        """Say goodbye to clients whose user's time is over; give when the next one's is."""
+        next_one = inf
+        for ref, connection in list(self._connections.items()):
+            if connection.until <= now:
+                connection.until = inf
+                ref.tell_nowait(CloseConnection(f"user '{connection.user}' has expired"))
+            next_one = min(next_one, connection.until)
+        return next_one
 
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""
