@@ -123,7 +123,7 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     while connection.channels:
         await trio.lowlevel.checkpoint()
         seen.add(len(connection.channels))
-    assert len(seen) > 2
+    assert len(seen) > 1
     await trio.testing.wait_all_tasks_blocked()
     statistics = broker.directory.queues["q"].statistics()
     assert (statistics.ready, statistics.unsettled) == (many * 2, 0)
