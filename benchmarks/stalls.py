@@ -316,7 +316,7 @@ def bindbomb(broker: Broker, size: float) -> Iterator[str]:
     yield "bind"
     connection = broker.connect()
     chance = random.Random(1)
-    patterns = (".".join(chance.choices("*a#", k=127)) for _ in range(int(3_000 * size)))
+    patterns = (".".join(chance.choices("**a#", k=127)) for _ in range(int(3_000 * size)))
     setup = (declares(1), exchanges(1, "topic"), (bind("x0", pattern) for pattern in patterns))
     said = pour(connection, (method for part in setup for method in part))
     yield f"{said}; publish"

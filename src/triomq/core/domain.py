@@ -265,7 +265,7 @@ class Domain(DynamicSupervisor):
         if there is not None and there.gone:
             self.take_binding(sink, binding, None)
             there = None
-        weight = sink.table.weight(binding)
+        weight = sink.weight(binding)
         if there is None and user:
             self._require_room(sink, binding, user, weight)
         self.system.turn.charge(_COST * (1 + weight))
@@ -331,7 +331,7 @@ class Domain(DynamicSupervisor):
         """Count a binding no longer; tell the store and observers, unless another sink of that name has its like."""
         directory = self.directory
         directory.quotas.give(user, "bindings")
-        directory.quotas.give(user, "steps", sink.table.weight(binding))
+        directory.quotas.give(user, "steps", sink.weight(binding))
         successor = directory.sinks.get(sink.name)
         if successor is None or successor is sink or binding not in successor.bindings:
             forget_binding(directory, binding, sink, destination)

@@ -176,7 +176,7 @@ def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> boo
     source.add(binding, destination)
     source.note_maker(binding, origin, user)
     directory.quotas.take(user, "bindings")
-    directory.quotas.take(user, "steps", source.table.weight(binding))
+    directory.quotas.take(user, "steps", source.weight(binding))
     if destination.bound is None:
         destination.bound = {}
     destination.bound[binding] = source
