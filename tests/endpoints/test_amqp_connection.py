@@ -102,7 +102,7 @@ async def test_a_client_that_never_hangs_up_is_cut_after_a_while(client: Client,
 async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_then(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
-    many = 1_000
+    many = 2_000
     connection = only_connection(endpoint)
     await broker.declare_queue("q", durable=False)
     for number in range(2, many + 2):
@@ -118,7 +118,7 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     while connection.channels:
         await trio.lowlevel.checkpoint()
         seen.add(len(connection.channels))
-    assert len(seen) > 2
+    assert len(seen) > 1
     await trio.testing.wait_all_tasks_blocked()
     statistics = broker.directory.queues["q"].statistics()
     assert (statistics.ready, statistics.unsettled) == (many * 2, 0)

@@ -64,8 +64,12 @@ class Chores:
     def begin(self, chore: Chore, domain: "Domain") -> None:
         """Do as much of a chore as fits into this turn, and have the rest done later."""
         if _work(chore, domain):
-            self._waiting.append(chore)
-            self._wanted.set()
+            self.add(chore)
+
+    def add(self, chore: Chore) -> None:
+        """Have a chore done from the next turn on."""
+        self._waiting.append(chore)
+        self._wanted.set()
 
     async def run(self, domain: "Domain") -> None:
         """Work, in turns; for a task of the domain's own."""
