@@ -83,7 +83,7 @@ def serve() -> None:
 
     passes = Passes()
     gc.callbacks.append(passes.collecting)
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(20_000, 5, 500)  # as `triomq serve` has it
 
     async def main() -> None:
         config = AMQP(host="127.0.0.1", port=0, channel_max=65_535)
