@@ -18,9 +18,9 @@ __all__ = ["run", "serve"]
 _log = logging.getLogger("triomq.serve")
 
 _COLLECT_AFTER = (20_000, 5, 500)
-"""Container objects made between two looks for garbage among them, such looks between two that take in what survived the
-last ones, and those between two looks at everything: the broker makes little garbage, and much of what it makes stays.
-A look at 100,000 objects takes some 30 ms, and holds the loop."""
+"""Container objects made between two looks for garbage among them, such looks between two that take in what survived
+the last ones, and those between two looks at everything: the broker makes little garbage, and much of what it makes
+stays. A look at 100,000 objects takes some 30 ms, and holds the loop."""
 
 
 def run(
