@@ -83,7 +83,7 @@ def serve() -> None:
 
     passes = Passes()
     gc.callbacks.append(passes.collecting)
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(20_000, 5, 500)  # as `triomq serve` has it
 
     async def main() -> None:
         config = AMQP(host="127.0.0.1", port=0, channel_max=65_535)
@@ -316,7 +316,7 @@ def bindbomb(broker: Broker, size: float) -> Iterator[str]:
     yield "bind"
     connection = broker.connect()
     chance = random.Random(1)
-    patterns = (".".join(chance.choices("*a#", k=127)) for _ in range(int(3_000 * size)))
+    patterns = (".".join(chance.choices("**a#", k=127)) for _ in range(int(3_000 * size)))
     setup = (declares(1), exchanges(1, "topic"), (bind("x0", pattern) for pattern in patterns))
     said = pour(connection, (method for part in setup for method in part))
     yield f"{said}; publish"

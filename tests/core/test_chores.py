@@ -22,6 +22,7 @@ from triomq.core import (
     Unbind,
     make_binding,
 )
+from triomq.core.refusals import BeingDeleted
 
 from .cast import House, open_house, publish, ready
 from .kept import open_kept, open_kept_house
@@ -201,6 +202,25 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
         await house.domain.wait_running()
         await turns(house)
         assert not house.directory.queues
+
+
+async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
+    store = MemoryStore()
+    async with open_kept_house(store) as kept:
+        house = kept.house
+        house.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), house.session))
+        house.queue("q", QueueOptions(durable=True))
+        for number in range(MANY):
+            house.bind("s", "q", str(number))
+        house.delete("q")
+        with pytest.raises(BeingDeleted) as refused:
+            house.queue("q", QueueOptions(durable=True))
+        with trio.fail_after(5):
+            await refused.value.wait_over()
+        house.queue("q", QueueOptions(durable=True))
+        kept.disk.work()
+    _, directory = open_kept(store, 0)
+    assert not directory.sinks["s"].bindings
 
 
 async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_was_killed_meanwhile(

@@ -107,7 +107,7 @@ async def test_a_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(cl
 async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_then(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
-    many = 1_000
+    many = 2_000
     connection = only_connection(endpoint)
     await broker.declare_queue("q", durable=False)
     for number in range(2, many + 2):

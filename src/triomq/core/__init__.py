@@ -11,7 +11,7 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.keeping import QUEUE_MEMORY, Keeping
-from triomq.core.kept_topology import recover, recovered_domains, require_decodable
+from triomq.core.kept_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm, Process
@@ -201,6 +201,7 @@ __all__ = [
     "properties_of",
     "recover",
     "recovered_domains",
+    "recovering",
     "require_decodable",
     "settle",
     "take_now",

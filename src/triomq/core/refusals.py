@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from triomq.core.queue_store import QueueStore
 
 __all__ = [
+    "BeingDeleted",
     "Forbidden",
     "ForeignResource",
     "InExclusiveUse",
@@ -253,6 +254,24 @@ class NotResident(Restarting):
         arrived = trio.Event()
         self._store.wait_arrived(arrived.set)
         await arrived.wait()
+
+
+class BeingDeleted(Restarting):
+    """Something of that name was deleted, and what belonged to it is still on its way out of the store; ask again.
+
+    Args:
+        what: The thing, as texts call it.
+        over: Set when it is gone.
+    """
+
+    def __init__(self, what: str, over: trio.Event) -> None:
+        """Word the refusal."""
+        self.over = over
+        Refused.__init__(self, f"{what} is being deleted; ask again when that is over")
+
+    async def wait_over(self) -> None:
+        """Wait until it is gone."""
+        await self.over.wait()
 
 
 class QueueUnreadable(Refused):

@@ -132,7 +132,9 @@ class AMQPConnection(WireConnection):
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
+        waiting = len(events)
         events.extend(self.engine.events())
+        turn.charge(len(events) - waiting)  # for what it took to parse them
         while events and not turn.exhausted:
             event = events.popleft()
             shaking_hands = not self.virtual_host

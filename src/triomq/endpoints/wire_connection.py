@@ -28,6 +28,13 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
+_SMALL_RECEIVE_SIZE = 16 * 1024
+"""Octets that are read at once from a client that sends methods of a few octets each: to parse 64 KiB of the smallest
+takes 50 ms."""
+
+_DENSE = 1_000
+"""What a chunk of 64 KiB may be charged with before it counts as full of such methods."""
+
 _BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
@@ -106,8 +113,13 @@ class WireConnection(Connection):
             self._note_unfinished()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            large = self._turn.spent * _LARGE_BODY < len(data)
-            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+            turn = self._turn
+            if (turn.spent + turn.charged) * _LARGE_BODY < len(data):
+                self._transport.appetite = LARGE_RECEIVE_SIZE
+            else:
+                self._transport.appetite = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
+        elif len(data) > _SMALL_RECEIVE_SIZE // 2 and self._turn.charged < _DENSE // 8:
+            self._transport.appetite = RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off what the engine has found, until the turn's budget is used up."""
