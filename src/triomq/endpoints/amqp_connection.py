@@ -232,8 +232,8 @@ class AMQPConnection(WireConnection):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
-        consumer.open = False
         self.outlet.drop(consumer)
+        consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
@@ -322,7 +322,8 @@ class AMQPConnection(WireConnection):
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
-                channel.publisher.confirm()
+                if channel.open:
+                    channel.publisher.confirm()
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
@@ -352,7 +353,7 @@ class AMQPConnection(WireConnection):
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
-            self.house.presence.close_channel(self.user)
+            self.house.quotas.give(self.user, "channels")
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end(connection_ends=connection_ends)

@@ -165,7 +165,7 @@ class DMPConnection(WireConnection):
         if consumer.channel.open:
             consumer.channel.connection.ref.tell_nowait(message)
         else:
-            consumer.open = False
+            consumer.end()
             self.session.forget_feed(message.feed)
             self._end(message.reason)
 
@@ -251,3 +251,10 @@ class DMPConnection(WireConnection):
         if self.sink is None:
             bring_home(self._grant, self)
         self.publisher.forget(self._over)
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; called once, or again after a crash in it."""
+        super().abandon()
+        # These hold the connection: cycles, which only the collector would find.
+        self.sink = None
+        self.__dict__.pop("outlet", None)

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import trio
 
 from triomq.actors import Supervisor, Turn
-from triomq.core import Directory, Publisher, QueueStore, Session
+from triomq.core import Directory, Publisher, Session
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
@@ -187,28 +187,11 @@ class WireConnection(Connection):
         if user is not None:
             self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
 
-    def has_room(self, what: str) -> bool:
-        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
-        user = self.house.users.get(self.user)
-        return user is not None and self.house.presence.has_room(user, what)
-
-    def limit_of(self, what: str) -> int | None:
-        """Give the user's limit, for texts."""
-        user = self.house.users.get(self.user)
-        limit: int | None = None if user is None else getattr(user.limits, what)
-        return limit
-
-    def count_queue(self, store: QueueStore) -> None:
-        """Count a queue that the user has declared, as long as it is there."""
-        user, queues = self.house.users.get(self.user), self.directory.queues
-        if user is not None:
-            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
-
     def join(self, session: Session, directory: Directory, virtual_host: str, access: Access) -> None:
         """Work in a domain from now on, as one more connection of a session, with the rights of its user."""
         self.session, self.directory, self.virtual_host = session, directory, virtual_host
         self.publisher = Publisher(directory, access, self._turn)
-        self.house.presence.come(self.user)
+        self.house.quotas.take(self.user, "connections")
         session.attach()
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -262,7 +245,7 @@ class WireConnection(Connection):
         if self.virtual_host:
             self.put_back()
             self.virtual_host = ""
-            self.house.presence.go(self.user)
+            self.house.quotas.give(self.user, "connections")
             self.session.detach()
 
     def _stop(self) -> None:
