@@ -110,7 +110,7 @@ async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate:
 
 async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
-        with frozen(home):
+        with frozen(home.broker):
             home.client.publish(9, "", "q", b"x", properties=PERSISTENT)
             home.client.engine.close_channel(9, 200, "Goodbye")
             await home.client.flush()
