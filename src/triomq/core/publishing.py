@@ -279,8 +279,8 @@ class Publisher:
         """Pass the guards alone, and find where the messages go; for ``offer`` and ``Transaction``.
 
         Returns:
-            The same messages in the same order, in runs whose routes stand for the rest of this turn: messages that
-            are routed by their content may need several.
+            The same messages in the same order, in runs whose routes stand for the rest of this turn. Messages that
+            are routed by their content may need several runs.
 
         Raises:
             Forbidden: The user may not.

@@ -48,7 +48,7 @@ class WaitingPublisher:
             unrouted: As for ``Publisher.publish``.
 
         Returns:
-            Its receipt: whether a queue has refused it.
+            The receipt, which says whether a queue has refused it.
 
         Raises:
             LimitExceeded: A queue will never have room for it.

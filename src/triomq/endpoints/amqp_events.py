@@ -45,13 +45,14 @@ __all__ = ["EVENTS", "begin_publish", "fail", "unacknowledged", "undeliverable"]
 
 
 def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
-    if not connection.has_room("channels"):
-        allowed = f"maximum allowed user limit of ({connection.limit_of('channels')})"
+    quotas = connection.house.quotas
+    if not quotas.has_room(connection.user, "channels"):
+        allowed = f"maximum allowed user limit of ({quotas.limit(connection.user, 'channels')})"
         text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
         fail(connection, 530, text)
         connection.engine.close(530, text, 20, 10)
         return
-    connection.house.presence.open_channel(connection.user)
+    quotas.take(connection.user, "channels")
     connection.channels[event.channel] = Channel(connection, event.channel)
     connection.engine.send_method(event.channel, ChannelOpenOk())
 
