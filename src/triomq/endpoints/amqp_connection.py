@@ -97,7 +97,7 @@ class AMQPConnection(WireConnection):
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
         self.blocked = Blocked(self)
-        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged, self.reschedule)
+        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
@@ -283,6 +283,11 @@ class AMQPConnection(WireConnection):
             return self._linger_until
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next)
+
+    def watch_unsettled(self, store: QueueStore) -> None:
+        """Note that deliveries of a queue are going out that the client is to settle in time."""
+        if self.timeouts.watch(store):
+            self.reschedule()
 
     @property
     def _patience(self) -> float:
