@@ -42,7 +42,7 @@ from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
-from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.protocols.amqp import AMQPEngine, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
@@ -245,7 +245,7 @@ class AMQPConnection(WireConnection):
         consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
-            consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
+            consumer.channel.cancelled(consumer.tag)
 
     def return_message(self, message: ReturnMessage) -> None:
         """Give a message back that was published over a direct connection, which one of our channels has leased."""

@@ -184,6 +184,10 @@ class Connection(InPlaceActor):
         """Put back what is out, and close the transport; called after a crash, when no handler of this actor runs."""
         raise NotImplementedError
 
+    def note_cut(self) -> bool:
+        """Log that it is about to be cut, and tell so; nothing if it is over already, but for its socket."""
+        raise NotImplementedError
+
 
 class Endpoint(DynamicSupervisor):
     """The actor that listens for one protocol; a child of the broker's endpoints, made by its configuration.
@@ -358,6 +362,10 @@ class Endpoint(DynamicSupervisor):
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""
         await self._empty.wait()
+
+    def note_cut(self) -> int:
+        """Log which connections are still there, since they are about to be cut; count them."""
+        return sum(connection.note_cut() for connection in self._connections.values())
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Put back what a connection that crashed had out."""
