@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
+from socket import gethostname
 from typing import Annotated
 
 import msgspec
@@ -128,6 +129,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
                 "product": "triomq",
                 "version": version("triomq"),
                 "platform": "Python",
+                "cluster_name": f"triomq@{gethostname()}",
                 "capabilities": dict(_CAPABILITIES),
                 # Here, for older clients read no other types of fields than those of these four.
                 **({DIRECT_PROPERTY: self.direct} if self.direct_connections else {}),

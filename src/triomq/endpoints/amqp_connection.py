@@ -42,7 +42,7 @@ from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
-from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.protocols.amqp import AMQPEngine, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
@@ -102,7 +102,7 @@ class AMQPConnection(WireConnection):
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
         self.blocked = Blocked(self)
-        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged, self.reschedule)
+        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
@@ -254,7 +254,7 @@ class AMQPConnection(WireConnection):
         consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
-            consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
+            consumer.channel.cancelled(consumer.tag)
 
     def return_message(self, message: ReturnMessage) -> None:
         """Give a message back that was published over a direct connection, which one of our channels has leased."""
@@ -296,6 +296,11 @@ class AMQPConnection(WireConnection):
             return self._linger_until
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
+
+    def watch_unsettled(self, store: QueueStore) -> None:
+        """Note that deliveries of a queue are going out that the client is to settle in time."""
+        if self.timeouts.watch(store):
+            self.reschedule()
 
     @property
     def _patience(self) -> float:
