@@ -19,6 +19,8 @@ from triomq.protocols.amqp import (
     BasicGet,
     BasicGetEmpty,
     BasicNack,
+    BasicQos,
+    ChannelOpen,
     Closed,
     ConfirmSelect,
     ConfirmSelectOk,
@@ -100,6 +102,38 @@ async def test_heartbeats_keep_a_connection(endpoint: AMQPEndpoint) -> None:
 async def test_a_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(client: Client) -> None:
     await trio.sleep(3600)
     await client.open_channel(2)
+
+
+async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_then(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    many = 1_000
+    connection = only_connection(endpoint)
+    await broker.declare_queue("q", durable=False)
+    for number in range(2, many + 2):
+        client.engine.send_method(number, ChannelOpen())
+        client.engine.send_method(number, BasicQos(0, 1))
+        client.engine.send_method(number, BasicConsume("q", no_wait=True))
+    await client.flush()
+    for _ in range(many * 2):
+        await broker.publish("", "q", b"x")
+    await broker_has_delivered(broker, "q", many)
+    await client.hang_up()
+    seen = set()
+    while connection.channels:
+        await trio.lowlevel.checkpoint()
+        seen.add(len(connection.channels))
+    assert len(seen) > 1
+    await trio.testing.wait_all_tasks_blocked()
+    statistics = broker.directory.queues["q"].statistics()
+    assert (statistics.ready, statistics.unsettled) == (many * 2, 0)
+    assert not endpoint.children
+    assert broker.house.quotas.count("guest", "channels") == 0
+
+
+async def broker_has_delivered(broker: Broker, queue: str, count: int) -> None:
+    while broker.directory.queues[queue].statistics().unsettled < count:
+        await trio.lowlevel.checkpoint()
 
 
 async def test_a_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:

@@ -64,7 +64,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
         frame_max: Octets of the largest frame, from 4,096.
         channel_max: Open channels of one connection.
-        max_message_size: Octets of the largest body.
+        max_message_size: Octets of the largest body; never over a quarter of the broker's memory mark.
         virtual_hosts: Which domain each virtual host is.
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
@@ -73,7 +73,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         direct: What clients are told of direct connections: 1 asks for them where they can be used, 0 allows them.
         direct_connections: Whether there are any.
         direct_heartbeat: Seconds between null messages on a direct feed that is quiet; 0 for none.
-        direct_message_size: Octets of the largest message on a direct connection, its size word aside.
+        direct_message_size: Octets of the largest message on a direct connection, its size word aside; as above.
         direct_lease: Seconds that a lease may be unused.
     """
 

@@ -6,7 +6,7 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from math import inf
 from typing import TypeVar, TypeVarTuple
@@ -28,7 +28,7 @@ from triomq.core import (
     Session,
 )
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_blocked import Blocked
+from triomq.endpoints.amqp_blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
@@ -52,6 +52,11 @@ _LOOK = 0.5  # seconds between two looks at whether a client reads, while someth
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+_STEP_COST = 5
+"""What ending a channel or a consumer counts against the turn's budget, in queue pushes: each takes some 5 µs."""
+
+_OVER = object()
 
 
 class AMQPConnection(WireConnection):
@@ -104,6 +109,8 @@ class AMQPConnection(WireConnection):
         self._fork = fork
         self._part = part
         self._handed_over = False  # the transport belongs to somebody else now
+        self._ending_channels: Iterator[None] | None = None  # what is left to do for their end
+        self._stops = False  # whether this actor is to end after that
         self._look_at_reader = inf  # when to see whether the client reads
 
     # Reading: what the transport calls
@@ -260,8 +267,12 @@ class AMQPConnection(WireConnection):
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
-        self.engine.close(320, message.reason)
-        self.blocked.lift()  # the answer is to be read
+        self._close(320, message.reason)
+
+    def _close(self, code: int, reason: str) -> None:
+        """Say goodbye; the client's answer is to be read."""
+        self.engine.close(code, reason)
+        self.blocked.lift()
 
     def statistics(self) -> ConnectionStatistics | None:
         """Give a snapshot; None outside of a virtual host."""
@@ -282,7 +293,7 @@ class AMQPConnection(WireConnection):
         if self._left:
             return self._linger_until
         timer = self.engine.next_timer()
-        return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next)
+        return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
 
     def watch_unsettled(self, store: QueueStore) -> None:
         """Note that deliveries of a queue are going out that the client is to settle in time."""
@@ -314,6 +325,9 @@ class AMQPConnection(WireConnection):
             EVENTS[type(event)](self, event)
         if self.timeouts.next <= message.now:
             self.timeouts.look(message.now, self.channels.values(), self.directory)
+        if self.blocked.take_due(message.now):
+            fail(self, 506, GAVE_UP)
+            self._close(506, GAVE_UP)
 
     # Writing
 
@@ -385,19 +399,56 @@ class AMQPConnection(WireConnection):
 
     # Ending
 
-    def end_channel(self, number: int, *, connection_ends: bool = False) -> None:
+    def end_channel(self, number: int) -> None:
         """Put back what is out on a channel, and forget it."""
-        channel = self.channels.pop(number, None)
-        if channel is not None:
-            self.house.quotas.give(self.user, "channels")
-            self._confirming.pop(channel, None)
-            self.outlet.drop(channel)
-            channel.end(connection_ends=connection_ends)
+        if number in self.channels:
+            for _ in self._ending(number, connection_ends=False):
+                self._turn.charge(_STEP_COST)
+
+    def _ending(self, number: int, *, connection_ends: bool) -> Iterator[None]:
+        """End a channel, step by step."""
+        channel = self.channels.pop(number)
+        self.house.quotas.give(self.user, "channels")
+        self._confirming.pop(channel, None)
+        self.outlet.drop(channel)
+        yield
+        yield from channel.end(connection_ends=connection_ends)
 
     def end_channels(self) -> None:
-        """End all channels, since the connection ends."""
+        """End all channels, since the connection ends: what fits into this turn, and the rest in turns of their own.
+
+        Nothing more is delivered meanwhile. As long as there are channels the actor stays, since whatever a queue had
+        told one that is gone would be lost.
+        """
+        if self.channels and self._ending_channels is None:
+            self.outlet.window.hold()
+            self.outlet.drop_all()
+            self._ending_channels = self._ending_all()
+        self._go_on_ending()
+
+    def _ending_all(self) -> Iterator[None]:
         for number in list(self.channels):
-            self.end_channel(number, connection_ends=True)
+            if number in self.channels:
+                yield from self._ending(number, connection_ends=True)
+
+    def _go_on_ending(self) -> None:
+        """End channels until the turn's budget is used up."""
+        turn = self._turn
+        while self._ending_channels is not None:
+            if turn.exhausted:
+                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on_ending)
+                return
+            turn.charge(_STEP_COST)
+            if next(self._ending_channels, _OVER) is _OVER:
+                self._ending_channels = None
+        if self._stops:
+            super()._stop()
+
+    def _stop(self) -> None:
+        """End this actor, when its last channel has ended."""
+        self._stops = True
+        if self._ending_channels is None:
+            super()._stop()
 
     @property
     def is_written(self) -> bool:
@@ -410,7 +461,9 @@ class AMQPConnection(WireConnection):
         self.blocked.forget()
 
     def abandon(self) -> None:
-        """Put back what is out, and close the transport, unless somebody else has it."""
+        """Put back what is out, all at once, and close the transport, unless somebody else has it."""
+        for _ in self._ending_channels or self._ending_all():
+            pass
         if not self._handed_over:
             super().abandon()
         self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

@@ -159,8 +159,8 @@ class WireConnection(Connection):
     # When nothing is read
 
     def spend(self, pushes: int) -> None:
-        """Count queue pushes against the turn's budget."""
-        self._turn.spent += pushes
+        """Count work against the turn's budget, by what it would be in queue pushes."""
+        self._turn.charge(pushes)
 
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
