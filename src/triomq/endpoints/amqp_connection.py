@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import TypeVar, TypeVarTuple
 
 import trio
@@ -412,7 +413,7 @@ class AMQPConnection(WireConnection):
 
     def abandon(self) -> None:
         """Put back what is out, all at once, and close the transport, unless a direct connection has it."""
-        for _ in self._parting or self._ending_all():
+        for _ in chain(self._parting or (), self._ending_all()):
             pass
         if not self._forked:
             super().abandon()
