@@ -157,7 +157,7 @@ class QueueStore:
         if keeping is None:
             return backlog
         number = number or keeping.number_queue()
-        return PagedBacklog(backlog, keeping, number, durable=self.durable, now=directory.clock.now)
+        return PagedBacklog(backlog, keeping, number, name=self.name, durable=self.durable, now=directory.clock.now)
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""

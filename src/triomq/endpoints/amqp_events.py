@@ -186,6 +186,7 @@ def _closed(connection: "AMQPConnection", event: Closed) -> None:
         for channel in connection.channels.values():
             channel.publisher.confirm()
         connection.end_channels()
+        connection.closed_by_client = True
         connection.engine.send_method(0, ConnectionCloseOk())
 
 
