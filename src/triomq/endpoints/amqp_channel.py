@@ -239,8 +239,8 @@ class Channel:
         """
         self.open = False
         for consumer in list(self.consumers.values()):
-            if connection_ends and consumer.is_direct:
-                continue
+            if not consumer.open or (connection_ends and consumer.is_direct):
+                continue  # its queue may have gone since the last step
             self.connection.session.close_feed(consumer.feed)
             consumer.end()
             yield

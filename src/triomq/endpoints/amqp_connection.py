@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
@@ -464,7 +465,7 @@ class AMQPConnection(WireConnection):
 
     def abandon(self) -> None:
         """Put back what is out, all at once, and close the transport, unless somebody else has it."""
-        for _ in self._ending_channels or self._ending_all():
+        for _ in chain(self._ending_channels or (), self._ending_all()):
             pass
         if not self._handed_over:
             super().abandon()
