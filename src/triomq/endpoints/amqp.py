@@ -13,6 +13,7 @@ from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.dmp_connection import DMPConnection
+from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import (
@@ -161,6 +162,12 @@ class AMQPEndpoint(Endpoint):
         )
         self._leases = Leases(trio.current_time, config.direct_lease)
         self._forked = 0
+        self._farewells = Farewells(self.timers)
+
+    async def on_stop(self) -> None:
+        """Close the sockets that were left to their clients."""
+        self._farewells.close()
+        await super().on_stop()
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
@@ -181,6 +188,7 @@ class AMQPEndpoint(Endpoint):
             consumer_timeout=self._consumer_timeout,
             leases=self._leases,
             fork=self._fork,
+            part=self._farewells.add,
         )
 
     def _fork(self, transport: Transport, data: bytes) -> None:
