@@ -14,6 +14,7 @@ from triomq.core.keeping import QUEUE_MEMORY, Keeping
 from triomq.core.kept_topology import recover, recovered_domains
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
+from triomq.core.limits import octets_ready
 from triomq.core.memory import MemoryAlarm
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
@@ -161,6 +162,7 @@ __all__ = [
     "encode_core",
     "make_binding",
     "make_predicate",
+    "octets_ready",
     "properties_of",
     "recover",
     "recovered_domains",

@@ -7,12 +7,15 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 import logging
 from collections import deque
 
+import trio
+
 from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
 from triomq.endpoints.amqp_channel import Consumer
 from triomq.endpoints.amqp_direct import Grant, bring_home, divert
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
+from triomq.endpoints.dmp_flow import FeedPace, SinkFlow
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
 from triomq.endpoints.house import House
@@ -22,7 +25,7 @@ from triomq.transports import Transport
 
 __all__ = ["DMPConnection"]
 
-_MEMORY, _RETURNS = "memory alarm", "unread returns"
+_MEMORY, _RETURNS, _FEEDS = "memory alarm", "unread returns", "slow feeds"
 """Why nothing is read for now."""
 
 
@@ -48,6 +51,8 @@ class DMPConnection(WireConnection):
         self._events: deque[Event] = deque()
         self._lease: Lease | None = None
         self.sink: DirectSink | None = None
+        self._flow: SinkFlow | None = None  # of a sink
+        self._pace: FeedPace | None = None  # of a feed
 
     @property
     def window(self) -> Window:
@@ -89,6 +94,8 @@ class DMPConnection(WireConnection):
             if events and not self._left:
                 self.go_on_later()
         self._note_work(turn.spent)
+        if self._flow is not None and self._flow.must_wait():
+            self.gates.close(_FEEDS)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -113,6 +120,9 @@ class DMPConnection(WireConnection):
     def _over(self) -> None:
         self.go_on_apart(_MEMORY)
 
+    def _feeds_follow(self) -> None:
+        self.go_on_apart(_FEEDS)
+
     # Events
 
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
@@ -121,11 +131,14 @@ class DMPConnection(WireConnection):
         self.join(lease.session, directory, grant.virtual_host)
         self.note_user()
         if lease.target is LeaseTarget.SINK:
-            self.sink = DirectSink(self, lease.name, grant)
+            self._flow = SinkFlow(self.house.direct_feeds, trio.current_time, self._feeds_follow, self.note)
+            self.sink = DirectSink(self, lease.name, grant, self._flow)
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
+            assert grant.store is not None
             divert(grant, self)
+            self._pace = self.house.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: Denied) -> None:
@@ -184,7 +197,13 @@ class DMPConnection(WireConnection):
         timer = self.engine.next_timer()
         if timer is not None and timer <= now:
             return True
-        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self.gates.closed
+        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or self._waits_for_clients
+
+    @property
+    def _waits_for_clients(self) -> bool:
+        """Whether time may open a gate."""
+        closed = self.gates.closed
+        return _RETURNS in closed or _FEEDS in closed
 
     @property
     def _queue_is_gone(self) -> bool:
@@ -207,6 +226,8 @@ class DMPConnection(WireConnection):
         else:
             if self.sink is not None and not self.sink.is_choked and _RETURNS in self.gates.closed:
                 self.go_on(_RETURNS)
+            if self._flow is not None:
+                self._flow.look()
             self.engine.handle_timer(message.now)
             self._work()
 
@@ -215,6 +236,8 @@ class DMPConnection(WireConnection):
     def after_batch(self) -> None:
         """Encode what is due, and write once; leave when nothing more will be heard."""
         self.outlet.flush()
+        if self._pace is not None and self._pace.waiting:
+            self._pace.look()
         if self.engine.finished and not self._left and not self._events:
             self.leave()
 
@@ -235,7 +258,14 @@ class DMPConnection(WireConnection):
     def put_back(self) -> None:
         """Put back what is out, give consumers back to AMQP, and be told of no alarm any more."""
         self.outlet.put_all_back()
-        if self.sink is None:
+        if self._flow is not None:
+            self._flow.close()
+        if self._pace is not None:
+            store = self._grant.store
+            assert store is not None
+            if self.house.direct_feeds.get(store.ref) is self._pace:
+                del self.house.direct_feeds[store.ref]
+            self._pace.close()
             bring_home(self._grant, self)
         self.directory.memory.forget(self._over)
         if self.directory.keeping is not None:

@@ -17,6 +17,7 @@ from triomq.endpoints.amqp_properties import headers_of
 from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
 from triomq.endpoints.amqp_reply_to import with_reply_name
 from triomq.endpoints.dmp_answers import denial_of
+from triomq.endpoints.dmp_flow import SinkFlow
 from triomq.errors import Refused
 from triomq.protocols.amqp import BasicReturn, Framing
 from triomq.protocols.dmp import Envelope, MessageRun
@@ -47,11 +48,13 @@ class DirectSink:
         connection: The connection.
         name: The sink's name.
         grant: What its lease was given for.
+        flow: Is told where messages go.
     """
 
     __slots__ = (
         "_connection",
         "_directory",
+        "_flow",
         "_grant",
         "_head",
         "_heads",
@@ -66,8 +69,9 @@ class DirectSink:
         "_version",
     )
 
-    def __init__(self, connection: "DMPConnection", name: str, grant: Grant) -> None:
+    def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
         """Start without routes."""
+        self._flow = flow
         self._connection = connection
         self._name = name
         self._grant = grant
@@ -244,6 +248,7 @@ class DirectSink:
             message = Publish(head, contents, size)
             for queue in queues:
                 queue.tell_nowait(message)
+            self._flow.published(queues)
         self._connection.spend(len(contents) * len(queues))
 
     def _offer(self, shape: Envelope, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:

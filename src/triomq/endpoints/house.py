@@ -7,6 +7,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory
+from triomq.endpoints.dmp_flow import FeedPace
 from triomq.security import FailedLogins, Presence, Users
 
 __all__ = ["DomainAccess", "House"]
@@ -33,6 +34,7 @@ class House(msgspec.Struct, frozen=True):
         presence: What users have at once.
         failed_logins: Who has failed to log in lately.
         guessing: How many passwords are worked out at once, each by a thread.
+        direct_feeds: The feeds that direct connections take from, by their queues, for those who publish into them.
     """
 
     domains: Mapping[str, DomainAccess]
@@ -42,3 +44,4 @@ class House(msgspec.Struct, frozen=True):
     presence: Presence = msgspec.field(default_factory=Presence)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
     guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
+    direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)
