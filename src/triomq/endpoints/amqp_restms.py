@@ -72,7 +72,7 @@ def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     if not _is_theirs(channel, store):
         channel.connection.note(logging.INFO, "pipe is here already", pipe=store.name, origin=store.origin or "our own")
         return
-    store.limit_bytes(PRIVATE_BYTES)  # its peer may be away for long
+    store.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
     _deliver(channel, f"x:{store.name}", store)
 
 

@@ -219,7 +219,14 @@ class DirectSink:
     def _make_head(self, shape: Envelope, flags: int, start: int, stop: int, body: int, frame: int) -> Head:
         framing = Framing(frame, start, stop, body, 0, flags)
         publisher = self._connection.session.number
-        return head_of(shape.exchange, shape.routing_key, framing, publisher=publisher, persistent=self._persistent)
+        return head_of(
+            shape.exchange,
+            shape.routing_key,
+            framing,
+            publisher=publisher,
+            persistent=self._persistent,
+            expendable=True,  # there are no confirms
+        )
 
     def _require_writable(self, queues: Sequence[Ref]) -> None:
         """Wait rather than publish what the store should keep, and cannot.
