@@ -14,11 +14,14 @@ from triomq.app import Broker
 from triomq.core import octets_ready
 from triomq.endpoints import AMQPEndpoint
 from triomq.endpoints.dmp_flow import MARK, STALL, SinkFlow
+from triomq.endpoints.wire_outlet import OUTLET_BYTES
 from triomq.protocols.amqp import (
+    LOST_CAPABILITY,
     BasicConsume,
     BasicConsumeOk,
     ChannelFlow,
     ChannelFlowOk,
+    DirectLost,
     QueueBind,
     QueueBindOk,
     QueueDelete,
@@ -226,6 +229,28 @@ async def test_sink_goes_on_when_the_only_feed_has_taken_nothing_for_five_second
     await trio.sleep(2)
     assert ready_in(broker, "q") > 20 * MEGABYTE
     assert "direct feed is left behind" in caplog.messages
+
+
+@pytest.mark.parametrize("knows", [True, False])
+async def test_client_of_a_feed_that_was_left_behind_hears_how_many_messages_it_has_lost(
+    connect: Connect, endpoint: AMQPEndpoint, broker: Broker, caplog: pytest.LogCaptureFixture, knows: bool
+) -> None:
+    client = await connect(client_properties={"capabilities": {LOST_CAPABILITY: knows}})
+    await client.open_channel()
+    await consuming(client, endpoint, "q")
+    broker.directory.queues["q"].set_ceiling(10 * MEGABYTE)
+    sink = await open_sink(endpoint, client, "amq.fanout")
+    await flood(sink)
+    await trio.sleep(STALL + 1)
+    ready = broker.directory.queues["q"].statistics().ready
+    assert 100 < ready < 200
+    await sink.publish("", BODIES[0])
+    if knows:
+        lost = (await client.read(DirectLost)).messages
+        assert len(BODIES) - ready - OUTLET_BYTES // 60_000 - 5 < lost < len(BODIES) - ready
+    else:
+        await client.silence()
+    assert "messages lost" in caplog.messages
 
 
 async def test_sink_waits_for_no_feed_that_nobody_consumes(

@@ -17,7 +17,7 @@ from triomq.core import Deliver, Feed, FeedClosed, Keeping, Leases, Message, Que
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_direct import ReturnMessage
+from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
@@ -29,7 +29,7 @@ from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
-from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, BasicCancel, DirectLost, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
@@ -219,6 +219,11 @@ class AMQPConnection(WireConnection):
             self.engine.send_content(channel.number, message.method, message.properties, message.body)
         except LocalProtocolError as error:
             self.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+
+    def messages_lost(self, message: MessagesLost) -> None:
+        """Tell a client that knows the method how many messages for its direct feed were lost."""
+        if not self._left and message.channel.open and self.login.client_can(LOST_CAPABILITY):
+            message.channel.reply(DirectLost(message.feed, message.messages))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""

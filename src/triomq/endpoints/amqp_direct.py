@@ -19,7 +19,7 @@ from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut
 if TYPE_CHECKING:
     from triomq.endpoints.dmp_connection import DMPConnection
 
-__all__ = ["DIRECT", "Grant", "ReturnMessage", "bring_home", "check_sink", "divert", "send_on"]
+__all__ = ["DIRECT", "Grant", "MessagesLost", "ReturnMessage", "bring_home", "check_sink", "divert", "send_on"]
 
 PRIVATE_BYTES = 64 * 1024 * 1024
 """The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
@@ -46,6 +46,14 @@ class ReturnMessage(ActorMessage, frozen=True):
     method: BasicReturn
     properties: bytes
     body: bytes
+
+
+class MessagesLost(ActorMessage, frozen=True):
+    """To an AMQP connection: so many messages for a feed that a channel has leased were lost."""
+
+    channel: Channel
+    feed: str
+    messages: int
 
 
 # Leases

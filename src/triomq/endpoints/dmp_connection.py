@@ -11,7 +11,7 @@ import trio
 
 from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
 from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_direct import Grant, bring_home, divert
+from triomq.endpoints.amqp_direct import Grant, MessagesLost, bring_home, divert
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
@@ -197,6 +197,8 @@ class DMPConnection(WireConnection):
         timer = self.engine.next_timer()
         if timer is not None and timer <= now:
             return True
+        if self._pace is not None and self._pace.has_lost(now):
+            return True
         return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or self._waits_for_clients
 
     @property
@@ -228,8 +230,18 @@ class DMPConnection(WireConnection):
                 self.go_on(_RETURNS)
             if self._flow is not None:
                 self._flow.look()
+            if self._pace is not None and self._pace.has_lost(message.now):
+                self._tell_lost(self._pace.take_lost(message.now))
             self.engine.handle_timer(message.now)
             self._work()
+
+    def _tell_lost(self, messages: int) -> None:
+        """Say in the log, and on the AMQP channel that has leased the feed, what could not wait for the client."""
+        assert self._lease is not None
+        self.note(logging.WARNING, "messages lost", queue=self._lease.name, messages=messages)
+        channel = self._grant.channel
+        if channel.open:
+            channel.connection.ref.tell_nowait(MessagesLost(channel, self._lease.name, messages))
 
     # Writing
 
@@ -266,6 +278,8 @@ class DMPConnection(WireConnection):
             if self.house.direct_feeds.get(store.ref) is self._pace:
                 del self.house.direct_feeds[store.ref]
             self._pace.close()
+            if lost := self._pace.take_lost(trio.current_time()):
+                self._tell_lost(lost)
             bring_home(self._grant, self)
         self.directory.memory.forget(self._over)
         if self.directory.keeping is not None:

@@ -95,7 +95,7 @@ class FeedPace:
         outlet: What is on its way to the client.
     """
 
-    __slots__ = ("_outlet", "_store", "followers", "name", "waiting")
+    __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
 
     def __init__(self, store: QueueStore, outlet: Outlet) -> None:
         """Start without sinks."""
@@ -104,6 +104,8 @@ class FeedPace:
         self.waiting: set[SinkFlow] = set()
         self._store = store
         self._outlet = outlet
+        self._told = store.lost  # how many lost messages the client knows of, or has never wanted
+        self._quiet_until = 0.0
 
     @property
     def backlog(self) -> int:
@@ -120,6 +122,16 @@ class FeedPace:
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
         return self._outlet.progress
+
+    def has_lost(self, now: float) -> bool:
+        """Tell whether the client should hear that messages were lost."""
+        return self._store.lost > self._told and now >= self._quiet_until
+
+    def take_lost(self, now: float) -> int:
+        """Count what was lost since this was asked last, and say no more about it for a while."""
+        lost, self._told = self._store.lost - self._told, self._store.lost
+        self._quiet_until = now + STALL
+        return lost
 
     def look(self) -> None:
         """Let sinks that wait for this feed see whether they still have to."""

@@ -11,7 +11,15 @@ from triomq.protocols.amqp.control import (
     ControlRequest,
     ControlResponse,
 )
-from triomq.protocols.amqp.direct import DIRECT_PROPERTY, DirectGet, DirectGetOk, DirectPut, DirectPutOk
+from triomq.protocols.amqp.direct import (
+    DIRECT_PROPERTY,
+    LOST_CAPABILITY,
+    DirectGet,
+    DirectGetOk,
+    DirectLost,
+    DirectPut,
+    DirectPutOk,
+)
 from triomq.protocols.amqp.events import (
     AckRun,
     ChallengeAnswered,
@@ -125,6 +133,7 @@ __all__ = [
     "DIRECT_PROPERTY",
     "INDIRECT_METHODS",
     # Methods and their table
+    "LOST_CAPABILITY",
     "METHODS",
     "ORIGIN_PROPERTY",
     # Numbers
@@ -189,6 +198,7 @@ __all__ = [
     "DeliverRun",
     "DirectGet",
     "DirectGetOk",
+    "DirectLost",
     "DirectPut",
     "DirectPutOk",
     "EndOfStream",
