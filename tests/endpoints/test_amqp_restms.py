@@ -24,6 +24,7 @@ from triomq.protocols.amqp import (
     ExchangeDelete,
     Method,
     QueueDeclare,
+    QueueDeclareOk,
     QueueDelete,
     QueueUnbind,
     RestMSFeedCreate,
@@ -225,17 +226,35 @@ async def test_what_is_here_already_is_not_deleted_by_a_peer(client: Client, bro
     await broker.declare_sink("prices", "topic")
     await broker.declare_queue("mine")
     await say(client, *EVERYTHING, RestMSPipeDelete("mine"), RestMSFeedDelete("prices"))
-    assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
-    await say(client, RestMSJoinDelete("mine", "prices", "stock.*"))
+    assert resources(broker) == ({"prices"}, {"work", "mine"}, 0)
+
+
+async def test_pipe_of_a_name_that_a_client_has_declared_is_refused_and_so_are_its_joins(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.declare_queue("mine")
+    await broker.declare_queue("work")
+    await say(client, *EVERYTHING)
+    assert noted(caplog).count("was made here and not by 'guest@memory'") == 3  # both queues, and the join
     assert resources(broker)[2] == 0
+    await broker.publish("", "mine", b"x")
+    assert broker.directory.queues["mine"].backlog.ready == 1
 
 
-async def test_a_client_may_declare_what_a_peer_made(client: Client, connect: Connect, broker: Broker) -> None:
+async def test_queue_of_a_name_that_a_peer_has_told_is_refused_and_an_exchange_of_its_type_is_not(
+    client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     await say(client, *EVERYTHING)
     other = await connect()
     await other.open_channel()
-    assert (await other.declare("mine", durable=True)).queue == "mine"
     await other.call(1, ExchangeDeclare("prices", "topic", durable=True), ExchangeDeclareOk)
+    await other.call(1, QueueDeclare("mine", passive=True), QueueDeclareOk)
+    await other.say(1, QueueDeclare("mine", durable=True))
+    code, text = await other.channel_closed()
+    assert (code, "comes from 'guest@memory'" in text) == (403, True)
+    assert "comes from 'guest@memory'" in noted(caplog)
+    with pytest.raises(AccessRefused, match="guest@memory"):
+        await broker.declare_queue("mine")
 
 
 async def test_what_it_made_outlives_its_connection(client: Client, broker: Broker) -> None:

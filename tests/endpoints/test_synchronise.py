@@ -307,12 +307,13 @@ async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
                 lambda channel: channel.delete_queue("mine"),
                 lambda channel: channel.delete_exchange("news"),
                 lambda channel: channel.unbind("mine", "news", "a.*"),
+                lambda channel: channel.declare_queue("mine", durable=True),
             ):
                 with pytest.raises(AccessRefused, match="guest@here"):
                     async with connection.open_channel() as channel:
                         await refused(channel)
             async with connection.open_channel() as channel:
-                await channel.declare_queue("mine", durable=True)
+                await channel.declare_exchange("news", "topic", durable=True)
         assert names(there)[2] == {("news", "a.*", "mine")}
 
 

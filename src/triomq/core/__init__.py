@@ -38,6 +38,7 @@ from triomq.core.publishing import (
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     Forbidden,
+    ForeignName,
     ForeignResource,
     Inequivalent,
     InExclusiveUse,
@@ -112,6 +113,7 @@ __all__ = [
     "FeedClosed",
     "Fits",
     "Forbidden",
+    "ForeignName",
     "ForeignResource",
     "ForgetOrigin",
     "Get",

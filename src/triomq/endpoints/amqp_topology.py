@@ -1,5 +1,6 @@
 """What the broker does for methods of the classes exchange and queue, as a table (sections 1.6 and 1.7)."""
 
+import logging
 from typing import cast
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Enlist,
+    ForeignName,
     NoSuchQueue,
     Purge,
     QueueStore,
@@ -171,7 +173,11 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
     )
-    store = connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    try:
+        store = connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    except ForeignName as refused:
+        connection.note(logging.WARNING, "resource refused", method="QueueDeclare", reason=str(refused))
+        raise
     if is_new:
         connection.count_queue(store)
     return store
