@@ -193,6 +193,7 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     publisher: int = 0
     life: int = 0  # of the broker; says whether the publisher means anybody
     expendable: bool = False
+    repeated: bool = False
 
 
 _heads = Decoder(_Head)
@@ -257,6 +258,7 @@ class HeadCodec:
             found.has_priority,
             found.persistent,
             found.expendable,
+            found.repeated,
         )
         head = self._one(head)
         if found.until is not None:
@@ -292,5 +294,6 @@ class HeadCodec:
                 head.publisher,
                 self._life if head.publisher else 0,
                 head.expendable,
+                head.repeated,
             )
         )

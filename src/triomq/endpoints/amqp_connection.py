@@ -99,6 +99,7 @@ class AMQPConnection(WireConnection):
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
         self._fork = fork
         self._forked = False  # the transport belongs to a direct connection
+        self._came_to = ""  # the domain that it has entered as a peer
 
     # Reading: what the transport calls
 
@@ -196,6 +197,14 @@ class AMQPConnection(WireConnection):
         self.publisher = Publisher(domain.directory, access, self._turn)
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.join(session, domain.directory, virtual_host)
+
+    def come_from(self, domain: str) -> bool:
+        """Come as a peer, if the client says that it is one; tell whether it may, for no other one has its name."""
+        if self.login.instance:
+            if not self.house.origins.come(domain, self._origin(), self.login.instance):
+                return False
+            self._came_to = domain
+        return True
 
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
@@ -370,6 +379,8 @@ class AMQPConnection(WireConnection):
         """End all channels, and be told of no alarm any more."""
         self.end_channels()
         self.blocked.forget()
+        if self._came_to:
+            self.house.origins.go(self._came_to, self._origin())
 
     def abandon(self) -> None:
         """Put back what is out, and close the transport, unless a direct connection has it."""

@@ -27,6 +27,7 @@ def head_of(
     publisher: int = 0,
     persistent: bool = False,
     expendable: bool = False,
+    repeated: bool = False,
 ) -> Head:
     """Say what messages share that came with one framing.
 
@@ -37,6 +38,7 @@ def head_of(
         publisher: The number of the session that published them; 0 if nobody knows.
         persistent: Whether durable queues are to keep them.
         expendable: Whether nobody is ever told that they are safe.
+        repeated: Whether they may have been here before.
     """
     return Head(
         AMQP_CODEC,
@@ -53,4 +55,5 @@ def head_of(
         bool(framing.flags & HAS_PRIORITY),
         persistent,
         expendable,
+        repeated,
     )

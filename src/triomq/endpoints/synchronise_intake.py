@@ -82,7 +82,13 @@ class Intake:
             return
         position = 0
         for persistent, contents in self._parts(run):
-            head = head_of(run.method.exchange, run.method.routing_key, run.framing, persistent=persistent)
+            head = head_of(
+                run.method.exchange,
+                run.method.routing_key,
+                run.framing,
+                persistent=persistent,
+                repeated=run.method.redelivered,
+            )
             store.ref.tell_nowait(Publish(head, contents, sum(map(len, contents)), receipt, position))
             position += len(contents)
         self._directory.memory.note(count, run.size)

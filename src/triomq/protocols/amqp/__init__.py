@@ -115,6 +115,7 @@ from triomq.protocols.amqp.methods import (
     TxSelectOk,
 )
 from triomq.protocols.amqp.restms import (
+    INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
     RESTMS_CAPABILITY,
     RestMSFeedCreate,
@@ -133,6 +134,7 @@ __all__ = [
     "DIRECT_PROPERTY",
     "INDIRECT_METHODS",
     # Methods and their table
+    "INSTANCE_PROPERTY",
     "LOST_CAPABILITY",
     "METHODS",
     "ORIGIN_PROPERTY",
