@@ -36,6 +36,7 @@ from triomq.core.publishing import (
     Unrouted,
 )
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
@@ -161,6 +162,7 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
@@ -182,6 +184,7 @@ __all__ = [
     "Unbind",
     "UnknownDelivery",
     "Unrouted",
+    "UserLimitReached",
     "WaitingPublisher",
     "Window",
     "amend_core",

@@ -207,8 +207,8 @@ def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
     access = connection.house.users.access(user, domain_name)
     if not access.may_enter:
         _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
-    elif not connection.has_room("connections"):
-        limit = f"user connection limit ({connection.limit_of('connections')}) is reached"
+    elif not connection.house.quotas.has_room(user, "connections"):
+        limit = f"user connection limit ({connection.house.quotas.limit(user, 'connections')}) is reached"
         _keep_out(connection, f"connection refused for user '{user}': {limit}")
     elif not connection.come_from(domain_name):
         said = f"origin '{connection.login.origin}' of user '{user}'"

@@ -162,7 +162,7 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
     name = method.queue or generated_name("amq.gen-")
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-    is_new = require_queue(channel, name, method)
+    require_queue(channel, name, method)
     arguments = plain_arguments(method.arguments)
     check_named(method.queue, arguments)
     options = queue_options(
@@ -174,13 +174,10 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
         auto_delete=method.auto_delete,
     )
     try:
-        store = connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+        return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
     except ForeignName as refused:
         connection.note(logging.WARNING, "resource refused", method="QueueDeclare", reason=str(refused))
         raise
-    if is_new:
-        connection.count_queue(store)
-    return store
 
 
 def _queue_bind(channel: Channel, method: QueueBind) -> None:
