@@ -134,6 +134,10 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         )
 
 
+_LEASE_TICK = 1.0
+"""Seconds between two looks at leases that are not used: they last for thirty."""
+
+
 class AMQPEndpoint(Endpoint):
     """The actor that listens for AMQP.
 
@@ -161,6 +165,21 @@ class AMQPEndpoint(Endpoint):
         )
         self._leases = Leases(trio.current_time, config.direct_lease)
         self._forked = 0
+
+    async def on_start(self) -> None:
+        """Listen, and see to leases that nobody uses."""
+        await super().on_start()
+        self.start_task(self._expire_leases)
+
+    async def on_stop(self) -> None:
+        """Let sessions go that only a lease has kept alive."""
+        self._leases.close()
+        await super().on_stop()
+
+    async def _expire_leases(self) -> None:
+        while True:
+            await trio.sleep(_LEASE_TICK)
+            self._leases.expire()
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
