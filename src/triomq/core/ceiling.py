@@ -32,9 +32,11 @@ def fits_below(store: QueueStore, ceiling: int, runs: Sequence[Publish]) -> bool
 
 
 def make_room(store: QueueStore, ceiling: int, run: Publish) -> int:
-    """Let messages give way to a run that does not fit; tell how many of its messages may be stored then."""
-    lost = _drop_oldest(store, ceiling - octets_of(run))
+    """Let messages give way to a run if it does not fit; tell how many of its messages may be stored then."""
     fitting = len(run.contents)
+    if octets_ready(store) + octets_of(run) <= ceiling:
+        return fitting
+    lost = _drop_oldest(store, ceiling - octets_of(run))
     if run.head.expendable or not _pages(store):
         fitting = _count_fitting(store, ceiling, run)
     refused = len(run.contents) - fitting

@@ -26,6 +26,7 @@ from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
@@ -50,6 +51,7 @@ class Queue(InPlaceActor):
         "_dispatch",
         "_rejects",
         "_sheds",
+        "_slack",
         "_sorts",
         "_store",
         "_time",
@@ -70,6 +72,7 @@ class Queue(InPlaceActor):
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._slack = 0  # octets that fit below the ceiling, at least
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
@@ -152,11 +155,16 @@ class Queue(InPlaceActor):
         return placed
 
     def _push_below_ceiling(self, run: Publish) -> int:
-        """Store a run, or as much of it as there is room for when messages have given way that may."""
+        """Store a run, or as much of it as there is room for when messages have given way that may.
+
+        What is in the queue is looked at only when as much has come as there was room for then.
+        """
         count = len(run.contents)
-        if octets_ready(self._store) + octets_of(run) > self._ceiling:
+        self._slack -= run.size + count * MESSAGE_OVERHEAD
+        if self._slack < 0:
             self._deliver()
             count = make_room(self._store, self._ceiling, run)
+            self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
         if count == len(run.contents):
             self._push(run.head, run.contents, run.size)
         else:
