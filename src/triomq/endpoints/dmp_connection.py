@@ -38,6 +38,8 @@ __all__ = ["DMPConnection"]
 _PRESSURE, _RETURNS, _FEEDS = "pressure", "unread returns", "slow feeds"
 """Why nothing is read for now."""
 
+_LOOK = 0.5  # seconds between two looks at what nobody tells: that the queue is gone, that returns or octets are read
+
 
 class DMPConnection(WireConnection):
     """The actor of one direct connection; a temporary child of the endpoint that accepted it.
@@ -203,22 +205,12 @@ class DMPConnection(WireConnection):
 
     # Time
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether something is to be done by now."""
+    def due_at(self) -> float:
+        """Say when something is to be done: soon at the latest, for there is what nobody tells."""
         if self._left:
-            return self._linger_until <= now
-        timer = self.engine.next_timer()
-        if timer is not None and timer <= now:
-            return True
-        if self._pace is not None and self._pace.has_lost(now):
-            return True
-        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or self._waits_for_clients
-
-    @property
-    def _waits_for_clients(self) -> bool:
-        """Whether time may open a gate."""
-        closed = self.gates.closed
-        return _RETURNS in closed or _FEEDS in closed
+            return self._linger_until
+        timer, soon = self.engine.next_timer(), trio.current_time() + _LOOK
+        return soon if timer is None else min(timer, soon)
 
     @property
     def _queue_is_gone(self) -> bool:
