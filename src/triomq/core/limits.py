@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from triomq.core.deadletter import MOST_LETTERS, Reason, bury
+from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
 from triomq.core.window import UNLIMITED
 
-__all__ = ["count_fitting", "fits_all", "is_full", "shed"]
+__all__ = ["count_fitting", "fits_all", "is_full", "octets_ready", "shed"]
 
 
 def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
@@ -67,3 +68,10 @@ def shed(store: QueueStore) -> bool:
         backlog.drop(len(contents), level)
         store.dropped += len(contents)
     return True
+
+
+def octets_ready(store: QueueStore) -> int:
+    """Tell about how many octets are ready in a queue, with what messages cost beside their bodies."""
+    backlog = store.backlog
+    count = backlog.ready + backlog.paged
+    return backlog.ready_bytes + backlog.paged_bytes + count * MESSAGE_OVERHEAD

@@ -16,6 +16,7 @@ from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, PagedBacklog
 from triomq.core.batch import Batch
 from triomq.core.browse import Browse, Discard, Purge, browse
+from triomq.core.ceiling import fits_below, make_room, octets_of
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Settle
@@ -24,7 +25,8 @@ from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
-from triomq.core.limits import count_fitting, fits_all, is_full, shed
+from triomq.core.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
@@ -45,9 +47,11 @@ class Queue(InPlaceActor):
     __slots__ = (
         "_backlog",
         "_called",
+        "_ceiling",
         "_dispatch",
         "_rejects",
         "_sheds",
+        "_slack",
         "_sorts",
         "_store",
         "_time",
@@ -67,6 +71,8 @@ class Queue(InPlaceActor):
         options = self._store.options
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
+        self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._slack = 0  # octets that fit below the ceiling, at least
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
@@ -101,6 +107,8 @@ class Queue(InPlaceActor):
             self._time.put_off(message)
         elif self._rejects:
             placed = self._push_fitting(message)
+        elif self._ceiling:
+            placed = self._push_below_ceiling(message)
         else:
             self._push(message.head, message.contents, message.size)
         store.published += placed
@@ -146,6 +154,24 @@ class Queue(InPlaceActor):
             placed += fitting
         return placed
 
+    def _push_below_ceiling(self, run: Publish) -> int:
+        """Store a run, or as much of it as there is room for when messages have given way that may.
+
+        What is in the queue is looked at only when as much has come as there was room for then.
+        """
+        count = len(run.contents)
+        self._slack -= run.size + count * MESSAGE_OVERHEAD
+        if self._slack < 0:
+            self._deliver()
+            count = make_room(self._store, self._ceiling, run)
+            self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
+        if count == len(run.contents):
+            self._push(run.head, run.contents, run.size)
+        else:
+            part = run.contents[:count]
+            self._push(run.head, part, sum(map(len, part)))
+        return count
+
     def offer(self, message: Offer) -> bool:
         """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
         self._deliver()
@@ -166,9 +192,11 @@ class Queue(InPlaceActor):
 
     def fits(self, message: Fits) -> bool:
         """Tell whether nothing of some runs would be refused."""
-        if not self._rejects:
+        if not self._rejects and not self._ceiling:
             return True
         self._deliver()
+        if self._ceiling:
+            return fits_below(self._store, self._ceiling, message.runs)
         return fits_all(self._store, message.runs)
 
     # Settling

@@ -85,10 +85,10 @@ class QueueStore:
     """
 
     __slots__ = (
-        "_most_bytes",
         "arrived_wanted",
         "backlog",
         "bound",
+        "ceiling",
         "dead_lettered",
         "declared",
         "delayed",
@@ -99,6 +99,7 @@ class QueueStore:
         "expired",
         "feeds",
         "gone",
+        "lost",
         "name",
         "options",
         "origin",
@@ -109,6 +110,7 @@ class QueueStore:
         "room_wanted",
         "used",
         "user",
+        "warned",
     )
 
     ref: Ref
@@ -147,7 +149,9 @@ class QueueStore:
         self.dropped = 0
         self.expired = 0
         self.dead_lettered = 0
-        self._most_bytes: int | None = None
+        self.lost = 0  # of those dropped: what gave way to a ceiling
+        self.ceiling = 0  # octets above which expendable messages give way; 0 is none
+        self.warned = -inf  # when the log was told last that there is no room
         self.govern()
 
     def _make_backlog(self, number: int) -> Backlog:
@@ -163,18 +167,15 @@ class QueueStore:
         """Whether messages with this head are there again after a restart."""
         return self.durable and head.persistent and self.directory.keeping is not None
 
-    def limit_bytes(self, octets: int) -> None:
-        """Keep no more octets of ready bodies than this, unless the options set a limit of their own."""
-        self._most_bytes = octets
-        if self.govern():
-            self.ref.tell_nowait(OptionsChanged())
+    def set_ceiling(self, octets: int) -> None:
+        """Let expendable messages give way above so many octets, unless the options set a limit of their own."""
+        self.ceiling = octets
+        self.ref.tell_nowait(OptionsChanged())
 
     def govern(self) -> bool:
         """Live under the policy that the directory has for this queue; tell whether options differ from before."""
         self.policy, before = self.directory.policies.of_queue(self.name), self.options
         self.options = queue_options(self.declared, self.policy)
-        if self._most_bytes is not None and not self.options.is_bounded:
-            self.options = msgspec.structs.replace(self.options, max_bytes=self._most_bytes)
         return self.options != before
 
     def use(self) -> None:

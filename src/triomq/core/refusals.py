@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BeingDeleted",
     "Forbidden",
+    "ForeignName",
     "ForeignResource",
     "InExclusiveUse",
     "Inequivalent",
@@ -118,6 +119,28 @@ class ForeignResource(AccessRefused):
             reason = f"{what} comes from {origin!r}; delete it there, or forget that origin here"
         else:
             reason = f"{what} was made here and not by {asker!r}; delete it here"
+        super().__init__(reason)
+
+
+class ForeignName(AccessRefused):
+    """Another broker, or a client of ours, has a queue of the name already: two of one name would share messages.
+
+    Args:
+        name: The queue's name.
+        origin: Where it comes from; empty if it is our own.
+        asker: Who declares it, in the same way.
+    """
+
+    def __init__(self, name: str, origin: str, asker: str) -> None:
+        """Word the refusal."""
+        self.origin = origin
+        if origin:
+            reason = (
+                f"queue {name!r} comes from {origin!r}, and its messages go there; declare another name, use it "
+                "without declaring it, or have that origin forgotten here"
+            )
+        else:
+            reason = f"queue {name!r} was made here and not by {asker!r}; delete it here, or tell of it by another name"
         super().__init__(reason)
 
 

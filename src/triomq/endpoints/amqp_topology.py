@@ -1,5 +1,6 @@
 """What the broker does for methods of the classes exchange and queue, as a table (sections 1.6 and 1.7)."""
 
+import logging
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Enlist,
+    ForeignName,
     NoSuchQueue,
     Purge,
     QueueStore,
@@ -175,7 +177,11 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
     )
-    return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    try:
+        return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    except ForeignName as refused:
+        connection.note(logging.WARNING, "resource refused", method="QueueDeclare", reason=str(refused))
+        raise
 
 
 def _keyed(name: str, method: M) -> M:

@@ -114,7 +114,7 @@ class MemoryBacklog:
         for seat in range(step):
             share = dealt[seat::step]
             ids = range(first + seat, first + count, step)
-            batch = Batch(head, [*share], ids, False, sum(map(len, share)), len(share), deadline=deadline)
+            batch = Batch(head, [*share], ids, head.repeated, sum(map(len, share)), len(share), deadline=deadline)
             self._hand_out(batch)
             batches.append(batch)
         return batches
@@ -185,7 +185,7 @@ class MemoryBacklog:
             contents = contents[:count]
         size = self._cut(run, count)
         given = cast("list[bytes | None]", contents)  # of a run that goes whole the very list: nobody else has it
-        return Batch(head, given, range(first, first + count), False, size, count, None, None, run.deadline)
+        return Batch(head, given, range(first, first + count), head.repeated, size, count, None, None, run.deadline)
 
     def _cut(self, run: Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""

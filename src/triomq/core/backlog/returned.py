@@ -75,7 +75,7 @@ class Returned:
             ids.append(heappop(heap))
             contents.append(message.content)
             del messages[ids[-1]]
-        return Batch(head, contents, ids, marked, size, len(ids), deadline=deadline)
+        return Batch(head, contents, ids, marked or head.repeated, size, len(ids), deadline=deadline)
 
     def after(self, number: int) -> Iterator[tuple[int, ReturnedMessage]]:
         """Go through the messages with ids above a number, in order."""
