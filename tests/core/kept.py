@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from store.memory import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Directory, Get, Head, Keeping, NotResident, QueueStore, recover
 from triomq.core.backlog import PagedBacklog
-from triomq.store import MemoryStore
 
 from .cast import House, open_house
 from .machine.disk import Disk

@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.memory import MemoryStore
 from triomq.core import (
     Confirmed,
     Confirms,
@@ -12,7 +13,7 @@ from triomq.core import (
     QueueStore,
     Receipt,
 )
-from triomq.store import DeclareQueue, MemoryStore
+from triomq.store import DeclareQueue
 
 from .kept import KEPT, TRANSIENT, open_kept_house
 from .machine.disk import Disk

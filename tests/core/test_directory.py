@@ -1,5 +1,6 @@
 import pytest
 
+from store.memory import MemoryStore
 from triomq.core import (
     DeclareSink,
     Directory,
@@ -15,7 +16,6 @@ from triomq.core import (
     SinkOptions,
 )
 from triomq.errors import DiskFull
-from triomq.store import MemoryStore
 
 from .cast import House, open_house, publish, settle
 from .machine.disk import Disk

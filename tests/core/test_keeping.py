@@ -2,8 +2,9 @@ import pytest
 import trio
 import trio.testing
 
+from store.memory import MemoryStore
 from triomq.core import Directory, Keeping
-from triomq.store import DeclareQueue, MemoryStore
+from triomq.store import DeclareQueue
 
 from .machine.disk import Disk
 

@@ -2,10 +2,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from store.memory import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueStore
 from triomq.errors import StoreCorrupt
-from triomq.store import Delay, MemoryStore
+from triomq.store import Delay
 
 from .cast import publish, ready
 from .kept import KEPT, TRANSIENT, open_kept_house

@@ -1,5 +1,6 @@
 import pytest
 
+from store.memory import MemoryStore
 from triomq.core import (
     DeleteQueue,
     DeleteSink,
@@ -12,7 +13,7 @@ from triomq.core import (
     recovered_domains,
 )
 from triomq.core.stored import encode_key, encode_options
-from triomq.store import Batch, DeclareQueue, Journal, Kind, MemoryStore, Put
+from triomq.store import Batch, DeclareQueue, Journal, Kind, Put
 from triomq.store import DeleteQueue as DeleteQueueThere
 
 from .cast import House, close, open_house, publish

@@ -5,10 +5,10 @@ import pytest
 import trio
 import trio.testing
 
+from store.memory import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Browse, Get, NotResident, Purge, QueueStopped, QueueStore, QueueUnreadable
 from triomq.errors import StoreCorrupt
-from triomq.store import MemoryStore
 
 from .cast import publish
 from .kept import KEPT, ONE, KeptHouse, get, open_kept_house

@@ -8,13 +8,13 @@ import trio.testing
 
 from core.cast import House, open_house, ready
 from core.machine.disk import Disk
+from store.memory import MemoryStore
 from triomq.actors import InPlaceActor
 from triomq.core import Changed, Directory, Keeping, QueueOptions
 from triomq.core.options import Overflow
 from triomq.endpoints.synchronise_intake import Intake
 from triomq.errors import DiskFull, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import BasicDeliver, DeliverRun, Framing
-from triomq.store import MemoryStore
 
 PERSISTENT, TRANSIENT = b"\x10\x00\x02x", b"\x10\x00\x01x"
 """Properties with nothing but a delivery mode (section 1.8.1), and a body."""

@@ -9,7 +9,6 @@ from triomq.store import (
     DeclareQueue,
     DeleteQueue,
     Delivered,
-    MemoryStore,
     Operation,
     Settle,
     assemble,
@@ -17,6 +16,7 @@ from triomq.store import (
 )
 from triomq.store.gathering import Gathering
 
+from .memory import MemoryStore
 from .stores import bodies
 
 

@@ -1,7 +1,8 @@
 import pytest
 
-from triomq.store import Append, Batch, Delay, DeleteQueue, MemoryStore, Spill, StoreStatistics, Unspill
+from triomq.store import Append, Batch, Delay, DeleteQueue, Spill, StoreStatistics, Unspill
 
+from .memory import MemoryStore
 from .stores import DECLARE, append, bodies
 
 

@@ -14,7 +14,6 @@ from triomq.store import (
     DeclareQueue,
     DeleteQueue,
     Journal,
-    MemoryStore,
     Recovered,
     SegmentRead,
     SqliteStore,
@@ -22,6 +21,7 @@ from triomq.store import (
     decode_body,
 )
 
+from .memory import MemoryStore
 from .test_sqlite import MEMORY, copy_of
 
 Message = tuple[bytes, bytes, bool]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store import Batch, Delay, MemoryStore, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
+from triomq.store import Batch, Delay, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
 from triomq.store.reading import collect
 
+from .memory import MemoryStore
 from .stores import DECLARE, append, opened
 
 

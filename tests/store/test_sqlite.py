@@ -15,7 +15,6 @@ from triomq.store import (
     Batch,
     Delay,
     DeleteQueue,
-    MemoryStore,
     SegmentFound,
     Settle,
     Spill,
@@ -25,6 +24,7 @@ from triomq.store import (
     assemble,
 )
 
+from .memory import MemoryStore
 from .operations import batches
 from .stores import DECLARE, bodies, opened
 

@@ -1,10 +1,18 @@
 """A turn: what is done between two checkpoints, entered through one function and left with everything tidy.
 
-``Turn.run`` calls a function with no handler on the stack. What that function tells an idle actor in place is
-handled at once; what a *handler* tells another actor is put on a list that is worked off as soon as the handler has
-returned (a trampoline): there is never more than one told handler on the stack, so depth is flat and state is never
-seen half-changed. When the function has returned, ``after_batch`` of each touched actor runs, once per touching,
-first come first served. Nothing here awaits, so nobody else sees the middle of a turn, not even Ctrl-C.
+``Turn.run`` calls a function with no handler on the stack (phase BODY). What that function tells an idle actor in
+place is handled at once. What a *handler* tells another actor (phase HANDLER) is put on a list, which is worked off as
+soon as the handler has returned: a trampoline. So there is never more than one told handler on the stack, depth is flat
+however long a chain of dead letters is, and no actor sees another one half-changed. When the function has returned,
+``after_batch`` of each touched actor runs, once per touching, first come first served:
+
+    run(f) ── BODY ── f tells a: a's handler ── HANDLER ── it tells b: on the list
+              │                                            └─ returned: b's handler, from the list
+              └─ f has returned: after_batch of a, of b ── what they tell is handled in the same way ── over
+
+A queue therefore dispatches once for a chunk with a hundred publishes, and a connection writes once for all that the
+chunk has caused: that is where the speed comes from. Nothing here awaits, so no other task sees the middle of a turn,
+and Ctrl-C is held back until it is over.
 """
 
 from __future__ import annotations

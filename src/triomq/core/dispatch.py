@@ -1,7 +1,19 @@
-"""Round robin: which feed gets what next, as one deals cards; and what all strategies have in common.
+"""Dispatch: which feed gets which message next. Here are the round robin and what all strategies have in common.
 
-A strategy is a class with no task and no queue: it keeps the order of the feeds and moves batches from a backlog to
-feeds with room. A queue calls it at the end of a turn. See ``strategies`` for which one a queue takes.
+A strategy is a class with no task and no queue: it keeps the order of the feeds, and moves batches from a backlog to
+feeds with room. A queue calls it once at the end of a turn. See ``strategies`` for which one a queue takes.
+
+Each feed with room gets one message in turn: that is the round robin, and the order that clients see. To give messages
+out one by one would cost a batch, a window account and an encoding for each, so two short cuts give the same result for
+less:
+
+- One feed in the ready list takes as many as its windows and ``BATCH_BYTES`` allow, as one batch.
+- Several feeds that all have room are given several rounds at once, as one batch each: the first of three feeds gets
+  messages 1, 4, 7, the second 2, 5, 8. No window may be exceeded by it, so the largest of the messages in question is
+  assumed for all of them.
+
+A feed whose window is full leaves the ready list until something of it is settled. A dispatch looks at no more feeds
+than there are messages, so that a thousand idle feeds cost nothing.
 """
 
 from collections import deque

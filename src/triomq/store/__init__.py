@@ -10,7 +10,6 @@ from triomq.store.compacting import compact
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.lock import DirectoryLock
-from triomq.store.memory import MemoryStore
 from triomq.store.operations import (
     Append,
     Attempts,
@@ -86,7 +85,6 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "assemble",
     # stores
     "DirectoryLock",
-    "MemoryStore",
     "Reader",
     "SqliteReader",
     "SqliteStore",

@@ -1,4 +1,4 @@
-"""What every store does; ``MemoryStore`` and ``SqliteStore`` do it alike, and tests hold one against the other."""
+"""What every store does; tests hold ``SqliteStore`` against a model in memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol

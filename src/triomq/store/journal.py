@@ -1,10 +1,20 @@
-"""The core's side of a store: what it has to say is gathered here, numbered, and kept until it is on disk.
+"""The core's side of a store: operations gather here, are numbered as batches, and are kept until they are on disk.
 
-A batch is what the turns since the last one had to say. Turns do not wait: they add, and remember ``number`` if
-somebody must not be told before it is on disk. While batches are on their way the next one gathers, so that a slow disk
-gets fewer and larger ones by itself.
+A batch is what the turns since the last batch have written. Turns do not wait: they add operations, and remember the
+number of the open batch if a client must not be told before it is on disk. ``committed`` is the number of the last
+batch that is; it only grows.
 
-The journal outlives the actor that sends its batches, as the unanswered ones must.
+    turns ── append, settle, … ──▶ open batch (number N)
+                                     │ take(): at most two are under way, so a slow disk gets fewer and larger ones
+                                     ▼
+                                   unanswered N-2, N-1 ──▶ the store's process: one transaction, one sync
+                                     │
+    when_committed(N, f) ◀───────────┘ answered(N): f is called
+
+So group commit needs no timer: while one batch is written the next one gathers.
+
+The journal outlives the actor that sends its batches, because unanswered batches must: when the store's process dies
+they are sent again to the next one, which leaves out those that it finds committed.
 """
 
 import logging

@@ -2,11 +2,12 @@ from math import inf
 
 import pytest
 
+from store.memory import MemoryStore
 from triomq.core import Batch, Fits, Head, Keeping, Overflow, Publish, QueueOptions
 from triomq.core.backlog import MemoryBacklog, PagedBacklog, PriorityBacklog
 from triomq.core.limits import is_full
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, MemoryStore, Reading
+from triomq.store import DeclareQueue, Reading
 
 from ..cast import publish
 from ..kept import KEPT, ONE, TRANSIENT, get, open_kept_house

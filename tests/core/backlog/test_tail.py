@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.memory import MemoryStore
 from triomq.core import Keeping
 from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError
-from triomq.store import DeclareQueue, MemoryStore, Reading
+from triomq.store import DeclareQueue, Reading
 
 from ..kept import KEPT, TRANSIENT
 from ..machine.disk import Disk

@@ -2,8 +2,9 @@
 
 import msgspec
 
+from store.memory import MemoryStore
 from triomq.errors import StoreUnwritable
-from triomq.store import Batch, Fetch, Journal, MemoryStore, Reading, SegmentRead, assemble, decode_body
+from triomq.store import Batch, Fetch, Journal, Reading, SegmentRead, assemble, decode_body
 from triomq.store.frames import Read
 
 Answer = Reading | list[bytes | None]

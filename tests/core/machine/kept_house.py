@@ -6,6 +6,7 @@ from typing import ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from store.memory import MemoryStore
 from triomq.core import (
     Batch,
     Confirms,
@@ -20,7 +21,6 @@ from triomq.core import (
     Receipt,
     recover,
 )
-from triomq.store import MemoryStore
 
 from ..cast import Consumer
 from .disk import Disk

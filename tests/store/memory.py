@@ -1,4 +1,4 @@
-"""The store that keeps nothing beyond the process: what the others are measured by, and what tests use."""
+"""A store in memory, the model that the real one is held against."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -35,8 +35,6 @@ from triomq.store.recovered import (
     SegmentFound,
 )
 from triomq.store.settling import bits_of, octets_of
-
-__all__ = ["MemoryStore"]
 
 
 class _Segment(msgspec.Struct):
