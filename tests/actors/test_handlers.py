@@ -2,7 +2,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from triomq.actors import Actor, InPlaceActor, Message, Ping, Request, open_system
+from triomq.actors import Actor, InPlaceActor, Message, Ping, Request, describe_handlers, open_system
 from triomq.actors.handlers import handler_table
 
 from .cast import Add, Counter, Log, Note
@@ -182,3 +182,18 @@ async def test_a_message_without_a_handler_is_an_error_at_the_sender() -> None:
         with pytest.raises(TypeError, match=r"Counter has no handler for .*Stranger; it handles Add, AskBoom, Boom"):
             ref.tell_nowait(Stranger())
         assert ref.state == "running"
+
+
+def test_handlers_are_described_with_the_place_of_their_code() -> None:
+    class Both(Actor):
+        def add(self, message: Add) -> int:
+            return 0
+
+        async def note(self, message: Note) -> None:
+            pass
+
+    add, note, ping = describe_handlers(Both).splitlines()
+    assert add.startswith("Add ")
+    assert f"Both.add  {__name__}:{Both.add.__code__.co_firstlineno}" in add
+    assert note.split()[1] == "async"
+    assert ping.split()[0] == "Ping"

@@ -1,18 +1,20 @@
 """Supervised actors on Trio: typed messages, turns, restarts; a framework of its own, with no messaging in it."""
 
-from triomq.actors.actor import Actor
+from triomq.actors.actor import Actor, InPlaceActor
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetter, DeadLetters
 from triomq.actors.events import DeadLettered, Event, Exited, MailboxFull, Restarted, Started, Subscription
-from triomq.actors.inplace import InPlaceActor, InPlaceRef
+from triomq.actors.handlers import describe_handlers
+from triomq.actors.in_place_ref import InPlaceRef
 from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
 from triomq.actors.messages import Down, Message, Ping, Request
-from triomq.actors.ref import Ref, RefStatistics, State
+from triomq.actors.ref import Ref, RefStatistics
 from triomq.actors.registry import Registry
+from triomq.actors.status import State
 from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
 from triomq.actors.system import System, open_system
-from triomq.actors.task_actor import TaskRef
+from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode
 from triomq.actors.turn import Turn
 
@@ -45,6 +47,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Registry",
     "State",
     "TreeNode",
+    "describe_handlers",
     # events
     "DeadLettered",
     "Event",

@@ -1,8 +1,15 @@
-"""Actors with a task of their own: stores, endpoints, managers, supervisors, and most of what users write."""
+"""What actors derive from: ``Actor`` has a task of its own, ``InPlaceActor`` lives in the turns of those who tell it.
+
+Stores, endpoints, supervisors and most of what users write have a task, and may wait. Queues, sinks and connections are
+in place: told something by an idle teller they have handled it when ``tell_nowait`` returns, for about the price of two
+function calls, and an idle one takes less than a kilobyte. The contract is the same: one door, typed messages in order
+of arrival, one at a time, supervision. What an actor in place lacks is waiting: its handlers are plain functions.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, TypeVar, TypeVarTuple
 
 import trio
 
@@ -11,10 +18,12 @@ from triomq.actors.mailbox import LIMIT, Overflow
 from triomq.actors.messages import Ping
 
 if TYPE_CHECKING:
+    from triomq.actors.in_place_ref import InPlaceRef
     from triomq.actors.system import System
-    from triomq.actors.task_actor import TaskRef
+    from triomq.actors.task_ref import TaskRef
 
-__all__ = ["Actor"]
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 class Actor:
@@ -88,6 +97,47 @@ class Actor:
     async def _close(self) -> None:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + self.ref._grace()):
             await _unprotected(self, "on_stop")
+
+
+class InPlaceActor:
+    """Base of actors whose plain handlers run in the teller's turn.
+
+    A subclass that says ``__slots__`` too stays small. One that defines ``async def run(self)`` has a task for as long
+    as it runs (a connection's reader): its return ends the actor, its exception crashes it, stopping cancels it, and
+    its ``finally`` is where clean-up lives. After a crash ``on_stop`` is not called: the state is not to be trusted.
+    """
+
+    __slots__ = ("ref",)
+
+    ref: InPlaceRef
+
+    def on_start(self) -> None:
+        """Get ready; finished before anyone's message is handled and before the next sibling starts."""
+
+    def after_batch(self) -> None:
+        """Do once what all messages of a turn have made necessary; a crash here runs none of them again."""
+
+    def on_stop(self) -> None:
+        """Tidy up after the last message, when stopped or ended, not when crashed."""
+
+    def ping(self, message: Ping) -> None:
+        """Answer that this actor runs."""
+
+    _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
+
+    @property
+    def system(self) -> System:
+        """The system that it lives in."""
+        return self.ref._turn.system
+
+    @property
+    def epoch(self) -> int:
+        """Which incarnation this is; the first is 1."""
+        return self.ref.epoch
+
+    def turn(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
+        """Enter a turn from ``run``; what the function raises comes out here, and so crashes ``run``."""
+        return self.ref._turn.run(function, *args)
 
 
 @trio.lowlevel.disable_ki_protection

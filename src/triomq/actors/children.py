@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+import trio
 
 if TYPE_CHECKING:
-    from triomq.actors.actor import Actor
-    from triomq.actors.inplace import InPlaceActor
+    from triomq.actors.actor import Actor, InPlaceActor
     from triomq.actors.ref import Ref
-
-__all__ = ["SHUTDOWN", "ChildEnded", "ChildSpec", "History", "Parent", "RestartPolicy", "Restarts"]
 
 RestartPolicy = Literal["permanent", "transient", "temporary"]
 """OTP's words: always restarted; restarted after a crash; never restarted."""
@@ -96,3 +94,17 @@ class History:
         if now - self.started >= self.restarts.period:
             self.failures = 0
         self.failures += 1
+
+
+class Restart:
+    """Children that are to run again, in order, after a delay; made and cancelled by their supervisor.
+
+    A later crash that concerns any of them cancels this restart and takes its members over.
+    """
+
+    __slots__ = ("delay", "members", "scope")
+
+    def __init__(self, members: list[Ref], delay: float) -> None:
+        self.members = members
+        self.delay = delay
+        self.scope = trio.CancelScope()

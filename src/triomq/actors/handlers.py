@@ -15,8 +15,6 @@ from typing import ForwardRef, TypeVar, get_args, get_origin, get_type_hints
 
 from triomq.actors.messages import Message, Request
 
-__all__ = ["Handler", "HandlerTable", "handler_table"]
-
 Handler = Callable[[object, Message], object]
 
 
@@ -88,6 +86,28 @@ def handler_table(actor_class: type) -> HandlerTable:
         table = HandlerTable(actor_class)
         actor_class._handler_table = table  # type: ignore[attr-defined]  # a cache, on the class that it describes
     return table
+
+
+def describe_handlers(actor_class: type) -> str:
+    """Return a text that says which function of an actor class handles which message, a line each.
+
+    Handlers are found by their annotation, so that a search for callers of one finds none; this is the way from a
+    message that somebody tells to the code that runs.
+
+    Raises:
+        TypeError: a handler's annotations are missing, unknown, or do not fit its request.
+    """
+    table = handler_table(actor_class)
+    rows = sorted((kind.__qualname__, function) for kind, function in {**table.plain, **table.asynchronous}.items())
+    wide = max(len(name) for name, _ in rows)
+    lines = [f"{name:{wide}}  {_place_of(function)}" for name, function in rows]
+    return "\n".join(lines)
+
+
+def _place_of(function: object) -> str:
+    assert isinstance(function, FunctionType)
+    code, kind = function.__code__, "async " if inspect.iscoroutinefunction(function) else ""
+    return f"{kind}{function.__qualname__}  {function.__module__}:{code.co_firstlineno}"
 
 
 def _find_handlers(actor_class: type) -> Iterator[tuple[type, FunctionType]]:

@@ -1,7 +1,8 @@
 """The one door to an actor: ``Ref`` outlives the actor's incarnations, and decides where each message is handled.
 
 Telling must cost little more than a method call, for a broker tells its queues and connections something for every
-message. So a Ref has a *status*, one small integer, and "can this be handled right now?" is one comparison:
+message. So a Ref has a *status*, one small integer (``status`` has the table of all changes), and "can this be handled
+right now?" is one comparison:
 
     IDLE (0)       running, nothing under way: the handler is called on the spot, in the teller's turn
     BUSY           its handler is on the stack: a second one must not start, so the message waits
@@ -19,7 +20,7 @@ Rules that the code below keeps:
 - ``after_batch`` runs once for all messages of a turn. Its crash runs none of them again.
 
 Everything of a turn that concerns one actor is here, since the two kinds share it: actors in place always, actors with
-a task when their class answers in place. ``inplace`` and ``task_actor`` add how each kind starts and ends.
+a task when their class answers in place. ``in_place_ref`` and ``task_ref`` add how each kind starts and ends.
 
 Tried and dropped: a mailbox for every actor, also idle ones (48 µs for a round trip at prefetch 1 instead of 24, and
 six times the memory for an idle queue); calling the method directly, without a Ref (no restart, no order, no tree).
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import trio
@@ -37,48 +38,34 @@ import trio
 from triomq.actors.answers import Asked, answer_error
 from triomq.actors.events import Exited
 from triomq.actors.messages import Down, Message, Ping, Request
+from triomq.actors.status import (
+    BUSY,
+    DRAINING,
+    HALTING,
+    IDLE,
+    OWN_TIME,
+    QUEUED,
+    RETURNED,
+    STARTING,
+    STATES,
+    STOPPED,
+    WAITING,
+    Move,
+    State,
+)
 from triomq.actors.turn import BODY, HANDLER
 from triomq.errors import ActorStopped, Refused
 
 if TYPE_CHECKING:
-    from triomq.actors.actor import Actor
+    from triomq.actors.actor import Actor, InPlaceActor
     from triomq.actors.children import ChildSpec
     from triomq.actors.deadletters import Reason
     from triomq.actors.handlers import HandlerTable
-    from triomq.actors.inplace import InPlaceActor
-    from triomq.actors.task_actor import TaskRef
+    from triomq.actors.task_ref import TaskRef
     from triomq.actors.turn import Turn
-
-__all__ = ["Item", "Ref", "RefStatistics", "State"]
 
 R = TypeVar("R")
 Item = Message | Asked
-
-State = Literal["starting", "running", "backing_off", "draining", "stopped"]
-
-IDLE: Final = 0  # running; a message is handled in the present turn (must be 0: tested by truth)
-BUSY: Final = 1  # running; its handler is on the stack
-WAITING: Final = 2  # running; messages wait for the present turn
-BUSY_WAITING: Final = 3  # both
-OWN_TIME: Final = 4  # a task actor, running: messages go to its mailbox
-STARTING: Final = 5  # on_start has not finished; messages are kept
-BACKING_OFF: Final = 6  # between two incarnations; messages are kept
-HALTING: Final = 7  # a sibling's crash ends this incarnation; messages are kept for the next
-DRAINING: Final = 8  # stopping for good; nothing more is taken
-STOPPED: Final = 9
-
-_STATES: Final[tuple[State, ...]] = (
-    "running",
-    "running",
-    "running",
-    "running",
-    "running",
-    "starting",
-    "backing_off",
-    "draining",
-    "draining",
-    "stopped",
-)
 
 _NO_CHILDREN: Final[Mapping[str, Ref]] = MappingProxyType({})
 
@@ -155,7 +142,7 @@ class Ref:
     @property
     def state(self) -> State:
         """Where in its life it is; one of starting, running, backing_off, draining and stopped."""
-        return _STATES[self._status]
+        return STATES[self._status]
 
     @property
     def actor_class(self) -> type:
@@ -347,7 +334,7 @@ class Ref:
         else:
             self._waiting.append(item)
         if self._status <= BUSY:
-            self._status += 2  # IDLE → WAITING, BUSY → BUSY_WAITING
+            self._status = QUEUED[self._status]
             self._turn.ready.append(self)
 
     def _run_waiting(self) -> None:
@@ -425,10 +412,8 @@ class Ref:
 
     def _left_stack(self) -> None:
         """Settle the status after a handler has returned and something may have happened meanwhile."""
-        if self._status == BUSY:
-            self._status = IDLE
-        elif self._status == BUSY_WAITING:
-            self._status = WAITING
+        if self._status in RETURNED:
+            self._status = RETURNED[self._status]
         elif self._status == DRAINING:
             self._finish_stop()
 
@@ -482,6 +467,10 @@ class Ref:
         return stopped
 
     # the framework's side: life
+
+    def _move(self, event: Move) -> None:
+        """Change the status as the table says, which may be not at all."""
+        self._status = event.get(self._status, self._status)
 
     def _end(self, *, for_good: bool, seconds: float) -> bool:
         """End the incarnation, for good or for a restart with its siblings; say whether it is over already.

@@ -15,18 +15,16 @@ from typing import ClassVar, Literal, TypeVarTuple
 
 import trio
 
-from triomq.actors.actor import Actor
+from triomq.actors.actor import Actor, InPlaceActor
 from triomq.actors.answers import is_cancellation
 from triomq.actors.backoff import Backoff
-from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restarts
+from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restart, Restarts
 from triomq.actors.events import Restarted, Started
-from triomq.actors.inplace import InPlaceActor, InPlaceRef
-from triomq.actors.ref import BACKING_OFF, DRAINING, HALTING, Ref
-from triomq.actors.restart import Restart
-from triomq.actors.task_actor import TaskRef
+from triomq.actors.in_place_ref import InPlaceRef
+from triomq.actors.ref import Ref
+from triomq.actors.status import BACKING_OFF, CRASHED, DRAINING, HALTED, HALTING
+from triomq.actors.task_ref import TaskRef
 from triomq.errors import ActorStopped, NameTaken, RestartLimitExceeded
-
-__all__ = ["DynamicSupervisor", "Strategy", "Supervisor"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -394,7 +392,7 @@ class Supervisor(Parent, Actor):
             if ref.epoch == epoch:
                 ref.epoch += 1  # the factory crashed: an incarnation all the same
             ref._failure = error
-            ref._status = BACKING_OFF
+            ref._move(CRASHED)
             ref._is_over(error)
             self.ref._child_ended(ref, ref.epoch, error)
             return False
@@ -420,7 +418,7 @@ class Supervisor(Parent, Actor):
         if for_good:
             self._remove(ref, ref._failure)
         elif ref._status == HALTING:
-            ref._status = BACKING_OFF
+            ref._move(HALTED)
             ref.actor = None
 
     def _remove(self, ref: Ref, error: BaseException | None) -> None:

@@ -18,14 +18,13 @@ from triomq.actors.deadletters import DeadLetters
 from triomq.actors.events import Event, EventStream, Subscription
 from triomq.actors.registry import Registry
 from triomq.actors.supervisor import Supervisor
-from triomq.actors.task_actor import TaskRef
+from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode, snapshot
 from triomq.actors.turn import Turn
 from triomq.actors.waits import Waits
 
 if TYPE_CHECKING:
-    from triomq.actors.actor import Actor
-    from triomq.actors.inplace import InPlaceActor
+    from triomq.actors.actor import Actor, InPlaceActor
     from triomq.actors.ref import Ref
 
 __all__ = ["System", "open_system"]

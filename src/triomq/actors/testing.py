@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
+from triomq.actors.actor import InPlaceActor
 from triomq.actors.backoff import Backoff
-from triomq.actors.inplace import InPlaceActor
 from triomq.actors.messages import Message
 from triomq.actors.system import System, open_system
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from triomq.actors.ref import Ref, State
+    from triomq.actors.ref import Ref
+    from triomq.actors.status import State
 
 __all__ = ["TreeNode", "snapshot"]
 

@@ -14,7 +14,7 @@ import trio
 
 if TYPE_CHECKING:
     from triomq.actors.ref import Ref
-    from triomq.actors.task_actor import TaskRef
+    from triomq.actors.task_ref import TaskRef
 
 __all__ = ["Waits"]
 

@@ -15,17 +15,19 @@ from triomq.actors.events import MailboxFull
 from triomq.actors.handlers import Handler, handler_table
 from triomq.actors.mailbox import Mailbox
 from triomq.actors.messages import Message, Request
-from triomq.actors.ref import (
-    BACKING_OFF,
-    BUSY,
-    BUSY_WAITING,
+from triomq.actors.ref import Item, Ref
+from triomq.actors.status import (
+    CRASHED,
     DRAINING,
     HALTING,
     IDLE,
+    LAUNCHED,
+    MAILED,
     OWN_TIME,
+    RESTED,
+    STARTED,
     STARTING,
-    Item,
-    Ref,
+    WOKEN,
 )
 from triomq.actors.turn import BODY, HANDLER
 from triomq.errors import ActorError, ActorStopped, HandlerFailed, Refused
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from triomq.actors.actor import Actor
     from triomq.actors.children import ChildSpec
     from triomq.actors.turn import Turn
-
-__all__ = ["TaskRef"]
 
 R = TypeVar("R")
 
@@ -49,7 +49,7 @@ class TaskRef(Ref):
         "_awaited",
         "_control",
         "_kids",
-        "_rests",
+        "_rested",
         "_scope",
         "_waits_on",
         "mailbox",
@@ -61,7 +61,7 @@ class TaskRef(Ref):
             limit=actor.limit, overflow=actor.overflow, on_drop=self._dropped, on_full=self._tell_full
         )
         self._touched = not (self._table.answers_in_place and self._table.has_after_batch)
-        self._rests = IDLE if self._table.answers_in_place else OWN_TIME  # the status while it waits for messages
+        self._rested = RESTED if self._table.answers_in_place else WOKEN  # what waiting for messages makes of it
         self._kids: dict[str, Ref] = {}  # a supervisor's children, kept here over its restarts
         self._control: list[ChildEnded] | None = None  # first in line, for supervisors
         self._answer_started: Answer[None] | None = None
@@ -160,10 +160,7 @@ class TaskRef(Ref):
 
     def _leave_idle(self) -> None:
         """Stop answering in place: something goes to the mailbox, and order is order."""
-        if self._status == IDLE:
-            self._status = OWN_TIME
-        elif self._status == BUSY:
-            self._status = BUSY_WAITING
+        self._move(MAILED)
 
     def _collect(self) -> None:
         """Move what waited for a turn to the head of the mailbox."""
@@ -183,7 +180,7 @@ class TaskRef(Ref):
         """Start an incarnation in a task; ``_wait_started`` waits for its ``on_start``."""
         self._table = handler_table(type(actor))
         self._plain = self._table.plain
-        self._status = STARTING
+        self._move(LAUNCHED)
         self._failure = None
         self.epoch += 1
         self.actor = actor
@@ -199,8 +196,7 @@ class TaskRef(Ref):
         await self._answer_started.wait()
 
     def _started(self) -> None:
-        if self._status == STARTING:
-            self._status = OWN_TIME
+        self._move(STARTED)
         if self.parent is not None:
             self.parent._child_started(self)
         if self._answer_started is not None:
@@ -227,8 +223,7 @@ class TaskRef(Ref):
 
     def _ended(self, error: BaseException | None) -> None:
         error = self._failure = error or self._failure
-        if self._status < HALTING:
-            self._status = BACKING_OFF
+        self._move(CRASHED)
         started, self._answer_started = self._answer_started, None
         self._is_over(error)
         if started is None or started.is_given:
@@ -245,14 +240,12 @@ class TaskRef(Ref):
         while True:
             self._collect()
             self._go_on(actor)
-            if self._status <= OWN_TIME:
-                self._status = OWN_TIME if len(self.mailbox) else self._rests
+            self._move(WOKEN if len(self.mailbox) else self._rested)
             try:
                 batch = await self.mailbox.get_batch()
             except trio.EndOfChannel:
                 return
-            if self._status < OWN_TIME:
-                self._status = OWN_TIME
+            self._move(WOKEN)
             if self._waiting is not None or self._failure is not None or self._control:  # these go first
                 self.mailbox.put_back(batch)
             elif batch:
@@ -349,8 +342,7 @@ class TaskRef(Ref):
     def _crashed(self, item: Item | None, error: BaseException) -> None:
         """A crash outside of the task, in someone's turn: end the loop as if it had happened inside."""
         self._failure = error
-        if self._status < HALTING:
-            self._status = BACKING_OFF
+        self._move(CRASHED)
         if item is not None:
             self._keep_parts(item)
         self.mailbox.interrupt()

@@ -8,75 +8,35 @@ much as two function calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, cast
 
 import trio
 
+from triomq.actors.actor import InPlaceActor
 from triomq.actors.answers import Asked, is_cancellation
 from triomq.actors.handlers import HandlerTable, handler_table
-from triomq.actors.messages import Message, Ping, Request
-from triomq.actors.ref import (
+from triomq.actors.messages import Message, Request
+from triomq.actors.ref import Ref
+from triomq.actors.status import (
     BACKING_OFF,
     BUSY,
+    CRASHED,
     DRAINING,
     HALTING,
     IDLE,
+    LAUNCHED,
+    STARTED_IN_PLACE,
     STARTING,
     WAITING,
-    Ref,
 )
 
 if TYPE_CHECKING:
     from triomq.actors.children import ChildSpec
-    from triomq.actors.system import System
-    from triomq.actors.task_actor import TaskRef
+    from triomq.actors.task_ref import TaskRef
     from triomq.actors.turn import Turn
-
-__all__ = ["InPlaceActor", "InPlaceRef"]
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
-
-
-class InPlaceActor:
-    """Base of actors whose plain handlers run in the teller's turn.
-
-    A subclass that says ``__slots__`` too stays small. One that defines ``async def run(self)`` has a task for as long
-    as it runs (a connection's reader): its return ends the actor, its exception crashes it, stopping cancels it, and
-    its ``finally`` is where clean-up lives. After a crash ``on_stop`` is not called: the state is not to be trusted.
-    """
-
-    __slots__ = ("ref",)
-
-    ref: InPlaceRef
-
-    def on_start(self) -> None:
-        """Get ready; finished before anyone's message is handled and before the next sibling starts."""
-
-    def after_batch(self) -> None:
-        """Do once what all messages of a turn have made necessary; a crash here runs none of them again."""
-
-    def on_stop(self) -> None:
-        """Tidy up after the last message, when stopped or ended, not when crashed."""
-
-    def ping(self, message: Ping) -> None:
-        """Answer that this actor runs."""
-
-    _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
-
-    @property
-    def system(self) -> System:
-        """The system that it lives in."""
-        return self.ref._turn.system
-
-    @property
-    def epoch(self) -> int:
-        """Which incarnation this is; the first is 1."""
-        return self.ref.epoch
-
-    def turn(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
-        """Enter a turn from ``run``; what the function raises comes out here, and so crashes ``run``."""
-        return self.ref._turn.run(function, *args)
 
 
 class _HasRun(Protocol):
@@ -137,15 +97,14 @@ class InPlaceRef(Ref):
         self._table = _checked_table(type(actor))
         self._plain = self._table.plain
         self._touched = not self._table.has_after_batch
-        self._status = STARTING
+        self._move(LAUNCHED)
         self._failure = None
         self.epoch += 1
         self.actor = actor
         actor.ref = self
         if self._table.has_on_start:
             self._turn.call(actor.on_start)
-        if self._status == STARTING:  # nobody has stopped it meanwhile
-            self._status = IDLE
+        self._move(STARTED_IN_PLACE)
         if self._table.has_run:
             self._run_scope = trio.CancelScope()
             nursery.start_soon(self._guard_run, cast("_HasRun", actor), self._run_scope, name=self.path)
@@ -183,8 +142,7 @@ class InPlaceRef(Ref):
         if failure is None:
             failure = self._call_on_stop()
         self._failure = failure
-        if self._status < HALTING:
-            self._status = BACKING_OFF
+        self._move(CRASHED)
         self._is_over(failure)
         self._report(failure)
 
@@ -194,7 +152,7 @@ class InPlaceRef(Ref):
             if item is not None:
                 self._abandon(item, "crashed", error)
             return
-        self._status = BACKING_OFF
+        self._move(CRASHED)
         if item is not None:
             self._keep_parts(item)
         if self._run_scope is not None:
