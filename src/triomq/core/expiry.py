@@ -60,9 +60,9 @@ class Unexpired:
         self.take_turns = backlog.take_turns
 
     @property
-    def ready(self) -> int:
+    def resident(self) -> int:
         """How many messages may be taken; none when one that goes first in its level has expired."""
-        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.ready
+        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.resident
 
     @property
     def run_length(self) -> int:

@@ -16,9 +16,9 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
     options, backlog = store.options, store.backlog
     count = len(contents)
     if options.max_length is not None:
-        count = min(count, max(0, options.max_length - backlog.ready - backlog.paged))
+        count = min(count, max(0, options.max_length - backlog.ready))
     if options.max_bytes is not None:
-        room = options.max_bytes - backlog.ready_bytes - backlog.paged_bytes
+        room = options.max_bytes - backlog.ready_bytes
         for number, content in enumerate(contents[:count]):
             room -= len(content) - head.overhead
             if room < 0:
@@ -29,18 +29,18 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
 def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
     """Tell whether there is room for all messages of some runs."""
     options, backlog = store.options, store.backlog
-    ready = backlog.ready + backlog.paged
+    ready = backlog.ready
     if options.max_length is not None and ready + sum(len(run.contents) for run in runs) > options.max_length:
         return False
     bodies = sum(run.size - len(run.contents) * run.head.overhead for run in runs)
-    return options.max_bytes is None or backlog.ready_bytes + backlog.paged_bytes + bodies <= options.max_bytes
+    return options.max_bytes is None or backlog.ready_bytes + bodies <= options.max_bytes
 
 
 def is_full(store: QueueStore) -> bool:
     """Tell whether not even an empty message fits."""
     options, backlog = store.options, store.backlog
-    return (options.max_length is not None and backlog.ready + backlog.paged >= options.max_length) or (
-        options.max_bytes is not None and backlog.ready_bytes + backlog.paged_bytes >= options.max_bytes
+    return (options.max_length is not None and backlog.ready >= options.max_length) or (
+        options.max_bytes is not None and backlog.ready_bytes >= options.max_bytes
     )
 
 
@@ -54,10 +54,10 @@ def shed(store: QueueStore) -> bool:
     options, backlog, letters = store.options, store.backlog, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
-    while (over := backlog.ready + backlog.paged - most) > 0 or backlog.ready_bytes + backlog.paged_bytes > most_bytes:
+    while (over := backlog.ready - most) > 0 or backlog.ready_bytes > most_bytes:
         if letters >= MOST_LETTERS:
             return False
-        if not backlog.ready:
+        if not backlog.resident:
             break
         level = backlog.lowest_level
         head, contents = backlog.first(min(max(1, over), MOST_LETTERS), level)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from triomq.actors import Message, Ref, Request
-from triomq.core.backlog import Backlog, MemoryBacklog, PagedBacklog, PriorityBacklog
+from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, PagedPriorityBacklog, PriorityBacklog
 from triomq.core.bindings import Binding
 from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
 
-__all__ = ["Arrived", "Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
+__all__ = ["Arrived", "Enlist", "OptionsChanged", "PageRead", "QueueStatistics", "QueueStore"]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +59,12 @@ class Enlist(Request[QueueStatistics], frozen=True):
 
 class Arrived(Message, frozen=True):
     """To a queue: here is what you wanted to have at hand."""
+
+    reading: Reading | StoreError
+
+
+class PageRead(Message, frozen=True):
+    """To a queue: here are the messages that you wanted to show to somebody who browses."""
 
     reading: Reading | StoreError
 
@@ -145,12 +151,21 @@ class QueueStore:
 
     def _make_backlog(self, number: int) -> Backlog:
         levels, directory = self.declared.max_priority, self.directory
-        backlog = PriorityBacklog(levels) if levels else MemoryBacklog()
-        keeping = directory.keeping
+        keeping, now = directory.keeping, directory.clock.now
         if keeping is None:
-            return backlog
+            return PriorityBacklog(levels) if levels else MemoryBacklog()
         number = number or keeping.number_queue()
-        return PagedBacklog(backlog, keeping, number, durable=self.durable, now=directory.clock.now)
+        if levels:
+            return PagedPriorityBacklog(levels, keeping, number, durable=self.durable, now=now)
+        return PagedPlainBacklog(keeping, number, durable=self.durable, now=now)
+
+    def ready_count(self) -> int:
+        """Return how many messages no consumer has, wherever they are."""
+        return self.backlog.ready
+
+    def attempts(self, number: int) -> int:
+        """Return how often the message with this id was delivered and came back."""
+        return self.backlog.attempts(number)
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
@@ -180,8 +195,8 @@ class QueueStore:
         backlog = self.backlog
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
-            backlog.ready + backlog.paged,
-            backlog.ready_bytes + backlog.paged_bytes,
+            backlog.ready,
+            backlog.ready_bytes,
             backlog.unsettled,
             feeds,
             self.published,
@@ -203,7 +218,7 @@ class QueueStore:
         if self.ref.waiting or backlog.unsettled or (self.delayed is not None and self.delayed.count):
             return False
         dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
-        return not (backlog.ready or backlog.paged) or not (self.feeds or dying)
+        return not backlog.ready or not (self.feeds or dying)
 
     def wait_room(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the queue may have room again or is gone."""

@@ -144,8 +144,11 @@ class DomainInspector:
             QueueStopped: Its restarts have failed for good.
         """
         store = self._directory.queue(asked.queue, self._session)
-        for entry in self._browse(store.ref, BrowseQueue(asked.after, asked.limit + 1)):  # one more: is there a page?
-            yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+        after = asked.after
+        while entries := self._browse(store.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+            for entry in entries:
+                yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+            after = entries[-1].id
 
     def _message_record(self, entry: Entry, most: int) -> MessageRecord:
         message = entry.message

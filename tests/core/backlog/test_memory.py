@@ -194,7 +194,7 @@ TestIndexMachine.settings = settings(stateful_step_count=40)
 )
 def test_an_empty_index_has_nothing_to_give(ask: object) -> None:
     assert callable(ask)
-    with pytest.raises(IndexError, match=r"look at MemoryBacklog\.ready first"):
+    with pytest.raises(IndexError, match=r"look at Backlog\.resident first"):
         ask(MemoryBacklog())
 
 

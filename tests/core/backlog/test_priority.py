@@ -129,7 +129,7 @@ TestPriorityMachine.settings = settings(stateful_step_count=40)
 def test_an_empty_index_has_nothing_to_give() -> None:
     backlog = PriorityBacklog(5)
     assert (backlog.ready, backlog.run_length, backlog.next_deadline(), backlog.expired_level(9.0)) == (0, 0, inf, None)
-    with pytest.raises(IndexError, match=r"look at PriorityBacklog\.ready first"):
+    with pytest.raises(IndexError, match=r"look at Backlog\.resident first"):
         backlog.take(1, 1)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
+from triomq.core.backlog.backlog import Backlog
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.returned import Returned, ReturnedMessage
 from triomq.core.backlog.run import RUN_LENGTH, Run
@@ -21,12 +22,11 @@ from triomq.core.batch import Batch
 from triomq.core.message import Head, Message
 
 
-class MemoryBacklog:
+class MemoryBacklog(Backlog):
     """Ready and outstanding messages of one queue, or of one level of a priority queue; no waiting, no telling.
 
     Created by the domain with the queue, ends with it. Idle it holds no container at all. It has one level, 0, so
-    that a queue can ask it what it asks a ``PriorityBacklog``. ``ready`` counts messages
-    that no consumer has, ``ready_bytes`` the octets of their bodies, ``unsettled`` the messages that are out.
+    that a queue can ask it what it asks a ``PriorityBacklog``.
     """
 
     __slots__ = (
@@ -34,28 +34,15 @@ class MemoryBacklog:
         "_outstanding",
         "_returned",
         "_runs",
-        "next_id",
-        "ready",
-        "ready_bytes",
-        "unsettled",
     )
-
-    paged = 0
-    paged_bytes = 0
-    unwritten_bytes = 0
-    is_unreadable = False
-    """What a backlog of a broker with a store has of ready messages that are not at hand; here all are."""
 
     def __init__(self) -> None:
         """Start empty, with id 1."""
-        self.next_id = 1
+        super().__init__()
         self._runs: deque[Run] | None = None
         self._returned: Returned | None = None
         self._attempts: dict[int, int] | None = None
         self._outstanding: dict[Batch, None] | None = None
-        self.ready = 0
-        self.ready_bytes = 0
-        self.unsettled = 0
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
         """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
@@ -64,8 +51,8 @@ class MemoryBacklog:
             return
         first = self.next_id
         self.next_id = first + count
-        self.ready += count
-        self.ready_bytes += size - count * (head.body_start + head.body_trailer)
+        self.resident += count
+        self.resident_bytes += size - count * (head.body_start + head.body_trailer)
         runs = self._runs
         if runs:
             last = runs[-1]
@@ -170,7 +157,7 @@ class MemoryBacklog:
 
     def _front(self) -> Run:
         if not self._runs:
-            raise IndexError("nothing is ready; look at MemoryBacklog.ready first")
+            raise IndexError("nothing is ready; look at Backlog.resident first")
         return self._runs[0]
 
     def _take_ready(self, most: int, most_bytes: int) -> Batch:
@@ -198,8 +185,8 @@ class MemoryBacklog:
             del run.contents[:count]
             run.first += count
             run.size -= size
-        self.ready -= count
-        self.ready_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
+        self.resident -= count
+        self.resident_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
         return size
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:
@@ -210,8 +197,8 @@ class MemoryBacklog:
 
     def _forget_returned(self, head: Head, count: int, size: int) -> None:
         """Count messages as ready no longer that had come back; ``size`` is the total of their octets."""
-        self.ready -= count
-        self.ready_bytes -= size - count * head.overhead
+        self.resident -= count
+        self.resident_bytes -= size - count * head.overhead
         if not self._returned:
             self._returned = None
 
@@ -269,8 +256,8 @@ class MemoryBacklog:
         if self._returned is None:
             self._returned = Returned()
         self._returned.put(number, message)
-        self.ready += 1
-        self.ready_bytes += len(message.content) - message.head.overhead
+        self.resident += 1
+        self.resident_bytes += len(message.content) - message.head.overhead
         if marked:
             if self._attempts is None:
                 self._attempts = {}
@@ -328,8 +315,8 @@ class MemoryBacklog:
         self._forget_returned(message.head, 1, len(message.content))
         return (number,)
 
-    def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
-        """Give the ids up to this of ready messages: the first of some in a row, and how many."""
+    def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
+        """Yield the ids up to this of resident messages: the first of some in a row, and how many."""
         for number, _ in self._returned.after(0) if self._returned is not None else ():
             if number <= up_to:
                 yield number, 1
@@ -339,22 +326,22 @@ class MemoryBacklog:
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
-        before = self.ready
+        before = self.resident
         while self._returned is not None and self._returned.first_id <= up_to:
             self.drop(1)
         while self._returned is None and self._runs and self._runs[0].first <= up_to:
             run = self._runs[0]
             self._cut(run, min(up_to - run.first + 1, len(run.contents)))
-        return before - self.ready
+        return before - self.resident
 
     def purge(self) -> int:
         """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
-        count = self.ready
+        count = self.resident
         for number, _ in self._returned.after(0) if self._returned is not None else ():
             if self._attempts:
                 self._attempts.pop(number, None)
         self._runs = self._returned = None
-        self.ready = self.ready_bytes = 0
+        self.resident = self.resident_bytes = 0
         return count
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
