@@ -71,7 +71,7 @@ def package_of(module: str) -> str:
 
 
 SUBPACKAGES = {"triomq.core.backlog"}
-"""Folders that the rest of their package enters by a front door of their own; others enter by the package's."""
+"""Folders inside a package that the rest of it enters by their own front door; others enter by the package's."""
 
 
 def door_of(here: str, module: str, source: Path) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Directory, Get, Head, Keeping, NotResident, QueueStore, recover
 from triomq.core.backlog import PagedBacklog

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import (
     Confirmed,
     Confirms,

@@ -1,6 +1,6 @@
 import pytest
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import (
     DeclareSink,
     Directory,

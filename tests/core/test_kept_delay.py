@@ -2,7 +2,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueStore
 from triomq.errors import StoreCorrupt

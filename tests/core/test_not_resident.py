@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Browse, Get, NotResident, Purge, QueueStopped, QueueStore, QueueUnreadable
 from triomq.errors import StoreCorrupt

@@ -203,6 +203,25 @@ async def test_who_fails_too_often_is_not_heard_for_a_while_and_that_is_said_onc
     await enter(broker)
 
 
+async def test_who_has_logged_in_from_there_is_let_in_while_a_neighbour_fails_all_the_time(broker: Broker) -> None:
+    await (await enter(broker, "boss")).leave()
+    for _ in range(14):
+        for _ in range(3):
+            assert (await refused(broker, "ada", "wrong"))[0] == 403
+        await (await enter(broker, "boss")).leave()
+
+
+async def test_who_is_refused_unheard_finds_it_in_the_log_once_a_minute(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        await refused(broker, "ada", "wrong")
+    for _ in range(5):
+        assert (await refused(broker))[0] == 403
+    unheard = [record for record in caplog.records if record.getMessage() == "login refused unheard"]
+    assert [(record.levelno, record.fields["user"]) for record in unheard] == [(logging.WARNING, "ada")]  # type: ignore[attr-defined]
+
+
 # Passwords that are worked out
 
 

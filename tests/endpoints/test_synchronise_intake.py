@@ -8,7 +8,7 @@ import trio.testing
 
 from core.cast import House, open_house, ready
 from core.machine.disk import Disk
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.actors import InPlaceActor
 from triomq.core import Changed, Directory, Keeping, QueueOptions
 from triomq.core.options import Overflow

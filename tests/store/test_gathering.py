@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_store import MemoryStore
 from triomq.store import (
     Append,
     Attempts,
@@ -16,7 +17,6 @@ from triomq.store import (
 )
 from triomq.store.gathering import Gathering
 
-from .memory import MemoryStore
 from .stores import bodies
 
 

@@ -1,8 +1,8 @@
 import pytest
 
+from memory_store import MemoryStore
 from triomq.store import Append, Batch, Delay, DeleteQueue, Spill, StoreStatistics, Unspill
 
-from .memory import MemoryStore
 from .stores import DECLARE, append, bodies
 
 

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from memory_store import MemoryStore
 from triomq.store import (
     BodyRun,
     DeclareQueue,
@@ -21,7 +22,6 @@ from triomq.store import (
     decode_body,
 )
 
-from .memory import MemoryStore
 from .test_sqlite import MEMORY, copy_of
 
 Message = tuple[bytes, bytes, bool]

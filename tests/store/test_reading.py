@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_store import MemoryStore
 from triomq.store import Batch, Delay, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
 from triomq.store.reading import collect
 
-from .memory import MemoryStore
 from .stores import DECLARE, append, opened
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System
+from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, Turn
 from triomq.core import Codecs
 
 __all__ = ["Consumers"]
@@ -36,6 +36,11 @@ class Consumers:
         """Stop such an actor, unless its supervisor was restarted meanwhile, which has ended it."""
         if isinstance(self._ref.actor, DynamicSupervisor):
             self._ref.actor.stop_child_nowait(ref)
+
+    @property
+    def shared_turn(self) -> Turn:
+        """The turn of the system that all of it lives in."""
+        return self._system.turn
 
     def turn(self, function: Callable[[], T]) -> T:
         """Do something as one turn: what it tells the core is dispatched and written when it ends."""

@@ -51,7 +51,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers)
+        self._publisher = Publisher(directory, self.session, consumers.shared_turn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -286,7 +286,8 @@ class DomainHandle:
         """Publish without waiting, not for the disk either; arguments and errors are those of ``publish``.
 
         Raises:
-            trio.WouldBlock: A queue has publishers wait for room, or is being restarted; nothing was published.
+            trio.WouldBlock: A queue has publishers wait for room, or is being restarted, or 16 MiB are on their way to
+                the disk; nothing was published.
         """
         publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
         self._publisher.publish_nowait(publication)

@@ -13,7 +13,7 @@ import msgspec
 
 from triomq.core.keeping import Keeping
 
-__all__ = ["Confirmed", "Confirms", "Receipt"]
+__all__ = ["Confirmed", "Confirms", "Receipt", "SingleReceipt"]
 
 
 class Receipt:
@@ -53,6 +53,17 @@ class Receipt:
             self.refusals = set()
         self.refusals.update(range(self.first + position, self.first + position + count))
         self.placed(count)
+
+
+class SingleReceipt(Receipt):
+    """The receipt of one message, made by whoever publishes it, without ``Confirms``; ``done`` as for any receipt."""
+
+    __slots__ = ()
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Follow the fate of the message from now on."""
+        self.missing = queues
+        return self
 
 
 class Confirmed(msgspec.Struct, frozen=True):

@@ -13,12 +13,25 @@ from typing import TypeVar, TypeVarTuple
 import trio
 
 from triomq.actors import Ref, Request, Supervisor
-from triomq.core import Deliver, Feed, FeedClosed, Keeping, Leases, Message, QueueStore, Restarting, Session
+from triomq.core import (
+    Deliver,
+    Feed,
+    FeedClosed,
+    Keeping,
+    Leases,
+    Message,
+    Pressure,
+    Publisher,
+    PublishingPaused,
+    QueueStore,
+    Restarting,
+    Session,
+)
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
+from triomq.endpoints.amqp_blocked import Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
-from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
+from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
@@ -73,6 +86,7 @@ class AMQPConnection(WireConnection):
         self.engine = engine
         self.domain: DomainAccess
         self.access: Access
+        self.publisher: Publisher
         self.outlet = Outlet(engine, transport, undeliverable)
         self.virtual_hosts = virtual_hosts
         self.login = LogIn(house.users, mechanisms)
@@ -115,17 +129,15 @@ class AMQPConnection(WireConnection):
                 events.appendleft(event)
                 self._wait_for(error)
                 break
-            except PublishingPaused:
+            except PublishingPaused as paused:
                 events.appendleft(event)
-                self.blocked.pause()
+                self.blocked.pause(paused.pressure)
                 break
             if shaking_hands and not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
                 self.go_on_later()
-        if turn.spent and self.virtual_host:
-            self.note_published(turn.spent)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -181,12 +193,31 @@ class AMQPConnection(WireConnection):
         """Work in a domain from now on, as a session of its own."""
         self.access = access
         self.domain = domain
+        self.publisher = Publisher(domain.directory, access, self._turn)
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.join(session, domain.directory, virtual_host)
 
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
         return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
+
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Ask whether publishes that have begun may be, before their bodies are read."""
+        if not self._events:  # those come before
+            for number, method in self.engine.take_begun():
+                begin_publish(self, number, method)
+            if self.engine.unfinished_contents and self.blocked.is_to_wait:
+                self.blocked.pause(Pressure.MEMORY)
+            if self.engine.unsent:
+                self.ref.touch()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """Close with 506: what the client has begun does not come, and others wait."""
+        fail(self, 506, reason)
+        self.engine.close(506, reason)
+        self.ref.touch()
 
     # What others tell
 
@@ -339,3 +370,4 @@ class AMQPConnection(WireConnection):
         """Put back what is out, and close the transport, unless a direct connection has it."""
         if not self._forked:
             super().abandon()
+        self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

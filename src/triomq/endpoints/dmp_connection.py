@@ -113,6 +113,17 @@ class DMPConnection(WireConnection):
     def _over(self) -> None:
         self.go_on_apart(_MEMORY)
 
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Let a client that has begun a message wait while memory is short."""
+        if self.sink is not None and self.directory.memory.on and _MEMORY not in self.gates.closed and not self._events:
+            self._pause()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """End: what the client has begun does not come, and others wait."""
+        self._deny(Denied(530, reason))
+
     # Events
 
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:

@@ -7,6 +7,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory
+from triomq.endpoints.unfinished import Unfinished
 from triomq.security import FailedLogins, Presence, Users
 
 __all__ = ["DomainAccess", "House"]
@@ -32,6 +33,7 @@ class House(msgspec.Struct, frozen=True):
         opened: When the broker was opened, on Trio's clock.
         presence: What users have at once.
         failed_logins: Who has failed to log in lately.
+        unfinished: What connections hold of messages that are not whole.
         guessing: How many passwords are worked out at once, each by a thread.
     """
 
@@ -41,4 +43,5 @@ class House(msgspec.Struct, frozen=True):
     opened: float = msgspec.field(default_factory=trio.current_time)
     presence: Presence = msgspec.field(default_factory=Presence)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
     guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))

@@ -27,7 +27,7 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
-_BUDGET, _STORE = "budget", "store"
+_BUDGET, _STORE, _ROOM = "budget", "store", "unfinished messages"
 """Gates that are the same for all."""
 
 
@@ -35,6 +35,10 @@ class WireEngine(Protocol):
     """What all engines are."""
 
     reading_paused: bool
+
+    @property
+    def unfinished(self) -> int:
+        """How many octets have come of messages that are not whole."""
 
     def receive_data(self, data: bytes) -> None:
         """Take octets from the peer."""
@@ -66,7 +70,9 @@ class WireConnection(Connection):
         self.gone = False  # the client will send nothing more
         self.ending = ""  # why the connection is ending, once it is
         self._transport = transport
+        self._wire = engine
         self._receive = engine.receive_data
+        self._unfinished = 0  # octets, as the account of all connections has it
         self._octets = 0  # that have come since something was last published: a large message takes many chunks
         self._turn: Turn
         self._since = trio.current_time()
@@ -96,6 +102,8 @@ class WireConnection(Connection):
         self._receive(data)
         self._octets += len(data)
         self._work()
+        if self._wire.unfinished or self._unfinished:
+            self._note_unfinished()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
             large = self._turn.spent * _LARGE_BODY < len(data)
@@ -109,6 +117,45 @@ class WireConnection(Connection):
         """Go on where the transport had taken no more."""
         raise NotImplementedError
 
+    # Messages that are not whole
+
+    def _note_unfinished(self) -> None:
+        """Tell the broker's account how much is here of messages that are not whole; see whether they may come."""
+        self.judge_unfinished()
+        octets = self._wire.unfinished
+        if octets != self._unfinished:
+            self._unfinished = octets
+            self.house.unfinished.note(self, octets)
+
+    def judge_unfinished(self) -> None:
+        """Refuse what has begun and may not come; let the client wait with what may come later."""
+
+    @property
+    def is_held_otherwise(self) -> bool:
+        """Whether nothing is read for another reason than that unfinished messages take too much."""
+        return self.gates.is_closed_beside(_ROOM)
+
+    def wait_for_room(self) -> None:
+        """Read nothing as long as unfinished messages take too much."""
+        self.gates.close(_ROOM)
+
+    def go_on_with_room(self) -> None:
+        """Read again."""
+        self.go_on_apart(_ROOM)
+
+    def give_up_message(self, reason: str) -> None:
+        """End the connection, since the rest of its message does not come."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._give_up, reason)
+
+    def _give_up(self, reason: str) -> None:
+        if not self._left:
+            self.refuse_unfinished(reason)
+            self._note_unfinished()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """Say that too much is unfinished, and end."""
+        raise NotImplementedError
+
     # When nothing is read
 
     def spend(self, pushes: int) -> None:
@@ -120,9 +167,11 @@ class WireConnection(Connection):
         self.directory.memory.note(pushes, self._octets)
         self._octets = 0
         keeping = self.directory.keeping
-        if keeping is not None and keeping.is_behind:
-            self.gates.close(_STORE)
-            keeping.when_caught_up(self._caught_up)
+        if keeping is not None:
+            keeping.look()
+            if keeping.behind:
+                self.gates.close(_STORE)
+                keeping.when_caught_up(self._caught_up)
 
     def _caught_up(self) -> None:
         self.ref.act(self.go_on, _STORE)
@@ -141,6 +190,8 @@ class WireConnection(Connection):
         self.gates.open(gate)
         if not self._left:
             self._work()
+            if self._unfinished:
+                self._note_unfinished()
 
     # Whose it is
 
@@ -220,6 +271,7 @@ class WireConnection(Connection):
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""
         self._left = True
+        self.house.unfinished.forget(self)
         if self.virtual_host:
             self.put_back()
             self.virtual_host = ""

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import Batch, Head, Keeping
 from triomq.core.backlog import (
     Backlog,

@@ -2,7 +2,7 @@ from math import inf
 
 import pytest
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import Batch, Fits, Head, Keeping, Overflow, Publish, QueueOptions
 from triomq.core.backlog import PagedBacklog, PagedPlainBacklog, PagedPriorityBacklog
 from triomq.core.limits import is_full

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import Keeping
 from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.errors import StoreUnwritable
 from triomq.store import Batch, Fetch, Journal, Reading, SegmentRead, assemble, decode_body
 from triomq.store.frames import Read

@@ -6,7 +6,7 @@ from typing import ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from store.memory import MemoryStore
+from memory_store import MemoryStore
 from triomq.core import (
     Batch,
     Confirms,

@@ -49,6 +49,7 @@ from triomq.protocols.amqp import (
     TxRollbackOk,
     TxSelect,
     TxSelectOk,
+    plain,
 )
 
 from .wire import body, content, exchange, header, last, method, pair, running, said, sent
@@ -265,7 +266,39 @@ def test_unfinished_contents_are_bounded_over_all_channels() -> None:
         server.receive_data(body(number, bytes(120_000)) * 8)
     failed = last(server, Failed)
     assert failed.code == 506
-    assert failed.text == "RESOURCE_ERROR - more than 5242880 octets of unfinished contents"
+    assert failed.text == "RESOURCE_ERROR - more than 2097152 octets of unfinished contents"
+
+
+def test_a_publish_that_is_not_whole_is_told_once_until_it_is_whole_or_dropped() -> None:
+    server = running(channels=(1, 2, 3))
+    whole = content(1, BasicPublish("", "q"), b"whole")
+    begun = method(1, BasicPublish("e", "k")) + header(1, 5) + method(2, BasicPublish("f", "k"))
+    server.receive_data(whole + begun + method(3, BasicPublish("g", "k")) + header(3, 0))
+    assert server.take_begun() == [(1, BasicPublish("e", "k")), (2, BasicPublish("f", "k"))]
+    assert server.take_begun() == []
+    server.receive_data(body(1, b"12345") + method(1, BasicPublish("h", "k")) + header(1, 5))
+    server.close_channel(1, 404, "gone")
+    assert server.take_begun() == []
+
+
+def test_unfinished_octets_are_those_of_contents_and_of_the_frame_that_is_not_whole() -> None:
+    server = running()
+    begun = method(1, BasicPublish("", "q")) + header(1, 1000) + body(1, bytes(400))
+    server.receive_data(begun + body(1, bytes(500))[:300])
+    assert server.unfinished_contents == 400 + len(header(1, 1000))
+    assert server.unfinished == server.unfinished_contents + 300
+    server.close(320, "bye")
+    assert server.unfinished_contents == 0
+
+
+def test_a_client_may_receive_several_large_bodies_side_by_side() -> None:
+    client, _ = pair(
+        client_settings=Settings(login=plain("guest", "guest"), heartbeat=0, max_message_size=1024 * 1024), channels=4
+    )
+    for number in range(1, 5):
+        client.receive_data(method(number, BasicDeliver("c", 1, False, "", "q")) + header(number, 1024 * 1024))
+        client.receive_data(body(number, bytes(120_000)) * 8)
+    assert client.events() == []
 
 
 def test_the_bound_is_given_back_when_contents_are_whole_or_dropped() -> None:

@@ -42,6 +42,10 @@ __all__ = ["ChannelTable"]
 # The reply code of a close at the end of work.
 NO_REASON = 200
 
+# Large bodies that a peer may have under way at once: a broker sends those of several channels side by side, while of a
+# client, of which there may be thousands, nobody is to hold more than it can publish with.
+_LARGE_ONES = {"server": 1, "client": 4}
+
 _CLOSE_OK = b"\x00\x14\x00\x29"
 _CLOSE = b"\x00\x14\x00\x28"
 
@@ -68,19 +72,20 @@ _CONTENT_EVENTS: dict[type[Method], Callable[[int, Method, Framing, bytes], Even
 class ChannelTable:
     """Owned by one engine: its channels by number, those still closing among them."""
 
-    __slots__ = ("_cache", "_core", "_framings", "_incarnations", "_limits", "_lost", "open")
+    __slots__ = ("_begun", "_cache", "_core", "_framings", "_incarnations", "_lost", "limits", "open")
 
     def __init__(self, core: Core, cache: MethodCache, framings: FramingTable) -> None:
         """Begin with no channel."""
         self._core = core
         self._cache = cache
         self._framings = framings
-        self._limits = Limits(core.settings.max_message_size)
+        self.limits = Limits(core.settings.max_message_size, _LARGE_ONES[core.role])
         self._incarnations = 0
         # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
         self.open: dict[int, Channel] = {}
+        self._begun: dict[int, Assembly] = {}  # publishes that nobody has asked for yet, by their channels' numbers
 
     # What comes in
 
@@ -133,7 +138,10 @@ class ChannelTable:
             raise PeerError(504, "expected 'channel.open'", row.class_id, row.method_id)
         if row.content:
             method = self._cache.decode(payload) if row.method is BasicPublish else self._core.methods.decode(payload)
-            channel.begin_content(Assembly(layout, method, self._limits))
+            assembly = Assembly(layout, method, self.limits)
+            channel.begin_content(assembly)
+            if row.method is BasicPublish:
+                self._begun[number] = assembly
             return
         self._dispatch(channel, layout, self._core.methods.decode(payload))
 
@@ -184,10 +192,20 @@ class ChannelTable:
             self._fail(channel, refusal)
             return
         if whole:
+            self._begun.pop(channel.number, None)
             channel.end_content()
             framing, content = assembly.finish(channel.number, self._framings)
             make = _CONTENT_EVENTS[type(assembly.method)]
             self._core.events.append(make(channel.number, assembly.method, framing, content))
+
+    def take_begun(self) -> list[tuple[int, BasicPublish]]:
+        """Give the publishes that have begun since the last call and are not whole, with their channels' numbers."""
+        begun, self._begun = self._begun, {}
+        return [
+            (number, cast(BasicPublish, assembly.method))
+            for number, assembly in begun.items()
+            if number in self.open and self.open[number].assembly is assembly
+        ]
 
     def _fail(self, channel: Channel, error: PeerError) -> None:
         channel.failed = True
@@ -241,6 +259,8 @@ class ChannelTable:
 
     def drop(self) -> None:
         """Forget all channels: the connection is ending, and its frames are passed over."""
+        for channel in self.open.values():
+            channel.drop_content()
         self.open.clear()
 
     def _request_open(self, number: int) -> None:

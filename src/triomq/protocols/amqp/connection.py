@@ -110,6 +110,23 @@ class AMQPEngine:
         return self._core.outbox.unsent
 
     @property
+    def unfinished(self) -> int:
+        """How many octets have come of frames and contents that are not whole."""
+        return len(self._reader.pending) + self._channels.limits.unfinished  # once for each read: no further calls
+
+    @property
+    def unfinished_contents(self) -> int:
+        """How many of these are of contents."""
+        return self._channels.limits.unfinished
+
+    def take_begun(self) -> list[tuple[int, BasicPublish]]:
+        """Give the publishes that have begun since the last call and whose contents are not whole, with their channels.
+
+        They are not events, for how octets are cut makes no difference to these.
+        """
+        return self._channels.take_begun()
+
+    @property
     def state(self) -> ConnectionState:
         """Where the connection stands, in the words of ``states.py``."""
         return self._core.state

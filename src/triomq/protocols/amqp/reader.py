@@ -16,7 +16,7 @@ from triomq.protocols.amqp.frames import (
 )
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
 from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
-from triomq.protocols.amqp.runs import RunReader
+from triomq.protocols.amqp.runs import Reader, RunReader
 
 __all__ = ["FrameReader"]
 
@@ -36,7 +36,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 class FrameReader:
     """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
 
-    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_pending", "_runs")
+    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
     def __init__(
         self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
@@ -45,13 +45,14 @@ class FrameReader:
         self._core = core
         self._channels = channels
         self._runs = runs
+        self._readers: dict[bytes, Reader] = {}  # none until frames may be read in runs
         self._handshake = handshake
-        self._pending = bytearray()
+        self.pending = bytearray()  # an unfinished frame
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
         """Take octets; they are looked at when they complete something."""
-        pending, start = self._pending, 0
+        pending, start = self.pending, 0
         if pending:
             missing = self._needed - len(pending)
             if len(data) < missing or self._held:
@@ -76,9 +77,9 @@ class FrameReader:
 
     def read_on(self) -> None:
         """Read what was held back."""
-        if self._pending:
-            data = bytes(self._pending)
-            self._pending.clear()
+        if self.pending:
+            data = bytes(self.pending)
+            self.pending.clear()
             self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -111,7 +112,7 @@ class FrameReader:
 
     def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
-        core, readers, channels = self._core, self._runs.readers, self._channels.open
+        core, readers, channels = self._core, self._readers, self._channels.open
         end = len(data)
         while core.state == "running" or not self._held:
             if end - position < FRAME_HEADER.size:
@@ -153,8 +154,8 @@ class FrameReader:
 
     def _keep(self, rest: bytes | memoryview) -> None:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
-        self._pending += rest
-        if self._held and len(self._pending) > HELD_MAX:
+        self.pending += rest
+        if self._held and len(self.pending) > HELD_MAX:
             self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
@@ -200,7 +201,8 @@ class FrameReader:
     def start_running(self) -> None:
         """Read runs too, once the connection is open."""
         if self._core.state == "running":
-            self._runs.begin(self._core.role, self._core.frame_max - OVERHEAD, self._core.settings.max_message_size)
+            core = self._core
+            self._readers = self._runs.begin(core.role, core.frame_max - OVERHEAD, core.settings.max_message_size)
 
     def fail(self, error: PeerError) -> None:
         """End the connection because of what the peer did."""
@@ -226,4 +228,4 @@ class FrameReader:
         else:
             self.fail(error)
             self._core.end()
-        self._pending.clear()
+        self.pending.clear()
