@@ -163,10 +163,6 @@ class QueueStore:
         """Return how many messages no consumer has, wherever they are."""
         return self.backlog.ready
 
-    def attempts(self, number: int) -> int:
-        """Return how often the message with this id was delivered and came back."""
-        return self.backlog.attempts(number)
-
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
         return self.durable and head.persistent and self.directory.keeping is not None

@@ -116,8 +116,8 @@ class PriorityMachine(RuleBasedStateMachine):
         assert backlog.ready_bytes == sum(len(content) for _, content in self.ready.values())
         assert [entry.id for entry in backlog.entries()] == self.order()
         assert {id(batch) for batch in backlog.outstanding()} == {id(batch) for batch, _ in self.out.values()}
-        for number in self.ready:
-            assert backlog.attempts(number) == self.attempts.get(number, 0)
+        for entry in backlog.entries():
+            assert entry.attempts == self.attempts.get(entry.id, 0)
         if self.ready:
             assert backlog.next_level == self.ready[self.order()[0]][0]
 

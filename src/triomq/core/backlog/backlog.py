@@ -143,10 +143,6 @@ class Backlog:
         """Return the batches that are out."""
         raise NotImplementedError
 
-    def attempts(self, number: int) -> int:
-        """Return how often the message with this id was delivered and came back."""
-        raise NotImplementedError
-
     # Looking at what goes next
 
     @property

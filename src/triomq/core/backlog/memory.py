@@ -16,7 +16,7 @@ from typing import cast
 
 from triomq.core.backlog.backlog import Backlog
 from triomq.core.backlog.entry import Entry
-from triomq.core.backlog.returned import Returned, ReturnedMessage
+from triomq.core.backlog.returned import Returned, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch
 from triomq.core.message import Head, Message
@@ -30,7 +30,6 @@ class MemoryBacklog(Backlog):
     """
 
     __slots__ = (
-        "_attempts",
         "_outstanding",
         "_returned",
         "_runs",
@@ -41,7 +40,6 @@ class MemoryBacklog(Backlog):
         super().__init__()
         self._runs: deque[Run] | None = None
         self._returned: Returned | None = None
-        self._attempts: dict[int, int] | None = None
         self._outstanding: dict[Batch, None] | None = None
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
@@ -123,7 +121,7 @@ class MemoryBacklog(Backlog):
         """
         if self._returned is None and self._runs:
             return len(self._runs[0].contents[0])
-        return len(self._returned.first.content if self._returned is not None else self._front().contents[0])
+        return len(self._returned.first.contents[0] if self._returned is not None else self._front().contents[0])
 
     def next_head(self) -> Head:
         """Give the head of the first ready message.
@@ -191,12 +189,12 @@ class MemoryBacklog(Backlog):
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:
         assert self._returned is not None
-        batch = self._returned.take(most, most_bytes, self._attempts or {})
+        batch = self._returned.take(most, most_bytes)
         self._forget_returned(batch.head, batch.left, batch.size)
         return batch
 
     def _forget_returned(self, head: Head, count: int, size: int) -> None:
-        """Count messages as ready no longer that had come back; ``size`` is the total of their octets."""
+        """Count messages as resident no longer that had come back; ``size`` is the total of their octets."""
         self.resident -= count
         self.resident_bytes -= size - count * head.overhead
         if not self._returned:
@@ -222,8 +220,6 @@ class MemoryBacklog(Backlog):
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        if batch.redelivered and self._attempts:
-            self._forget_attempts(batch, positions)
         contents = batch.contents
         if positions is None and batch.left == len(contents):
             return self._let_go(batch, batch.left, batch.size)
@@ -242,26 +238,34 @@ class MemoryBacklog(Backlog):
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        count, size = 0, 0
-        for position in batch.unsettled() if positions is None else positions:
+        attempts = batch.attempts + marked
+        if positions is None and batch.left == len(batch.contents):
+            whole = cast("list[bytes]", batch.contents)  # none is settled
+            batch.contents = []
+            self._put_back(ReturnedRun(batch.head, whole, batch.ids, batch.size, batch.deadline, attempts))
+            return self._let_go(batch, batch.left, batch.size)
+        ids: list[int] = []
+        contents: list[bytes] = []
+        for position in batch.unsettled() if positions is None else sorted(positions):
             content = batch.contents[position]
             if content is not None:
                 batch.contents[position] = None
-                self._put_back(batch.ids[position], ReturnedMessage(batch.head, content, batch.deadline), marked=marked)
-                count += 1
-                size += len(content)
-        return self._let_go(batch, count, size)
+                ids.append(batch.ids[position])
+                contents.append(content)
+        size = sum(map(len, contents))
+        if ids:
+            in_a_row = ids[-1] - ids[0] == len(ids) - 1
+            some = range(ids[0], ids[-1] + 1) if in_a_row else ids
+            self._put_back(ReturnedRun(batch.head, contents, some, size, batch.deadline, attempts))
+        return self._let_go(batch, len(ids), size)
 
-    def _put_back(self, number: int, message: ReturnedMessage, *, marked: bool) -> None:
+    def _put_back(self, run: ReturnedRun) -> None:
         if self._returned is None:
             self._returned = Returned()
-        self._returned.put(number, message)
-        self.resident += 1
-        self.resident_bytes += len(message.content) - message.head.overhead
-        if marked:
-            if self._attempts is None:
-                self._attempts = {}
-            self._attempts[number] = self._attempts.get(number, 0) + 1
+        count = len(run.contents)
+        self.resident += count
+        self.resident_bytes += run.size - count * run.head.overhead
+        self._returned.put(run)
 
     def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
         """Count messages of a batch as outstanding no longer, and forget the batch with the last."""
@@ -273,17 +277,6 @@ class MemoryBacklog(Backlog):
             del self._outstanding[batch]
         return count, size
 
-    def attempts(self, number: int) -> int:
-        """Tell how often the message with this id was delivered and came back."""
-        return self._attempts.get(number, 0) if self._attempts else 0
-
-    def _forget_attempts(self, batch: Batch, positions: Sequence[int] | None) -> None:
-        """Forget how often messages came back, but not those of this batch that have come back since."""
-        assert self._attempts is not None
-        for position in batch.unsettled() if positions is None else positions:
-            if batch.contents[position] is not None:
-                self._attempts.pop(batch.ids[position], None)
-
     def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
         """Look at the first ready messages of a level, which share a head and a deadline: at most so many.
 
@@ -291,16 +284,14 @@ class MemoryBacklog(Backlog):
             IndexError: Nothing is ready.
         """
         if self._returned is not None:
-            message = self._returned.first
-            return message.head, [message.content]
+            back = self._returned.first
+            return back.head, back.contents[: min(most, self._returned.in_a_row())]
         run = self._front()
         return run.head, run.contents[:most]
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
         """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
-        self._put_back(number, ReturnedMessage(head, content, deadline), marked=True)
-        assert self._attempts is not None
-        self._attempts[number] = attempts
+        self._put_back(ReturnedRun(head, [content], range(number, number + 1), len(content), deadline, attempts))
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
         """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
@@ -309,17 +300,18 @@ class MemoryBacklog(Backlog):
             first = run.first
             self._cut(run, count)
             return range(first, first + count)
-        number, message = self._returned.pop()
-        if self._attempts:
-            self._attempts.pop(number, None)
-        self._forget_returned(message.head, 1, len(message.content))
-        return (number,)
+        gone = self._returned.cut(count)
+        self._forget_returned(gone.head, count, gone.size)
+        return gone.ids
 
     def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
         """Yield the ids up to this of resident messages: the first of some in a row, and how many."""
-        for number, _ in self._returned.after(0) if self._returned is not None else ():
-            if number <= up_to:
-                yield number, 1
+        for back in self._returned.runs() if self._returned is not None else ():
+            if isinstance(back.ids, range) and back.ids.step == 1:
+                if back.ids.start <= up_to:
+                    yield back.ids.start, min(len(back.ids), up_to - back.ids.start + 1)
+            else:
+                yield from ((number, 1) for number in back.ids if number <= up_to)
         for run in self._runs or ():
             if run.first <= up_to:
                 yield run.first, min(len(run.contents), up_to - run.first + 1)
@@ -327,8 +319,8 @@ class MemoryBacklog(Backlog):
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
         before = self.resident
-        while self._returned is not None and self._returned.first_id <= up_to:
-            self.drop(1)
+        while self._returned is not None and (first := self._returned.first_id) <= up_to:
+            MemoryBacklog.drop(self, min(self._returned.in_a_row(), up_to - first + 1))
         while self._returned is None and self._runs and self._runs[0].first <= up_to:
             run = self._runs[0]
             self._cut(run, min(up_to - run.first + 1, len(run.contents)))
@@ -337,17 +329,16 @@ class MemoryBacklog(Backlog):
     def purge(self) -> int:
         """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
         count = self.resident
-        for number, _ in self._returned.after(0) if self._returned is not None else ():
-            if self._attempts:
-                self._attempts.pop(number, None)
         self._runs = self._returned = None
         self.resident = self.resident_bytes = 0
         return count
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""
-        for number, back in self._returned.after(after) if self._returned is not None else ():
-            yield Entry(number, self.attempts(number), back.deadline, Message(back.head, back.content))
+        for number, content, back in self._returned.after(after) if self._returned is not None else ():
+            yield Entry(number, back.attempts, back.deadline, Message(back.head, content))
         for run in self._runs or ():
+            if run.first + len(run.contents) <= after:
+                continue
             for offset in range(max(0, after + 1 - run.first), len(run.contents)):
                 yield Entry(run.first + offset, 0, run.deadline, Message(run.head, run.contents[offset]))

@@ -200,16 +200,14 @@ class PagedBacklog(Backlog):
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
         """Put messages back in their old places, and tell the store how often that was."""
-        if not (marked and self._durable and batch.head.persistent):
+        # That messages were delivered at all is known from the mark.
+        if not (marked and batch.attempts and self._durable and batch.head.persistent):
             return super().requeue(batch, positions, marked=marked)
         back = batch.unsettled() if positions is None else positions
         numbers = [batch.ids[position] for position in back if batch.contents[position] is not None]
-        result = super().requeue(batch, positions, marked=True)
         for number in numbers:
-            attempts = self.attempts(number)
-            if attempts > 1:  # that it was delivered at all is known from the mark
-                self._journal.add(Attempts(self.queue, number, attempts))
-        return result
+            self._journal.add(Attempts(self.queue, number, batch.attempts + 1))
+        return super().requeue(batch, positions, marked=True)
 
     # Going for good
 

@@ -160,10 +160,6 @@ class PriorityBacklog(Backlog):
         put_back = _requeue_marked if marked else _requeue_unmarked
         return self._change(batch.level, put_back, batch, positions)
 
-    def attempts(self, number: int) -> int:
-        """Tell how often the message with this id was delivered and came back."""
-        return max((level.attempts(number) for level in self._levels.values()), default=0)
-
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, highest level first."""
         for _, level in sorted(self._levels.items(), reverse=True):
