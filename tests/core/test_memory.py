@@ -6,7 +6,19 @@ import pytest
 import trio
 
 from core.cast import HEAD, House, open_house, publish, settle
-from triomq.core import Get, MemoryAlarm, Publish, Purge, QueueOptions, QueueStore
+from triomq.core import (
+    EVERYTHING,
+    CachedRoute,
+    Get,
+    Head,
+    MemoryAlarm,
+    Publish,
+    Publisher,
+    PublishingPaused,
+    Purge,
+    QueueOptions,
+    QueueStore,
+)
 from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
 
 MIB = 1024 * 1024
@@ -62,13 +74,17 @@ def alarm(house: House, mark: int) -> MemoryAlarm:
     return memory
 
 
-async def test_the_sum_is_taken_when_enough_has_come(autojump_clock: trio.testing.MockClock) -> None:
+async def test_sum_is_taken_before_the_next_publish_when_enough_has_come(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with open_house() as house:
-        memory, store = alarm(house, 4 * MIB), house.queue()
-        for number in range(9):
-            publish(store, b"x" * MIB)
-            memory.note(1, MIB)
-            assert memory.on == (number >= 7)
+        memory, route = alarm(house, 4 * MIB), CachedRoute("", house.queue().name)
+        publisher = Publisher(house.directory, EVERYTHING, house.system.turn)
+        for _ in range(8):
+            assert house.turn(lambda: publisher.publish(route, Head(), [b"x" * MIB], MIB)) == 1
+            assert not memory.on
+        with pytest.raises(PublishingPaused):
+            house.turn(lambda: publisher.publish(route, Head(), [b"x"], 1))
         assert memory.held == 8 * (MIB + MESSAGE_OVERHEAD)
 
 
@@ -108,11 +124,11 @@ async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.tes
             publish(store, b"x" * 2000)
             memory.measure()
             store.ref.ask_nowait(Purge())
-            began = trio.current_time()
-            await memory.wait_over()
+            began, over = trio.current_time(), trio.Event()
+            memory.when_over(over.set)
+            await over.wait()
             assert not memory.on
             assert trio.current_time() - began == 0.5
-        await memory.wait_over()  # at once
         nursery.cancel_scope.cancel()
 
 

@@ -51,7 +51,8 @@ class Broker(DomainHandle):
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
-        self.house = House(self._access, self._users, tree.codecs, unfinished=tree.unfinished)
+        tree.quotas.limit_of = self._users.limit
+        self.house = House(self._access, self._users, tree.codecs, quotas=tree.quotas, unfinished=tree.unfinished)
 
     # Domains
 

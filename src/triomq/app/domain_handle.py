@@ -188,7 +188,8 @@ class DomainHandle:
             policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
                 with the highest priority holds, of several such the first.
         """
-        return await self.domain_ref.ask(SetPolicies(tuple(policies)))
+        govern = await self.domain_ref.ask(SetPolicies(tuple(policies)))
+        return await govern.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
         """Hold a queue that exists.

@@ -12,6 +12,7 @@ from triomq.core import (
     Domain,
     Keeping,
     MemoryAlarm,
+    Quotas,
     SinkOptions,
     recover,
     recovered_domains,
@@ -40,6 +41,7 @@ class Tree:
         self.keeping = None if store is None else Keeping(Journal(), queue_memory)
         self._store = store
         self.memory = MemoryAlarm(resident=resident_memory())
+        self.quotas = Quotas()
         self.unfinished = Unfinished(self.memory)
         self.codecs = Codecs()
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
@@ -89,7 +91,7 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name, self.codecs, self.memory, self.keeping)
+        directory = Directory(name, self.codecs, self.memory, self.keeping, self.quotas)
         recover(directory)
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()

@@ -18,7 +18,7 @@ from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
-from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
+from triomq.core.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
@@ -35,6 +35,7 @@ from triomq.core.publishing import (
     Unrouted,
 )
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
     ForeignResource,
@@ -140,6 +141,7 @@ __all__ = [
     "Permissions",
     "Policies",
     "Policy",
+    "PolicyChange",
     "PolicyOptions",
     "Predicate",
     "Pressure",
@@ -158,6 +160,7 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
@@ -179,6 +182,7 @@ __all__ = [
     "Unbind",
     "UnknownDelivery",
     "Unrouted",
+    "UserLimitReached",
     "WaitingPublisher",
     "Window",
     "amend_core",

@@ -145,12 +145,6 @@ class MemoryAlarm:
         self.mark = mark
         self.measure()
 
-    def note(self, messages: int, octets: int) -> None:
-        """Count messages of a total size, each for each queue that it went to, and look."""
-        self.fresh += octets + messages * MESSAGE_OVERHEAD
-        if self.fresh > self.room:
-            self.measure()
-
     def measure(self) -> None:
         """Take the sum, and begin or end the alarm."""
         self.fresh = 0
@@ -209,18 +203,6 @@ class MemoryAlarm:
     def forget(self, callback: Callable[[], None]) -> None:
         """Call that no more, should it not have been called yet."""
         self._waiting.pop(callback, None)
-
-    async def wait_over(self) -> None:
-        """Wait until the alarm is over; at least until others have had the loop."""
-        over = trio.Event()
-        self.when_over(over.set)
-        try:
-            if self.on:
-                await over.wait()
-            else:
-                await trio.lowlevel.checkpoint()
-        finally:
-            self.forget(over.set)
 
     async def keep_measuring(self) -> None:
         """Take the sum twice a second while the alarm is on, and look at the process; runs until cancelled."""

@@ -39,6 +39,12 @@ class Consumer:
         self.no_ack = no_ack
         self.open = True
 
+    def end(self) -> None:
+        """Take no more; forget the feeds, which hold the consumer: a cycle, which only the collector would find."""
+        if self.open:
+            self.open = False
+            del self.feed, self.home
+
     @property
     def is_direct(self) -> bool:
         """Whether a direct connection takes what it gets."""
@@ -214,14 +220,18 @@ class Channel:
         for consumer in self.consumers.values():
             if connection_ends and consumer.is_direct:
                 continue
-            consumer.open = False
             self.connection.session.close_feed(consumer.feed)
+            consumer.end()
         if connection_ends and self.gate.held:
             self.gate.release()  # nobody is left to do it
         self.consumers.clear()
         if self.transaction is not None:
             self.transaction.rollback()
         self.unsettled.requeue_all()
+        # These hold the channel: cycles, which only the collector would find.
+        self.transaction = None
+        self.unsettled = Ledger()
+        del self.publisher
 
 
 Handler: TypeAlias = Callable[[Channel, Method], None]

@@ -21,7 +21,6 @@ from triomq.core import (
     Leases,
     Message,
     Pressure,
-    Publisher,
     PublishingPaused,
     QueueStore,
     Restarting,
@@ -86,7 +85,6 @@ class AMQPConnection(WireConnection):
         self.engine = engine
         self.domain: DomainAccess
         self.access: Access
-        self.publisher: Publisher
         self.outlet = Outlet(engine, transport, undeliverable)
         self.virtual_hosts = virtual_hosts
         self.login = LogIn(house.users, mechanisms)
@@ -193,9 +191,8 @@ class AMQPConnection(WireConnection):
         """Work in a domain from now on, as a session of its own."""
         self.access = access
         self.domain = domain
-        self.publisher = Publisher(domain.directory, access, self._turn)
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
-        self.join(session, domain.directory, virtual_host)
+        self.join(session, domain.directory, virtual_host, access)
 
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
@@ -235,8 +232,8 @@ class AMQPConnection(WireConnection):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
-        consumer.open = False
         self.outlet.drop(consumer)
+        consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
@@ -316,7 +313,8 @@ class AMQPConnection(WireConnection):
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
-                channel.publisher.confirm()
+                if channel.open:
+                    channel.publisher.confirm()
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
@@ -346,7 +344,7 @@ class AMQPConnection(WireConnection):
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
-            self.house.presence.close_channel(self.user)
+            self.house.quotas.give(self.user, "channels")
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end(connection_ends=connection_ends)

@@ -22,6 +22,7 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionCloseOk,
     ConnectionUpdateSecret,
     EndOfStream,
     Event,
@@ -44,18 +45,22 @@ __all__ = ["EVENTS", "begin_publish", "fail", "unacknowledged", "undeliverable"]
 
 
 def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
-    if not connection.has_room("channels"):
-        allowed = f"maximum allowed user limit of ({connection.limit_of('channels')})"
+    quotas = connection.house.quotas
+    if not quotas.has_room(connection.user, "channels"):
+        allowed = f"maximum allowed user limit of ({quotas.limit(connection.user, 'channels')})"
         text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
         fail(connection, 530, text)
         connection.engine.close(530, text, 20, 10)
         return
-    connection.house.presence.open_channel(connection.user)
+    quotas.take(connection.user, "channels")
     connection.channels[event.channel] = Channel(connection, event.channel)
     connection.engine.send_method(event.channel, ChannelOpenOk())
 
 
 def _channel_closed(connection: "AMQPConnection", event: ChannelClosed) -> None:
+    channel = connection.channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.confirm()  # what waits for the disk yet is not waited for
     connection.end_channel(event.channel)
     if event.by_peer:
         connection.engine.send_method(event.channel, ChannelCloseOk())
@@ -172,6 +177,11 @@ def fail(connection: "AMQPConnection", code: int, text: str) -> None:
 
 def _closed(connection: "AMQPConnection", event: Closed) -> None:
     connection.ending = connection.ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
+    if event.by_peer:
+        for channel in connection.channels.values():
+            channel.publisher.confirm()
+        connection.end_channels()
+        connection.engine.send_method(0, ConnectionCloseOk())
 
 
 def _heartbeat_lost(connection: "AMQPConnection", event: HeartbeatLost) -> None:

@@ -202,8 +202,8 @@ def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
     access = connection.house.users.access(user, domain_name)
     if not access.may_enter:
         _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
-    elif not connection.has_room("connections"):
-        limit = f"user connection limit ({connection.limit_of('connections')}) is reached"
+    elif not connection.house.quotas.has_room(user, "connections"):
+        limit = f"user connection limit ({connection.house.quotas.limit(user, 'connections')}) is reached"
         _keep_out(connection, f"connection refused for user '{user}': {limit}")
     else:
         connection.enter(name, domain, access)

@@ -126,27 +126,20 @@ def _exchange_bind(channel: "Channel", method: ExchangeBind | ExchangeUnbind) ->
 # Queues
 
 
-def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> bool:
-    """Require that the user may declare a queue of this name, and let it dead-letter if it is to; and has room for it.
-
-    Returns:
-        Whether it would be a new one.
+def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+    """Require that the user may declare a queue of this name, and let it dead-letter if it is to.
 
     Raises:
-        AnswerError: It may not (403), or has as many queues as it may have (406).
+        AnswerError: It may not (403).
     """
     connection = channel.connection
     require_configure(channel, "queue", name)
     if name in connection.directory.queues:
-        return False
-    if not connection.has_room("queues"):
-        limit = f"queue limit of user '{connection.user}' ({connection.limit_of('queues')}) is reached"
-        raise AnswerError(406, f"cannot declare queue '{name}': {limit}")
+        return
     dead_letters = (method.arguments or {}).get("x-dead-letter-exchange")
     if isinstance(dead_letters, str):
         require_read(channel, "queue", name)
         require_write(channel, "exchange", dead_letters)
-    return True
 
 
 def _queue_bind(channel: "Channel", method: QueueBind | QueueUnbind) -> None:

@@ -8,10 +8,11 @@ from typing import ClassVar, Protocol
 import trio
 
 from triomq.actors import Supervisor, Turn
-from triomq.core import Directory, QueueStore, Session
+from triomq.core import Directory, Publisher, Session
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
+from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["PATIENCE", "WireConnection"]
@@ -27,7 +28,7 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
-_BUDGET, _STORE, _ROOM = "budget", "store", "unfinished messages"
+_BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
 
@@ -67,13 +68,13 @@ class WireConnection(Connection):
         self.virtual_host = ""
         self.session: Session
         self.directory: Directory
+        self.publisher: Publisher
         self.gone = False  # the client will send nothing more
         self.ending = ""  # why the connection is ending, once it is
         self._transport = transport
         self._wire = engine
         self._receive = engine.receive_data
         self._unfinished = 0  # octets, as the account of all connections has it
-        self._octets = 0  # that have come since something was last published: a large message takes many chunks
         self._turn: Turn
         self._since = trio.current_time()
         self._left = False  # everything is put back; only the transport's end is awaited
@@ -100,7 +101,6 @@ class WireConnection(Connection):
                 self._stop()
             return
         self._receive(data)
-        self._octets += len(data)
         self._work()
         if self._wire.unfinished or self._unfinished:
             self._note_unfinished()
@@ -162,20 +162,6 @@ class WireConnection(Connection):
         """Count queue pushes against the turn's budget."""
         self._turn.spent += pushes
 
-    def note_published(self, pushes: int) -> None:
-        """Tell the memory alarm what was published in this turn; read no more while too much waits for the disk."""
-        self.directory.memory.note(pushes, self._octets)
-        self._octets = 0
-        keeping = self.directory.keeping
-        if keeping is not None:
-            keeping.look()
-            if keeping.behind:
-                self.gates.close(_STORE)
-                keeping.when_caught_up(self._caught_up)
-
-    def _caught_up(self) -> None:
-        self.ref.act(self.go_on, _STORE)
-
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
         self.gates.close(_BUDGET)
@@ -201,27 +187,11 @@ class WireConnection(Connection):
         if user is not None:
             self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
 
-    def has_room(self, what: str) -> bool:
-        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
-        user = self.house.users.get(self.user)
-        return user is not None and self.house.presence.has_room(user, what)
-
-    def limit_of(self, what: str) -> int | None:
-        """Give the user's limit, for texts."""
-        user = self.house.users.get(self.user)
-        limit: int | None = None if user is None else getattr(user.limits, what)
-        return limit
-
-    def count_queue(self, store: QueueStore) -> None:
-        """Count a queue that the user has declared, as long as it is there."""
-        user, queues = self.house.users.get(self.user), self.directory.queues
-        if user is not None:
-            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
-
-    def join(self, session: Session, directory: Directory, virtual_host: str) -> None:
-        """Work in a domain from now on, as one more connection of a session."""
+    def join(self, session: Session, directory: Directory, virtual_host: str, access: Access) -> None:
+        """Work in a domain from now on, as one more connection of a session, with the rights of its user."""
         self.session, self.directory, self.virtual_host = session, directory, virtual_host
-        self.house.presence.come(self.user)
+        self.publisher = Publisher(directory, access, self._turn)
+        self.house.quotas.take(self.user, "connections")
         session.attach()
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -275,7 +245,7 @@ class WireConnection(Connection):
         if self.virtual_host:
             self.put_back()
             self.virtual_host = ""
-            self.house.presence.go(self.user)
+            self.house.quotas.give(self.user, "connections")
             self.session.detach()
 
     def _stop(self) -> None:

@@ -64,13 +64,16 @@ class AMQPEngine:
     def receive_data(self, data: bytes) -> None:
         """Take octets from the peer; ``b""`` says that it will send no more."""
         core = self._core
-        if core.state == "closed":
+        if core.state == "closed" and not core.hears_closes:
             return
         if data:
             core.timers.heard = True
             self._reader.feed(data)
-        else:
+            return
+        core.hears_closes = False
+        if core.state != "closed":
             core.events.append(EndOfStream())
+        if core.state != "ending":  # who has closed may still read the answer
             core.end()
 
     def events(self) -> list[Event]:
@@ -133,7 +136,10 @@ class AMQPEngine:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
+        """Whether no event will follow; then write what is left to send, and shut the transport.
+
+        A server whose client has closed the connection leaves that to the client for a while: it still answers closes.
+        """
         return self._core.state == "closed"
 
     @property

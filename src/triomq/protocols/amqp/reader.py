@@ -15,7 +15,7 @@ from triomq.protocols.amqp.frames import (
     PROTOCOL_HEADER,
 )
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
-from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
+from triomq.protocols.amqp.methods import ConnectionClose
 from triomq.protocols.amqp.runs import Reader, RunReader
 
 __all__ = ["FrameReader"]
@@ -28,6 +28,10 @@ LARGE_FRAME = 16 * 1024
 
 # The states of a server in which the next word is its own.
 _HELD = ("authenticating", "admitting")
+
+# Those in which nothing counts but a close and its answer.
+_LAST = ("ending", "closing", "closed")
+_ENDS = ("ending", "closed")
 
 _CLOSE = b"\x00\x0a\x00\x32"
 _CLOSE_OK = b"\x00\x0a\x00\x33"
@@ -143,14 +147,16 @@ class FrameReader:
             except PeerError as error:
                 self.fail(error)
             position = stop
-        if position < end and core.state != "closed":
+        if position < end and (core.state != "closed" or core.hears_closes):
             self._keep(memoryview(data)[position:])
 
     @property
     def _held(self) -> bool:
         """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
         core = self._core
-        return core.state == "closed" or (core.role == "server" and core.state in _HELD)
+        if core.state in _ENDS:
+            return not core.hears_closes
+        return core.role == "server" and core.state in _HELD
 
     def _keep(self, rest: bytes | memoryview) -> None:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
@@ -161,7 +167,7 @@ class FrameReader:
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
         """Take one whole frame."""
         core = self._core
-        if core.state == "closing":
+        if core.state in _LAST:
             if number == 0 and kind == METHOD:
                 self._receive_last(bytes(frame[7:-1]))
         elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
@@ -185,6 +191,7 @@ class FrameReader:
             raise PeerError(504, text, row.class_id, row.method_id)
         if type(method) is ConnectionClose:
             core.closed_by_peer(method)
+            self._channels.stop_runs()
         elif type(method) in HANDSHAKE:
             self._handshake.receive(method)
             self.start_running()
@@ -192,11 +199,11 @@ class FrameReader:
             core.events.append(Received(0, method))
 
     def _receive_last(self, payload: bytes) -> None:
-        """Look for the answer to our connection.close; everything else is passed over (section 1.4.2.9)."""
-        if payload[:4] == _CLOSE_OK:
+        """Look for closes and for the answer to ours; everything else is passed over (section 1.4.2.9)."""
+        if payload[:4] == _CLOSE:
+            self._core.closed_again()
+        elif payload[:4] == _CLOSE_OK and self._core.state == "closing":
             self._core.end_closed()
-        elif payload[:4] == _CLOSE:
-            self._core.send(ConnectionCloseOk())
 
     def start_running(self) -> None:
         """Read runs too, once the connection is open."""
@@ -225,6 +232,8 @@ class FrameReader:
         """Say why and take nothing more, not even an answer: what follows cannot be read."""
         if self._core.state == "closing":
             self._core.end_closed()
+        elif self._core.state in _ENDS:
+            self._core.hears_closes = False
         else:
             self.fail(error)
             self._core.end()
