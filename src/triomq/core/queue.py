@@ -87,7 +87,7 @@ class Queue(InPlaceActor):
         """Close all feeds: the queue is deleted, or its domain ends."""
         self._store.take_back("the queue is deleted")
         if isinstance(self._backlog, PagedBacklog):
-            self._backlog.ask_again()
+            self._backlog.forget_reading()
         self._store.directory.clock.forget(self._store)
         self._store.tell_room()
         self._store.tell_arrived()

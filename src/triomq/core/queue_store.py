@@ -36,10 +36,12 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         feeds: Open feeds.
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
-        dropped: Messages that gave way or were refused because the queue was full.
+        dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
         delayed: Messages whose time has not come.
         expired: Messages whose time was over.
         dead_lettered: Copies of given up messages that went to other queues.
+        rejected: Messages that a consumer rejected.
+        exhausted: Messages that came back more often than the delivery limit allows.
     """
 
     ready: int
@@ -52,6 +54,8 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     delayed: int = 0
     expired: int = 0
     dead_lettered: int = 0
+    rejected: int = 0
+    exhausted: int = 0
 
 
 class Enlist(Request[QueueStatistics], frozen=True):
@@ -102,6 +106,7 @@ class QueueStore:
         "directory",
         "dropped",
         "durable",
+        "exhausted",
         "expired",
         "feeds",
         "gone",
@@ -112,6 +117,7 @@ class QueueStore:
         "policy",
         "published",
         "ref",
+        "rejected",
         "room_wanted",
         "used",
         "user",
@@ -153,6 +159,8 @@ class QueueStore:
         self.dropped = 0
         self.expired = 0
         self.dead_lettered = 0
+        self.rejected = 0
+        self.exhausted = 0
         self._most_bytes: int | None = None
         self.govern()
 
@@ -208,6 +216,8 @@ class QueueStore:
             self.delayed.count if self.delayed is not None else 0,
             self.expired,
             self.dead_lettered,
+            self.rejected,
+            self.exhausted,
         )
 
     @property

@@ -26,7 +26,12 @@ def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, re
         found = [batch.contents[position] for position in going]
         contents = [content for content in found if content is not None]
         store.dead_lettered += bury(store, batch.head, contents, reason)
-    return store.backlog.accept(batch, positions)
+    count, size = store.backlog.accept(batch, positions)
+    if reason is Reason.DELIVERY_LIMIT:
+        store.exhausted += count
+    else:
+        store.rejected += count
+    return count, size
 
 
 def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:

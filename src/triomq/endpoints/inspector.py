@@ -280,6 +280,8 @@ def _queue_record(name: str, store: QueueStore) -> QueueRecord:
         overflow=options.overflow.value,
         policy=None if store.policy is None else store.policy.name,
         origin=_origin(store.origin),
+        rejected=statistics.rejected,
+        exhausted=statistics.exhausted,
     )
 
 
