@@ -7,14 +7,18 @@ import trio.testing
 from memory_store import MemoryStore
 from triomq.core import (
     Bind,
+    CloseFeed,
     DeclareQueue,
     DeclareSink,
     DeleteSink,
     ForgetOrigin,
+    Outcome,
     Policy,
     PolicyOptions,
+    Purge,
     QueueLocked,
     QueueOptions,
+    QueueStore,
     SetPolicies,
     SinkKind,
     SinkOptions,
@@ -23,7 +27,7 @@ from triomq.core import (
     make_binding,
 )
 
-from .cast import House, open_house, publish, ready
+from .cast import House, open_house, publish, ready, settle
 from .kept import open_kept, open_kept_house
 
 MANY = 3_000
@@ -224,3 +228,35 @@ async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_wa
     caplog.clear()
     open_kept(store, 0)
     assert "led nowhere" not in caplog.text
+
+
+def big(house: House) -> QueueStore:
+    """A queue with many messages in runs, some of which have come back."""
+    store, consumer = house.queue(), house.consumer()
+    feed = house.feed(store, consumer, messages=60_000)
+    for _ in range(300):
+        publish(store, *[b"x"] * 1000)
+    assert consumer.batches
+    store.ref.ask_nowait(CloseFeed(feed))
+    for batch in consumer.batches:
+        settle(batch, Outcome.REQUEUE)
+    consumer.batches.clear()
+    return store
+
+
+async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
+    async with open_house() as house:
+        store = big(house)
+        assert store.ref.ask_nowait(Purge()) == 300_000
+        assert store.statistics().ready == 0
+        publish(store, b"new")
+        assert await turns(house) > 3
+        assert ready(store) == [b"new"]
+
+
+async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
+    async with open_house() as house:
+        store = big(house)
+        house.delete("q")
+        assert await turns(house) > 3
+        assert store.backlog.ready == 0

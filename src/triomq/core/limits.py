@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from triomq.core.deadletter import MOST_LETTERS, Reason, bury
+from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
 from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
@@ -51,11 +51,11 @@ def shed(store: QueueStore) -> bool:
         Whether the limits hold; they may have become much narrower, and then the rest is for another turn. What is not
         at hand gives way when it is.
     """
-    options, backlog, letters = store.options, store.backlog, 0
+    options, backlog, letters, gone = store.options, store.backlog, 0, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
     while (over := backlog.ready - most) > 0 or backlog.ready_bytes > most_bytes:
-        if letters >= MOST_LETTERS:
+        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
             return False
         if not backlog.resident:
             break
@@ -66,4 +66,5 @@ def shed(store: QueueStore) -> bool:
             letters += len(contents)
         backlog.drop(len(contents), level)
         store.dropped += len(contents)
+        gone += len(contents)
     return True

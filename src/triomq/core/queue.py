@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from triomq.actors import InPlaceActor
-from triomq.core.backlog import Entry, PagedBacklog
+from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.confirms import Receipt
@@ -22,6 +22,7 @@ from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Ou
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
+from triomq.core.freeing import free
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.limits import count_fitting, fits_all, is_full, shed
@@ -88,6 +89,10 @@ class Queue(InPlaceActor):
         self._store.take_back("the queue is deleted")
         if isinstance(self._backlog, PagedBacklog):
             self._backlog.forget_reading()
+        if self._store.gone:
+            remains: list[Remains] = []
+            self._backlog.release(remains)
+            free(remains, self._store.directory.chores)
         self._store.directory.clock.forget(self._store)
         self._store.tell_room()
         self._store.tell_arrived()
@@ -269,10 +274,12 @@ class Queue(InPlaceActor):
         store = self._store
         if store.delayed is not None:
             forget_delayed(store, store.delayed.numbers())
-        count = self._backlog.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+        remains: list[Remains] = []
+        count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
         store.tell_arrived()  # what was being read will not come
+        free(remains, store.directory.chores)
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:

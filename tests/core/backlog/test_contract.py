@@ -225,7 +225,7 @@ def test_discarding_leaves_what_is_out_in_its_place(subject: Subject) -> None:
 def test_purging_forgets_everything_that_is_ready(subject: Subject) -> None:
     push_all(subject)
     batch = subject.take()
-    assert subject.backlog.purge() == 8
+    assert subject.backlog.purge([]) == 8
     assert counts(subject.backlog) == (0, 0, 1)
     assert subject.browse() == []
     subject.backlog.requeue(batch)

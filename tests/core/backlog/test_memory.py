@@ -146,7 +146,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        assert self.backlog.purge() == len(self.ready)
+        assert self.backlog.purge([]) == len(self.ready)
         for number in self.ready:
             self.attempts.pop(number, None)
         self.ready.clear()
@@ -284,7 +284,7 @@ def test_a_purge_leaves_what_is_out() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a", b"b")
     batch = backlog.take(1, 1)
-    assert backlog.purge() == 1
+    assert backlog.purge([]) == 1
     assert (backlog.ready, backlog.ready_bytes, backlog.unsettled) == (0, 0, 1)
     backlog.requeue(batch)
     assert [entry.id for entry in backlog.entries()] == [1]
@@ -300,7 +300,7 @@ def test_a_run_without_messages_is_nothing() -> None:
 def test_ids_are_never_used_again() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a")
-    backlog.purge()
+    backlog.purge([])
     push(backlog, b"b")
     assert list(backlog.take(1, 1).ids) == [2]
 

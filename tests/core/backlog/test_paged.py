@@ -94,7 +94,7 @@ def test_a_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place.backlog.requeue(batch)
     place.backlog.drop(1)
     place.backlog.discard(1)
-    place.backlog.purge()
+    place.backlog.purge([])
     assert place.disk.take() is None
 
 
@@ -200,7 +200,7 @@ def test_what_is_dropped_discarded_or_purged_is_forgotten_on_disk() -> None:
     place.backlog.drop(1)
     assert place.backlog.discard(4) == 2
     assert list(place.on_disk()) == [1, 5, 6, 7, 8]
-    assert place.backlog.purge() == 4
+    assert place.backlog.purge([]) == 4
     assert (place.backlog.resident, place.backlog.paged, place.backlog.paged_bytes) == (0, 0, 0)
     assert list(place.on_disk()) == [1]
     place.backlog.requeue(taken)
@@ -215,7 +215,7 @@ def test_a_purge_while_messages_are_being_read_forgets_these_too() -> None:
     place.take()
     found: list[Reading | StoreError] = []
     place.backlog.fetch(found.append)
-    assert place.backlog.purge() == 1
+    assert place.backlog.purge([]) == 1
     place.disk.work()
     assert found == []
     assert list(place.on_disk()) == [1]
@@ -291,7 +291,7 @@ def test_how_often_messages_came_back_is_known_in_another_life() -> None:
     assert [entry.attempts for entry in place.backlog.entries()] == [3, 3, 2]
     place.backlog.requeue(place.take(1))
     assert place.attempts() == {1: 4, 2: 3, 3: 2}
-    place.backlog.purge()
+    place.backlog.purge([])
     assert place.attempts() == {}
 
 

@@ -104,7 +104,7 @@ class PriorityMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        assert self.backlog.purge() == len(self.ready)
+        assert self.backlog.purge([]) == len(self.ready)
         for number in self.ready:
             self.attempts.pop(number, None)
         self.ready.clear()

@@ -32,6 +32,9 @@ BROWSE_BYTES = 2 * 1024 * 1024
 ReadDone = Callable[[Reading | StoreError], None]
 """Called with what was read from the store, outside of any turn."""
 
+Remains = Sequence[bytes]
+"""Contents of messages that are gone."""
+
 
 class Backlog:
     """The base of all backlogs; made with its queue, outlives the queue's incarnations.
@@ -217,8 +220,16 @@ class Backlog:
         """Return whether messages with an id up to this may be paged."""
         return False
 
-    def purge(self) -> int:
-        """Remove all ready messages, paged or not; return how many they were."""
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages, paged or not; return how many they were.
+
+        Args:
+            remains: Gets what was in memory: to free millions of messages takes long, and is done bit by bit.
+        """
+        raise NotImplementedError
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over the ready messages that are in memory, since the queue is gone; the store is not told."""
         raise NotImplementedError
 
     # Browsing

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
-from triomq.core.backlog.backlog import Backlog
+from triomq.core.backlog.backlog import Backlog, Remains
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.returned import Returned, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
@@ -326,12 +326,18 @@ class MemoryBacklog(Backlog):
             self._cut(run, min(up_to - run.first + 1, len(run.contents)))
         return before - self.resident
 
-    def purge(self) -> int:
-        """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages and return how many they were; what is outstanding stays so."""
         count = self.resident
+        MemoryBacklog.release(self, remains)
+        return count
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over all ready messages."""
+        remains += [run.contents for run in self._runs or ()]
+        remains += [run.contents for run in self._returned.runs()] if self._returned is not None else ()
         self._runs = self._returned = None
         self.resident = self.resident_bytes = 0
-        return count
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, page_of
+from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
@@ -227,16 +227,22 @@ class PagedBacklog(Backlog):
         """Return whether messages with an id up to this may be paged."""
         return self.paged > 0 and self._tail.first <= up_to
 
-    def purge(self) -> int:
+    def purge(self, remains: list[Remains]) -> int:
         """Remove all ready messages, from the store as well; return how many they were."""
         count, stop = self.ready, self.next_id
         self._settle_resident(stop)
         if self._tail.count and self._durable:
             self._journal.settle(self.queue, self._tail.first, stop - self._tail.first)
-        super().purge()
+        super().purge(remains)
+        remains += self._tail.contents()
         self._tail.purge(stop)
         self._count_paged()
         return count
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over the ready messages that are in memory."""
+        super().release(remains)
+        remains += self._tail.contents()
 
     def _settle_resident(self, up_to: int) -> None:
         if self._durable:
@@ -323,14 +329,14 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
         """Return whether any message is paged: then nobody knows yet which are behind it."""
         return self.paged > 0
 
-    def purge(self) -> int:
+    def purge(self, remains: list[Remains]) -> int:
         """Remove all ready messages, from the store as well; return how many they were."""
         if self._durable:
             for run in self._arrived:
                 self._journal.settle(self.queue, run.first, len(run.contents))
         count = self.ready
         self._arrived.clear()
-        super().purge()
+        super().purge(remains)
         return count
 
     def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:

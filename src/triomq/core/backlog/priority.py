@@ -6,7 +6,7 @@ from itertools import islice
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, page_of
+from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
@@ -139,9 +139,14 @@ class PriorityBacklog(Backlog):
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
         return sum(self._change(number, MemoryBacklog.discard, up_to) for number in self._levels)
 
-    def purge(self) -> int:
-        """Take all ready messages out for good and tell how many they were."""
-        return sum(self._change(number, MemoryBacklog.purge) for number in self._levels)
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages and return how many they were."""
+        return sum(self._change(number, MemoryBacklog.purge, remains) for number in self._levels)
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over all ready messages."""
+        for number in self._levels:
+            self._change(number, MemoryBacklog.release, remains)
 
     def holds(self, batch: Batch) -> bool:
         """Tell whether a batch is outstanding here."""

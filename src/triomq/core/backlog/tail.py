@@ -313,6 +313,10 @@ class PagedTail:
 
     # Forgetting
 
+    def contents(self) -> list[Sequence[bytes]]:
+        """Return the contents that are in memory."""
+        return [pending.run.contents for pending in self._pending]
+
     def purge(self, stop: int) -> int:
         """Forget everything and tell how many messages that was."""
         count = self.count
