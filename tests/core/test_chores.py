@@ -12,6 +12,7 @@ from triomq.core import (
     DeclareSink,
     DeleteSink,
     ForgetOrigin,
+    Ledger,
     Outcome,
     Policy,
     PolicyOptions,
@@ -260,3 +261,35 @@ async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
         house.delete("q")
         assert await turns(house) > 3
         assert store.backlog.ready == 0
+
+
+@pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
+@pytest.mark.parametrize("in_turns", [True, False])
+async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
+    async with open_house() as house:
+        store, consumer, ledger = house.queue(), house.consumer(), Ledger()
+        if in_turns:
+            ledger.begin_later = house.directory.chores.begin_later
+        feed = house.feed(store, consumer)
+        for number in range(100):
+            publish(store, *[b"%d" % number] * 1000)
+        for batch in consumer.batches:
+            ledger.enter(batch)
+        store.ref.ask_nowait(CloseFeed(feed))
+        match how:
+            case "requeue all":
+                house.turn(ledger.requeue_all)
+            case "nack up to 0":
+                house.turn(lambda: ledger.settle_up_to(0, Outcome.REQUEUE))
+            case "nack up to the last":
+                house.turn(lambda: ledger.settle_up_to(100_000, Outcome.REQUEUE))
+            case "accept":
+                house.turn(lambda: ledger.settle_up_to(0, Outcome.ACCEPT))
+        assert ledger.is_empty
+        assert (store.backlog.unsettled > 50_000) is in_turns
+        assert (await turns(house) > 3) is in_turns
+        assert (store.backlog.ready, store.backlog.unsettled) == (0 if how == "accept" else 100_000, 0)
+        if how != "accept":
+            entries = [*store.backlog.entries()]
+            assert [entry.id for entry in entries] == [*range(1, 100_001)]
+            assert {entry.attempts for entry in entries} == {1}
