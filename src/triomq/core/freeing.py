@@ -37,5 +37,5 @@ class FreeContents:
         """Free one run."""
         if not self._remains:
             return False
-        domain.system.turn.spend(len(self._remains.pop()) // _PER_PUSH)
+        domain.system.turn.charge(len(self._remains.pop()) // _PER_PUSH)
         return bool(self._remains)

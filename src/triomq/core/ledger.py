@@ -106,7 +106,7 @@ class SettleRest:
 
     def step(self, domain: "Domain") -> bool:
         """Settle some, as a chore."""
-        domain.system.turn.spend(_STEP // 2)
+        domain.system.turn.charge(_STEP // 2)
         return self.go_on()
 
 

@@ -171,8 +171,8 @@ class QueueStore:
             return PriorityBacklog(levels) if levels else MemoryBacklog()
         number = number or keeping.number_queue()
         if levels:
-            return PagedPriorityBacklog(levels, keeping, number, durable=self.durable, now=now)
-        return PagedPlainBacklog(keeping, number, durable=self.durable, now=now)
+            return PagedPriorityBacklog(levels, keeping, number, name=self.name, durable=self.durable, now=now)
+        return PagedPlainBacklog(keeping, number, name=self.name, durable=self.durable, now=now)
 
     def ready_count(self) -> int:
         """Return how many messages no consumer has, wherever they are."""
@@ -265,13 +265,19 @@ class QueueStore:
     def take_back(self, reason: str) -> None:
         """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.
 
+        The feeds of a queue that was deleted are closed by its domain.
         What its consumers settle from now on is ignored, so the room that it took in windows is given back here.
         """
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():
-            feed.forget()
-            feed.consumer.tell_nowait(FeedClosed(feed, reason))
+            close_feed(feed, reason)
         for batch in self.backlog.outstanding():
             count, size = self.backlog.requeue(batch)
             if batch.feed is not None:
                 batch.feed.give(count, size)
+
+
+def close_feed(feed: Feed, reason: str) -> None:
+    """Close a feed, and tell its consumer."""
+    feed.forget()
+    feed.consumer.tell_nowait(FeedClosed(feed, reason))

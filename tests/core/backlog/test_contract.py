@@ -45,9 +45,9 @@ class Subject:
             self.disk.journal.add(DeclareQueue(1, b"", b""))
             keeping = Keeping(self.disk.journal, 300)  # two messages are resident
             if kind == "paged":
-                self.backlog = PagedPlainBacklog(keeping, 1, durable=durable == "durable", now=float)
+                self.backlog = PagedPlainBacklog(keeping, 1, name="q", durable=durable == "durable", now=float)
             else:
-                self.backlog = PagedPriorityBacklog(3, keeping, 1, durable=durable == "durable", now=float)
+                self.backlog = PagedPriorityBacklog(3, keeping, 1, name="q", durable=durable == "durable", now=float)
         self._read: list[Callable[[], None]] = []
 
     def push(self, *contents: bytes, head: Head = HEAD, deadline: float = inf) -> None:

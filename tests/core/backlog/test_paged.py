@@ -30,9 +30,9 @@ class Place:
         self.journal = self.disk.journal
         keeping = Keeping(self.journal, self.memory)
         self.backlog: PagedBacklog = (
-            PagedPriorityBacklog(self.levels, keeping, 1, durable=self.durable, now=float)
+            PagedPriorityBacklog(self.levels, keeping, 1, name="q", durable=self.durable, now=float)
             if self.levels
-            else PagedPlainBacklog(keeping, 1, durable=self.durable, now=float)
+            else PagedPlainBacklog(keeping, 1, name="q", durable=self.durable, now=float)
         )
 
     def live_again(self) -> None:

@@ -37,7 +37,9 @@ class PagedBacklog(Backlog):
 
     # No slots: two bases that both have some cannot be joined.
 
-    def _begin(self, keeping: Keeping, queue: int, memory: float, *, durable: bool, now: Callable[[], float]) -> None:
+    def _begin(
+        self, keeping: Keeping, queue: int, memory: float, *, name: str, durable: bool, now: Callable[[], float]
+    ) -> None:
         self.queue = queue
         self.expiring_paged_in = False
         self.paged = 0
@@ -47,7 +49,7 @@ class PagedBacklog(Backlog):
         self._durable = durable
         self._now = now
         self._memory = memory  # octets of messages that may be resident
-        self._tail = PagedTail(keeping, queue, now)
+        self._tail = PagedTail(keeping, queue, name, now)
         self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
         self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
         self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
@@ -86,6 +88,11 @@ class PagedBacklog(Backlog):
     def has_spilled(self) -> bool:
         """Whether messages were put into the store only to have them out of memory."""
         return self._tail.spilled
+
+    @property
+    def damaged(self) -> int:
+        """How many messages the disk has changed; they stay in the store and count nowhere else."""
+        return self._tail.damaged
 
     @property
     def is_unreadable(self) -> bool:
@@ -277,14 +284,15 @@ class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
     Args:
         keeping: The broker's.
         queue: The queue's number in the store.
+        name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
         now: Returns the time of the domain's clock, in seconds.
     """
 
-    def __init__(self, keeping: Keeping, queue: int, *, durable: bool, now: Callable[[], float]) -> None:
+    def __init__(self, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]) -> None:
         """Start empty."""
         super().__init__()
-        self._begin(keeping, queue, keeping.queue_memory, durable=durable, now=now)
+        self._begin(keeping, queue, keeping.queue_memory, name=name, durable=durable, now=now)
 
 
 class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
@@ -297,14 +305,17 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
         levels: The highest level.
         keeping: The broker's.
         queue: The queue's number in the store.
+        name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
         now: Returns the time of the domain's clock, in seconds.
     """
 
-    def __init__(self, levels: int, keeping: Keeping, queue: int, *, durable: bool, now: Callable[[], float]) -> None:
+    def __init__(
+        self, levels: int, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]
+    ) -> None:
         """Start empty."""
         super().__init__(levels)
-        self._begin(keeping, queue, inf, durable=durable, now=now)
+        self._begin(keeping, queue, inf, name=name, durable=durable, now=now)
         self._arrived: list[PagedRun] = []  # read, and waiting for the others
 
     def _count_paged(self) -> None:

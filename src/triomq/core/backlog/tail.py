@@ -17,7 +17,7 @@ from triomq.core.backlog.backlog import ReadDone
 from triomq.core.keeping import Keeping
 from triomq.core.message import Head
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
+from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -65,19 +65,23 @@ class PagedTail:
 
     ``first`` is the id from which on all messages that are not settled are paged out, ``count`` how many they are,
     ``size`` the octets of their bodies, ``held`` how many of these octets are in memory until they are written.
+    ``damaged`` counts messages that the disk has changed: they are left where they are, and count no more in ``count``.
 
     Args:
         keeping: The broker's.
         queue: The queue's number in the store.
+        name: The queue's name, for the log.
         now: Gives the time of the domain's clock, in seconds.
     """
 
     __slots__ = (
+        "_damaged_ranges",
         "_expects",
         "_fetch",
         "_journal",
         "_keeping",
         "_loose",
+        "_name",
         "_now",
         "_peek_fetch",
         "_peeked",
@@ -85,17 +89,19 @@ class PagedTail:
         "_queue",
         "broken",
         "count",
+        "damaged",
         "first",
         "held",
         "size",
         "spilled",
     )
 
-    def __init__(self, keeping: Keeping, queue: int, now: Callable[[], float]) -> None:
+    def __init__(self, keeping: Keeping, queue: int, name: str, now: Callable[[], float]) -> None:
         """Start empty."""
         self._keeping = keeping
         self._journal = keeping.journal
         self._queue = queue
+        self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
         self._loose = 0  # octets of the last pending ones that the store was not told of
@@ -109,6 +115,8 @@ class PagedTail:
         self.count = 0
         self.size = 0
         self.held = 0
+        self.damaged = 0
+        self._damaged_ranges: list[Range] = []
 
     def recover(self, first: int, count: int, size: int) -> None:
         """Begin with what the store has from an earlier life of the broker."""
@@ -188,7 +196,7 @@ class PagedTail:
             self._fetch = self._journal.fetch(self._queue, self.first, written, _READ, done)
             return []
         if not self._pending:
-            missing = {"queue": self._queue, "messages": self.count}
+            missing = {"queue": self._name, "messages": self.count}
             _log.error("the store has fewer messages than it said; see `triomq store check`", extra={"fields": missing})
             self.count = self.size = 0
         return self._take_pending()
@@ -239,27 +247,57 @@ class PagedTail:
         if isinstance(reading, StoreError):
             self._fail(reading)
             return []
-        found = self._runs_of(reading.segments, self.first)
-        spilled: list[Range] = [(segment.first, segment.count) for segment in reading.segments if segment.spilled]
-        for each in spilled:
-            self._journal.add(Unspill(self._queue, [each]))
+        damaged = list(reading.damaged)
+        found = self._runs_of(reading.segments, self.first, damaged)
+        for segment in reading.segments:
+            if segment.spilled:
+                self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
+        for each in damaged:
+            self._set_aside(each)
         self.first = max(self.first, reading.up_to)
         for run in found:
             self._count_back(run, run.size - len(run.contents) * run.head.overhead)
         return found
 
-    def _runs_of(self, segments: Sequence[SegmentRead], first: int) -> list[PagedRun]:
-        """Return the messages of segments, from an id on, without those that are settled."""
+    def _set_aside(self, damaged: Damaged) -> None:
+        """Count messages that cannot be given, and let nobody wait for them; they stay in the store."""
+        bits = int.from_bytes(damaged.settled, "little")
+        left = _unsettled(bits, damaged.count, self.first - damaged.first)
+        count = min(self.count, sum(stop - start for start, stop in left))
+        self.size = self.size * (self.count - count) // self.count if self.count else 0
+        self.count -= count
+        self.damaged += count
+        if damaged.count:
+            self._damaged_ranges.append((damaged.first, damaged.count))
+        fields = {
+            "queue": self._name,
+            "messages": count if damaged.count else "unknown",
+            "first": damaged.first,
+            "reason": damaged.reason,
+        }
+        _log.error("messages are damaged and set aside; see `triomq store salvage`", extra={"fields": fields})
+
+    def _runs_of(self, segments: Sequence[SegmentRead], first: int, damaged: list[Damaged]) -> list[PagedRun]:
+        """Return the messages of segments, from an id on, without those that are settled; note damaged segments."""
         found: list[PagedRun] = []
         now = self._now()
         for segment in segments:
-            bits = int.from_bytes(segment.settled, "little")
-            for stored in decode_body(segment.body):
-                head, level, deadline = self._keeping.heads.decode(stored.head, now)
-                begin = segment.first + stored.offset
-                for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), first - begin):
-                    contents = stored.contents[start:stop]
-                    found.append(PagedRun(head, contents, begin + start, sum(map(len, contents)), deadline, level))
+            try:
+                found += self._decoded(segment, first, now)
+            except msgspec.DecodeError as error:
+                reason = f"they cannot be decoded ({error})"
+                damaged.append(Damaged(segment.first, segment.count, segment.settled, reason))
+        return found
+
+    def _decoded(self, segment: SegmentRead, first: int, now: float) -> list[PagedRun]:
+        bits = int.from_bytes(segment.settled, "little")
+        found: list[PagedRun] = []
+        for stored in decode_body(segment.body):
+            head, level, deadline = self._keeping.heads.decode(stored.head, now)
+            begin = segment.first + stored.offset
+            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), first - begin):
+                contents = stored.contents[start:stop]
+                found.append(PagedRun(head, contents, begin + start, sum(map(len, contents)), deadline, level))
         return found
 
     # Looking without paging in
@@ -304,12 +342,12 @@ class PagedTail:
         if isinstance(reading, StoreError):
             self._fail(reading)
             return
-        runs = self._runs_of(reading.segments, first)
+        runs = self._runs_of(reading.segments, first, [])  # damaged ones are told of when they are paged in
         self._peeked = _Peeked(runs, first, reading.up_to, sum(run.size for run in runs))
 
     def _fail(self, error: StoreError) -> None:
         self.broken = True
-        _log.error("messages cannot be read", extra={"fields": {"queue": self._queue, "reason": str(error)}})
+        _log.error("messages cannot be read", extra={"fields": {"queue": self._name, "reason": str(error)}})
 
     # Forgetting
 
@@ -325,6 +363,10 @@ class PagedTail:
         self.broken = False  # what could not be read is gone
         if count and self.spilled:
             self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
+        for first, damaged in self._damaged_ranges:
+            self._journal.settle(self._queue, first, damaged)
+        self._damaged_ranges.clear()
+        self.damaged = 0
         self._pending.clear()
         self._loose = 0
         self.first = stop
