@@ -49,7 +49,7 @@ def shed(store: QueueStore) -> bool:
 
     Returns:
         Whether the limits hold; they may have become much narrower, and then the rest is for another turn. What is not
-        at hand gives way when it is.
+        resident gives way when it is.
     """
     options, backlog, letters, gone = store.options, store.backlog, 0, 0
     most = UNLIMITED if options.max_length is None else options.max_length

@@ -63,7 +63,7 @@ class Enlist(Request[QueueStatistics], frozen=True):
 
 
 class Arrived(Message, frozen=True):
-    """To a queue: here is what you wanted to have at hand."""
+    """To a queue: here are the messages that you wanted to page in."""
 
     reading: Reading | StoreError
 
@@ -251,13 +251,13 @@ class QueueStore:
             callback()
 
     def wait_arrived(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when messages are at hand that had to be read."""
+        """Have something called, once, when messages are in memory that had to be read."""
         if self.arrived_wanted is None:
             self.arrived_wanted = []
         self.arrived_wanted.append(callback)
 
     def tell_arrived(self) -> None:
-        """Call whoever waits for messages to be at hand."""
+        """Call whoever waits for messages to be in memory."""
         wanted, self.arrived_wanted = self.arrived_wanted, None
         for callback in wanted or ():
             callback()

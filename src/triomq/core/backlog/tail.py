@@ -32,7 +32,7 @@ _PEEK = 256 * 1024
 
 
 class PagedRun(msgspec.Struct, gc=False):
-    """Messages with ids in a row that are at hand again."""
+    """Messages with ids in a row, on their way into the tail or out of it."""
 
     head: Head
     contents: Sequence[bytes]
