@@ -55,7 +55,7 @@ def _pages(store: QueueStore) -> bool:
 def _drop_oldest(store: QueueStore, most: int) -> int:
     """Drop expendable messages from the front until no more octets than this are left; tell how many went."""
     backlog, dropped = store.backlog, 0
-    while backlog.ready and (over := octets_ready(store) - most) > 0:
+    while backlog.resident and (over := octets_ready(store) - most) > 0:
         level = backlog.lowest_level
         count = over // (backlog.next_size() + MESSAGE_OVERHEAD)
         head, contents = backlog.first(max(1, min(count, MOST_LETTERS)), level)

@@ -261,17 +261,18 @@ class NotResident(Restarting):
 
     Args:
         store: The queue's.
+        done: How many messages the request has dealt with already; who asks again is told of the others alone.
     """
 
-    def __init__(self, store: "QueueStore") -> None:
+    def __init__(self, store: "QueueStore", done: int = 0) -> None:
         """Word the refusal."""
         super().__init__(store.ref)
+        self.done = done
         self._store = store
 
     async def wait_over(self) -> None:
         """Wait until they are in memory, or the queue is gone."""
-        backlog = self._store.backlog
-        if backlog.ready or not backlog.paged or backlog.is_unreadable:
+        if not self._store.backlog.is_reading:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
         arrived = trio.Event()

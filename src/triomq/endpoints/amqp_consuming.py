@@ -141,7 +141,7 @@ def _get(channel: Channel, method: BasicGet) -> None:
     else:
         if not method.no_ack:
             channel.connection.watch_unsettled(store)
-        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.backlog.ready)
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.ready_count())
 
 
 def _ack(channel: Channel, method: BasicAck) -> None:
