@@ -3,9 +3,15 @@
 from types import TracebackType
 from typing import Self
 
+from triomq.app.consumers import Consumers
 from triomq.core import Batch, Codecs, Entry, Outcome, Properties, settle
 
 __all__ = ["Browsed", "Delivery"]
+
+_TOO_LATE = (
+    "a delivery was settled after its feed was closed, or after its queue was restarted or deleted; if the queue is "
+    "there, the message comes again: settle inside the block of the feed"
+)
 
 
 class Delivery:
@@ -15,13 +21,13 @@ class Delivery:
     never waits, so it is synchronous; a second settling does nothing.
     """
 
-    __slots__ = ("_batch", "_codecs", "_position", "_settled", "body")
+    __slots__ = ("_batch", "_consumers", "_position", "_settled", "body")
 
-    def __init__(self, batch: Batch, position: int, codecs: Codecs) -> None:
+    def __init__(self, batch: Batch, position: int, consumers: Consumers) -> None:
         """Look into a batch at a position."""
         self._batch = batch
         self._position = position
-        self._codecs = codecs
+        self._consumers = consumers
         self._settled = False
         self.body = batch.message(position).body
 
@@ -47,7 +53,7 @@ class Delivery:
     @property
     def properties(self) -> Properties:
         """What the publisher said about it; available until it is settled."""
-        return self._codecs.decode(self._batch.message(self._position))
+        return self._consumers.codecs.decode(self._batch.message(self._position))
 
     def accept(self) -> None:
         """Say that it is done with; the queue forgets it."""
@@ -63,8 +69,18 @@ class Delivery:
 
     def _settle(self, outcome: Outcome) -> None:
         if not self._settled:
+            self._consumers.check_thread()
             self._settled = True
+            self._tell(outcome)
+
+    def _tell(self, outcome: Outcome) -> None:
+        """Tell the queue, in the broker's thread; it has the message again if the feed was closed, or it has failed."""
+        contents = self._batch.contents
+        if contents and contents[self._position] is not None:
             settle(self._batch, outcome, (self._position,))
+        elif outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
+            queue = self._batch.queue.name.removeprefix("queue.") if self._batch.queue is not None else ""
+            self._consumers.warn(_TOO_LATE, lambda: {"queue": queue, "outcome": outcome.value})
 
     def __enter__(self) -> Self:
         """Work on it."""

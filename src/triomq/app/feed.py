@@ -6,10 +6,13 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from triomq.actors import InPlaceActor
+from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
+from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
 
 __all__ = ["LocalFeed", "Subscriber"]
+
+_LEFT = "this feed is closed: its block was left; iterate inside `async with queue.open_feed() as feed:`"
 
 
 class Subscriber(InPlaceActor):
@@ -65,6 +68,11 @@ class Inbox:
         self.broken = True
         self._arrived.set()
 
+    def finish(self) -> None:
+        """Note that the consumer wants no more; whoever still waits hears of it."""
+        self.finished = True
+        self._arrived.set()
+
     async def wait(self) -> None:
         """Wait until something has happened."""
         await self._arrived.wait()
@@ -82,7 +90,7 @@ class LocalFeed:
         self,
         session: Session,
         inbox: Inbox,
-        codecs: Codecs,
+        consumers: Consumers,
         reopen: Callable[[], Awaitable[Feed | None]],
         keeping: Keeping | None = None,
     ) -> None:
@@ -90,7 +98,7 @@ class LocalFeed:
         self._keeping = keeping
         self._session = session
         self._inbox = inbox
-        self._codecs = codecs
+        self._consumers = consumers
         self._reopen = reopen
         self._feed: Feed | None = None
         self._batch: Batch | None = None
@@ -110,6 +118,7 @@ class LocalFeed:
 
         Raises:
             StopAsyncIteration: The queue is deleted.
+            trio.ClosedResourceError: The feed's own block was left.
             trio.BrokenResourceError: The whole domain crashed and was restarted.
             QueueStopped: The queue crashed so often that it was stopped.
         """
@@ -117,6 +126,8 @@ class LocalFeed:
             delivery = self._next()
             if delivery is not None:
                 return delivery
+            if self._inbox.finished:
+                raise trio.ClosedResourceError(_LEFT)
             if self._inbox.closed is not None:
                 await self._go_on()
             elif self._inbox.broken:
@@ -144,7 +155,7 @@ class LocalFeed:
             position = self._position
             self._position += 1
             if batch.contents[position] is not None:
-                return Delivery(batch, position, self._codecs)
+                return Delivery(batch, position, self._consumers)
         return None
 
     def _begin(self, batch: Batch) -> None:
@@ -168,7 +179,7 @@ class LocalFeed:
 
     def close(self) -> None:
         """Close the feed and put back what is not settled; never iterate again."""
-        self._inbox.finished = True
+        self._inbox.finish()
         if self._feed is not None:
             self._session.close_feed(self._feed)
         for batch in self._inbox.batches:

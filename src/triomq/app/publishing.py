@@ -6,6 +6,7 @@ from math import inf
 import msgspec
 import trio
 
+from triomq.app.checks import close_to
 from triomq.app.consumers import Consumers
 from triomq.core import (
     CORE_CODEC,
@@ -26,6 +27,11 @@ from triomq.errors import ActorError, ActorStopped, LimitExceeded, Unroutable
 __all__ = ["Publication", "Publisher", "check_name"]
 
 _LONGEST_NAME = 255
+
+_NO_QUEUE = (
+    "published into the default sink with a key that names no queue, so the message is dropped; mandatory=True makes "
+    "that an error"
+)
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -105,6 +111,8 @@ class Publisher:
                 f"no queue is bound to sink {publication.sink!r} for key {publication.key!r}; bind one, or leave "
                 "mandatory out"
             )
+        if not route.queues and not publication.sink:
+            self._warn_of_no_queue(publication.key)
         stores = [self._directory.queues[self._directory.name_of(queue)] for queue in route.queues]
         if stores and self._directory.memory.on:
             return _first_to_wait(stores)
@@ -125,6 +133,10 @@ class Publisher:
             queue.tell_nowait(run)
         self._directory.memory.note(len(stores), run.size)
         return None
+
+    def _warn_of_no_queue(self, key: str) -> None:
+        """Say that a queue which was named is not there: it may be a typing error, and it may just have gone."""
+        self._consumers.warn(_NO_QUEUE, lambda: {"key": key, "close": close_to(key, self._directory.queues)})
 
     async def _stand_in_line(self, store: QueueStore, run: Publish) -> None:
         """Wait until it is our turn and the queue has room, or is gone.
@@ -239,7 +251,9 @@ def _encode(properties: Properties) -> bytes:
     try:
         decode_core(encoded)
     except msgspec.ValidationError as error:
-        raise ValueError(f"these properties cannot be read again: {error}") from None
+        said, _, path = str(error).partition(" - at `$.")
+        what = f"the property {path.rstrip('`')}" if path else "these properties"
+        raise ValueError(f"{what} cannot be published: {said.replace('`', '')}") from None
     return encoded
 
 

@@ -103,7 +103,18 @@ def records_of(users: Mapping[str, str | User]) -> list[security.User]:
 
     Raises:
         ConfigError: A password cannot be read, or a name is empty.
+        TypeError: They are not users by name.
     """
+    if not isinstance(users, Mapping):
+        raise TypeError(f"users are a {type(users).__name__}; they are a dict: {{name: password}} or {{name: User(…)}}")
+    for name, user in users.items():
+        if not isinstance(name, str):
+            raise TypeError(f"users: found a name of type {type(name).__name__}; names are str")
+        if not isinstance(user, str | User):
+            raise TypeError(
+                f"users[{name!r}] is of type {type(user).__name__} (not shown, it may be a password); it is the "
+                "password as a str, or a User"
+            )
     if "" in users:
         raise ConfigError("users: found a user without a name; give it one")
     return [

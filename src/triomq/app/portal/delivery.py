@@ -22,7 +22,7 @@ class PortalDelivery(Delivery):
         """Take over what a feed in Trio gave, and settle it by a lane into its thread."""
         self._batch = delivery._batch
         self._position = delivery._position
-        self._codecs = delivery._codecs
+        self._consumers = delivery._consumers
         self._settled = False
         self._lane = lane
         self.body = delivery.body
@@ -30,7 +30,7 @@ class PortalDelivery(Delivery):
     def _settle(self, outcome: Outcome) -> None:
         if not self._settled:
             self._settled = True
-            self._lane.send(partial(settle, self._batch, outcome, (self._position,)))
+            self._lane.send(partial(self._tell, outcome))
 
 
 def give_back(delivery: PortalDelivery | None) -> None:
