@@ -147,7 +147,12 @@ def _bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @asynccontextmanager
 async def open_system(
-    *, max_restarts: int = 3, period: float = 5.0, backoff: Backoff | None = None, check_waits: bool = False
+    *,
+    max_restarts: int = 3,
+    period: float = 5.0,
+    backoff: Backoff | None = None,
+    check_waits: bool = False,
+    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[System]:
     """Open a system whose actors live until the block is left.
 
@@ -158,12 +163,14 @@ async def open_system(
         max_restarts: Restarts of top-level actors within ``period`` seconds; one more is a failure of the system.
         period: See ``max_restarts``.
         backoff: How long restarts of top-level actors are put off.
+        supervisor: The root of the tree, instead of one that has the properties above.
         check_waits: Whether a wait that a class does not declare in ``waits_for`` is an error; for tests.
 
     Raises:
         RestartLimitExceeded: top-level actors crashed too often; ``__cause__`` is the last error.
     """
-    system = System(Supervisor(max_restarts=max_restarts, period=period, backoff=backoff), check_waits=check_waits)
+    root = supervisor or Supervisor(max_restarts=max_restarts, period=period, backoff=backoff)
+    system = System(root, check_waits=check_waits)
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:

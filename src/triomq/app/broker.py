@@ -15,7 +15,7 @@ from triomq.app.listening import Listening, check_endpoint, is_exposed, require_
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
 from triomq.app.opening import opening
 from triomq.app.peers import Peer
-from triomq.app.tree import Tree
+from triomq.app.tree import Root, Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
@@ -312,7 +312,9 @@ async def open_broker(
     everything is in memory, and gone when the block is left.
 
     Leaving the block drains it: endpoints take nothing new, clients are told goodbye, queues finish what they were
-    told. An error that supervision could not absorb comes out of the block, bare; so does the block's own.
+    told. An error of the broker itself that supervision could not absorb comes out of the block, bare; so does the
+    block's own. An actor of the program's own, started with ``broker.system.start``, that fails too often is stopped
+    alone.
 
     Args:
         endpoints: What to listen for, such as ``AMQP(port=0)``; more can follow with ``Broker.listen``.
@@ -351,7 +353,7 @@ async def open_broker(
     store = None if data_dir is None else StoreSettings(Path(data_dir), store_host)
     broker: Broker | None = None
     try:
-        async with open_system() as system:
+        async with open_system(supervisor=Root()) as system:
             tree = Tree(store, queue_memory)
             tree.memory.mark = memory_mark(memory_high_watermark)
             await tree.start(system)

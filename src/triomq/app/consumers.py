@@ -28,6 +28,7 @@ class Consumers:
     """Where consumers in this process have their actors; a broker makes one and lends it to its handles.
 
     It also knows from where the broker may be used: in the thread that it was opened in, until its block was left.
+    ``thread`` is that thread's identity, and none once the broker is closed.
 
     Args:
         system: The system that all of it lives in.
@@ -40,7 +41,7 @@ class Consumers:
         self.codecs = codecs
         self._system = system
         self._ref = ref
-        self._thread = get_ident()
+        self.thread = get_ident()
         self._warn_again: dict[str, float] = {}  # when, in seconds of the machine, by text
         self._thread_name = threading.current_thread().name
 
@@ -68,7 +69,7 @@ class Consumers:
             ActorStopped: The broker is closed.
             RuntimeError: This is another thread than the broker's.
         """
-        if get_ident() != self._thread:
+        if get_ident() != self.thread:
             self.check_open()
             raise RuntimeError(self._elsewhere())
 
@@ -78,7 +79,7 @@ class Consumers:
         Raises:
             ActorStopped: The broker is closed.
         """
-        if self._thread == _NO_THREAD:
+        if self.thread == _NO_THREAD:
             raise ActorStopped("this broker is closed: the block of open_broker was left; open another one")
 
     def check_thread(self) -> None:
@@ -87,12 +88,12 @@ class Consumers:
         Raises:
             RuntimeError: It is another one.
         """
-        if get_ident() != self._thread != _NO_THREAD:
+        if get_ident() != self.thread != _NO_THREAD:
             raise RuntimeError(self._elsewhere())
 
     def close(self) -> None:
         """Note that the broker is closed; one comparison in ``check`` finds out about that and about threads."""
-        self._thread = _NO_THREAD
+        self.thread = _NO_THREAD
 
     def warn(self, text: str, fields: Callable[[], Mapping[str, object]]) -> None:
         """Log what a program seems to get wrong; each text at most once a minute, for it may be about each message."""

@@ -1,10 +1,11 @@
 """What a consumer in the same process gets: one message, to be settled; and what one gets who only looks."""
 
+from threading import get_ident
 from types import TracebackType
 from typing import Self
 
 from triomq.app.consumers import Consumers
-from triomq.core import Batch, Codecs, Entry, Outcome, Properties, settle
+from triomq.core import Batch, Codecs, Entry, Outcome, Properties, postpone, settle
 
 __all__ = ["Browsed", "Delivery"]
 
@@ -17,8 +18,9 @@ _TOO_LATE = (
 class Delivery:
     """One message on one feed.
 
-    ``with delivery:`` accepts it when the block ends, and puts it back when the block fails or is cancelled. Settling
-    never waits, so it is synchronous; a second settling does nothing.
+    ``with delivery:`` accepts it when the block ends, and puts it back when the block is cancelled. When the block
+    fails it goes back after 1 s, doubling with each further time to 60 s; after five it becomes a dead letter, if its
+    queue has a sink for those. Settling never waits, so it is synchronous; a second settling does nothing.
     """
 
     __slots__ = ("_batch", "_consumers", "_position", "_settled", "body")
@@ -67,18 +69,23 @@ class Delivery:
         """Put it back in its old place, for whoever comes next."""
         self._settle(Outcome.REQUEUE)
 
-    def _settle(self, outcome: Outcome) -> None:
-        if not self._settled:
+    def _settle(self, outcome: Outcome, failure: str = "") -> None:
+        if self._settled:
+            return
+        if get_ident() != self._consumers.thread:
             self._consumers.check_thread()
-            self._settled = True
-            self._tell(outcome)
-
-    def _tell(self, outcome: Outcome) -> None:
-        """Tell the queue, in the broker's thread; it has the message again if the feed was closed, or it has failed."""
+        self._settled = True
         contents = self._batch.contents
-        if contents and contents[self._position] is not None:
+        if not contents or contents[self._position] is None:
+            self._came_too_late(outcome)
+        elif failure:
+            postpone(self._batch, self._position, failure)
+        else:
             settle(self._batch, outcome, (self._position,))
-        elif outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
+
+    def _came_too_late(self, outcome: Outcome) -> None:
+        """Say that it changes nothing: the queue has the message again, or is gone."""
+        if outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
             queue = self._batch.queue.name.removeprefix("queue.") if self._batch.queue is not None else ""
             self._consumers.warn(_TOO_LATE, lambda: {"queue": queue, "outcome": outcome.value})
 
@@ -89,9 +96,11 @@ class Delivery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Accept it, or put it back after an error."""
+        """Accept it, or put it back: at once when cancelled, after a while when the block failed."""
         if error is None:
             self.accept()
+        elif isinstance(error, Exception):
+            self._settle(Outcome.REQUEUE, repr(error))
         else:
             self.requeue()
 

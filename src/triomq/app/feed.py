@@ -12,6 +12,9 @@ from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, 
 
 __all__ = ["LocalFeed", "Subscriber"]
 
+_FEW = 16
+"""Batches that may be settled and are remembered still; more only if as many are not, so that forgetting is cheap."""
+
 _LEFT = "this feed is closed: its block was left; iterate inside `async with queue.open_feed() as feed:`"
 
 
@@ -103,7 +106,8 @@ class LocalFeed:
         self._feed: Feed | None = None
         self._batch: Batch | None = None
         self._position = 0
-        self._open: dict[int, Batch] = {}
+        self._open: dict[int, Batch] = {}  # what may not be wholly settled
+        self._look_at = _FEW
 
     async def open(self) -> None:
         """Open it for the first time; for ``QueueHandle.open_feed``."""
@@ -160,8 +164,10 @@ class LocalFeed:
 
     def _begin(self, batch: Batch) -> None:
         self._batch, self._position = batch, 0
-        self._open = {key: other for key, other in self._open.items() if other.left}
         self._open[id(batch)] = batch
+        if len(self._open) >= self._look_at:
+            self._open = {key: other for key, other in self._open.items() if other.left}
+            self._look_at = 2 * len(self._open) + _FEW
 
     async def _go_on(self) -> None:
         """Open the feed again after a restart of the queue; end if the queue is gone."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from triomq import security
+from triomq.checked import Checked
 from triomq.errors import ConfigError
 from triomq.security import ALL, ANY_DOMAIN, Permission, UserChanges, UserLimits, read_verifier
 
@@ -16,7 +17,7 @@ __all__ = ["User", "farewells", "records_of"]
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who may log in, how, and what it may.
 
     Args:
@@ -42,7 +43,8 @@ class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     expires: _Moment | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is one way to log in, whatever its name."""
+        """Check the fields, and that there is one way to log in, whatever its name."""
+        super().__post_init__()
         if self.password and self.password_file:
             raise ValueError("a user has either a password or a password_file, not both")
         if self.verifiers and (self.password or self.password_file):

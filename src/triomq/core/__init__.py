@@ -6,7 +6,19 @@ from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
 from triomq.core.confirms import Confirmed, Confirms, Receipt
-from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, MoveFeed, OpenFeed, Outcome, Settle, settle
+from triomq.core.delivery import (
+    CloseFeed,
+    Deliver,
+    FeedClosed,
+    Get,
+    MoveFeed,
+    OpenFeed,
+    Outcome,
+    Postpone,
+    Settle,
+    postpone,
+    settle,
+)
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
@@ -122,6 +134,7 @@ __all__ = [
     "Policies",
     "Policy",
     "PolicyOptions",
+    "Postpone",
     "Predicate",
     "Properties",
     "Publish",
@@ -161,6 +174,7 @@ __all__ = [
     "encode_core",
     "make_binding",
     "make_predicate",
+    "postpone",
     "properties_of",
     "recover",
     "recovered_domains",

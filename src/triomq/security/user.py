@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from triomq.checked import Checked
 from triomq.security.permissions import ALL, ANY_DOMAIN, Permission
 from triomq.security.verifiers import Verifier, read_verifier
 
@@ -21,7 +22,7 @@ MONITORING = "monitoring"
 _Count = Annotated[int, msgspec.Meta(ge=0)] | None
 
 
-class UserLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class UserLimits(Checked, frozen=True, forbid_unknown_fields=True, gc=False):
     """How much a user may have at once; None is no limit.
 
     Args:

@@ -16,7 +16,7 @@ class PortalDelivery(Delivery):
     second settling does nothing.
     """
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_lane", "_sent")
 
     def __init__(self, delivery: Delivery, lane: Lane) -> None:
         """Take over what a feed in Trio gave, and settle it by a lane into its thread."""
@@ -25,12 +25,13 @@ class PortalDelivery(Delivery):
         self._consumers = delivery._consumers
         self._settled = False
         self._lane = lane
+        self._sent = False
         self.body = delivery.body
 
-    def _settle(self, outcome: Outcome) -> None:
-        if not self._settled:
-            self._settled = True
-            self._lane.send(partial(self._tell, outcome))
+    def _settle(self, outcome: Outcome, failure: str = "") -> None:
+        if not self._sent:
+            self._sent = True
+            self._lane.send(partial(super()._settle, outcome, failure))
 
 
 def give_back(delivery: PortalDelivery | None) -> None:

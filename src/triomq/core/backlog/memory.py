@@ -265,6 +265,18 @@ class MemoryBacklog:
                 size += len(content)
         return self._let_go(batch, count, size)
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's."""
+        content = batch.contents[position]
+        assert content is not None
+        number, size = batch.ids[position], len(content)
+        alone = Batch(batch.head, [content], (number,), True, size, 1, None, batch.queue, batch.deadline, batch.level)
+        batch.contents[position] = None
+        self._hand_out(alone)
+        self._let_go(batch, 1, size)
+        self._count_attempt(number)
+        return alone
+
     def _put_back(self, number: int, message: ReturnedMessage, *, marked: bool) -> None:
         if self._returned is None:
             self._returned = Returned()
@@ -272,9 +284,12 @@ class MemoryBacklog:
         self.ready += 1
         self.ready_bytes += len(message.content) - message.head.overhead
         if marked:
-            if self._attempts is None:
-                self._attempts = {}
-            self._attempts[number] = self._attempts.get(number, 0) + 1
+            self._count_attempt(number)
+
+    def _count_attempt(self, number: int) -> None:
+        if self._attempts is None:
+            self._attempts = {}
+        self._attempts[number] = self._attempts.get(number, 0) + 1
 
     def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
         """Count messages of a batch as outstanding no longer, and forget the batch with the last."""

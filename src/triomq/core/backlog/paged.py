@@ -256,10 +256,20 @@ class PagedBacklog:
         numbers = [batch.ids[position] for position in back if batch.contents[position] is not None]
         result = self._inner.requeue(batch, positions, marked=True)
         for number in numbers:
-            attempts = self._inner.attempts(number)
-            if attempts > 1:  # that it was delivered at all is known from the mark
-                self._journal.add(Attempts(self.queue, number, attempts))
+            self._note_attempts(number)
         return result
+
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message from its batch; see ``MemoryBacklog.set_aside``."""
+        alone = self._inner.set_aside(batch, position)
+        if self._durable and batch.head.persistent:
+            self._note_attempts(alone.ids[0])
+        return alone
+
+    def _note_attempts(self, number: int) -> None:
+        attempts = self._inner.attempts(number)
+        if attempts > 1:  # that it was delivered at all is known from the mark
+            self._journal.add(Attempts(self.queue, number, attempts))
 
     # Going for good
 

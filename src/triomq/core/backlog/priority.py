@@ -166,6 +166,10 @@ class PriorityBacklog:
         put_back = _requeue_marked if marked else _requeue_unmarked
         return self._change(batch.level, put_back, batch, positions)
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message from its batch; see ``MemoryBacklog.set_aside``."""
+        return self._change(batch.level, MemoryBacklog.set_aside, batch, position)
+
     def attempts(self, number: int) -> int:
         """Tell how often the message with this id was delivered and came back."""
         return max((level.attempts(number) for level in self._levels.values()), default=0)
