@@ -38,8 +38,6 @@ nitpick_ignore = [
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
     ("py:class", "triomq.security.verifiers.SaltedHash"),  # what is stored of a password; made by read_verifier
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
-    ("py:class", "triomq.clients.channel.BlockingChannel"),  # what a blocking connection is made of
-    ("py:class", "triomq.clients.wire.BlockingWire"),
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),

@@ -50,14 +50,17 @@ def _text(name: str, value: object, kind: object, said: str) -> str:
     where = f"{name}{inside.rstrip('`')}"
     found = _shown(name, value) if not inside else "something in it"
     choices = [choice for member in _members(kind) for choice in typing.get_args(member) if _is_literal(member)]
-    if choices:
-        return f"{where}: found {found}, allowed are {', '.join(map(repr, choices))}"
+    listed = ", ".join(map(repr, choices))
+    others = [member for member in _members(kind) if not _is_literal(member) and member is not type(None)]
+    if choices and not others:
+        return f"{where}: found {found}, allowed are {listed}"
     expected = re.match(r"Expected (.*?)(, got .*)?$", said)
     if expected is None:
         return f"{where}: found {found}: {said}"
-    names = [member.__name__ for member in _members(kind) if isinstance(member, type)]
     wanted = expected[1].replace("`", "")
-    return f"{where}: found {found}, expected {' or '.join(names) if wanted.startswith('object') else wanted}"
+    if wanted.startswith("object"):
+        wanted = " or ".join(member.__name__ for member in others if isinstance(member, type))
+    return f"{where}: found {found}, expected {wanted}{f' or {listed}' if choices else ''}"
 
 
 def _shown(name: str, value: object) -> str:

@@ -92,11 +92,10 @@ async def test_an_error_in_the_block_loses_nothing_that_was_awaited(tmp_path: Pa
 
 
 async def test_a_copy_has_what_was_awaited_and_another_broker_can_use_it(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
     async with opened(tmp_path / "data") as broker:
         await broker.declare_queue("q")
         await broker.publish("", "q", b"before")
-        await broker.back_up(tmp_path / "copy" / "store.db")
+        await broker.back_up(tmp_path / "copy")
         await broker.publish("", "q", b"behind")
         async with opened(tmp_path / "copy") as other:
             assert await bodies(other) == [b"before"]
@@ -109,8 +108,8 @@ async def test_a_relative_path_is_from_where_the_program_is(tmp_path: Path, monk
     (tmp_path / "elsewhere").mkdir()
     async with opened(tmp_path / "data", "process") as broker:
         monkeypatch.chdir(tmp_path / "elsewhere")  # the store's process has not moved
-        await broker.back_up("copy.db")
-    assert (tmp_path / "elsewhere" / "copy.db").exists()
+        await broker.back_up("copy")
+    assert (tmp_path / "elsewhere" / "copy" / "store.db").exists()
 
 
 @pytest.mark.parametrize("name", ["there", "missing/copy", "there/copy"])

@@ -310,7 +310,7 @@ async def test_who_is_cancelled_leaves_the_line(broker: Broker, narrow: QueueHan
             await broker.publish("", "q", b"2")
         assert waited.cancelled_caught
     assert not broker.directory.queues["q"].room_wanted
-    assert not broker._publisher._lines
+    assert not broker._publisher._way._lines
     assert await take(narrow) == b"1"
     await fill(broker, b"3")
     assert await take(narrow) == b"3"

@@ -4,11 +4,14 @@ import gc
 import logging
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
-from triomq.app import AMQP, Broker, Config, Log, User, open_broker, run, serve
+from triomq.app import AMQP, Broker, Config, Log, User, machine, open_broker, run, serve
+from triomq.core import anonymous_memory
 from triomq.errors import ConfigError
 
 HERE = AMQP(host="127.0.0.1", port=0)
@@ -37,6 +40,26 @@ async def test_it_is_told_when_everything_listens() -> None:
 
     assert await serve(Config(endpoints=(HERE, HERE)), started=started) == 0
     assert len(set(ports)) == 2
+
+
+async def test_it_watches_the_memory_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a container that is too small for what the tests themselves have: no message is there, so it soon ends."""
+    has = anonymous_memory()
+    assert has is not None
+    (tmp_path / "memory.max").write_text(str(int(has * 1.2)))
+    (tmp_path / "group").write_text("0::/")
+    monkeypatch.setattr(machine, "_CGROUPS", tmp_path / "group")
+    monkeypatch.setattr(machine, "_CGROUP_ROOT", tmp_path)
+
+    async def see(broker: Broker) -> None:
+        with trio.fail_after(60):
+            while not broker.directory.memory.on:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            await broker.directory.memory.wait_over()
+        press(signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        assert await serve(Config(endpoints=()), started=lambda broker: nursery.start_soon(see, broker)) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

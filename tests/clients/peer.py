@@ -13,6 +13,7 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionCloseOk,
     EndOfStream,
     Event,
     LoginRequested,
@@ -62,6 +63,8 @@ def react(engine: AMQPEngine, event: Event, answer: Answer) -> None:
             engine.open_connection()
         case ChannelOpened():
             engine.send_method(event.channel, ChannelOpenOk())
+        case Closed(by_peer=True):
+            engine.send_method(0, ConnectionCloseOk())
         case Closed() | EndOfStream():
             pass
         case _:

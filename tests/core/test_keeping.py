@@ -79,12 +79,14 @@ def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: Disk, keeping
         assert called == [None]
 
 
-def test_publishers_wait_while_the_disk_is_behind(disk: Disk, keeping: Keeping) -> None:
+def test_store_is_behind_from_a_look_on_until_all_of_it_is_on_disk(disk: Disk, keeping: Keeping) -> None:
     called: list[int] = []
     disk.journal.add(DECLARE)
-    assert not keeping.is_behind
+    keeping.look()
     be_behind(disk)
-    assert keeping.is_behind
+    assert not keeping.behind  # nothing begins in the middle of a turn
+    keeping.look()
+    assert keeping.behind
     keeping.when_caught_up(lambda: called.append(1))
     keeping.when_caught_up(lambda: called.append(2))
     disk.take()
@@ -92,15 +94,16 @@ def test_publishers_wait_while_the_disk_is_behind(disk: Disk, keeping: Keeping) 
     assert not called
     disk.answer()
     assert called == [1, 2]
-    assert not keeping.is_behind
+    assert not keeping.behind
     disk.work()
     assert called == [1, 2]
 
 
-def test_publishers_wait_on_if_it_is_behind_again(disk: Disk, keeping: Keeping) -> None:
+def test_store_that_is_behind_again_goes_on_being_so(disk: Disk, keeping: Keeping) -> None:
     called: list[int] = []
     disk.journal.add(DECLARE)
     be_behind(disk)
+    keeping.look()
     keeping.when_caught_up(lambda: called.append(1))
     disk.take()
     disk.journal.append(1, 2, b"", [bytes(17 << 20)], 17 << 20)
@@ -111,14 +114,21 @@ def test_publishers_wait_on_if_it_is_behind_again(disk: Disk, keeping: Keeping) 
     assert called == [1]
 
 
-def test_nobody_waits_for_a_disk_that_has_failed(disk: Disk, keeping: Keeping) -> None:
+def test_store_that_fails_is_not_behind(disk: Disk, keeping: Keeping) -> None:
     called: list[int] = []
+    directory = Directory("a", keeping=keeping)
     disk.journal.add(DECLARE)
     be_behind(disk)
+    keeping.look()
+    assert directory.version == 1  # publishers look for their routes anew
     keeping.when_caught_up(lambda: called.append(1))
+    keeping.when_caught_up(called.clear)
+    keeping.forget_caught_up(called.clear)
     disk.fail()
     assert called == [1]
-    assert not keeping.is_behind
+    assert not keeping.behind
+    keeping.look()
+    assert not keeping.behind
 
 
 def test_a_fault_lets_publishers_look_for_their_routes_anew(disk: Disk, keeping: Keeping) -> None:

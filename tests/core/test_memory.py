@@ -6,7 +6,19 @@ import pytest
 import trio
 
 from core.cast import HEAD, House, open_house, publish, settle
-from triomq.core import Get, MemoryAlarm, Publish, Purge, QueueOptions, QueueStore
+from triomq.core import (
+    EVERYTHING,
+    CachedRoute,
+    Get,
+    Head,
+    MemoryAlarm,
+    Publish,
+    Publisher,
+    PublishingPaused,
+    Purge,
+    QueueOptions,
+    QueueStore,
+)
 from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
 
 MIB = 1024 * 1024
@@ -62,13 +74,17 @@ def alarm(house: House, mark: int) -> MemoryAlarm:
     return memory
 
 
-async def test_the_sum_is_taken_when_enough_has_come(autojump_clock: trio.testing.MockClock) -> None:
+async def test_sum_is_taken_before_the_next_publish_when_enough_has_come(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with open_house() as house:
-        memory, store = alarm(house, 4 * MIB), house.queue()
-        for number in range(9):
-            publish(store, b"x" * MIB)
-            memory.note(1, MIB)
-            assert memory.on == (number >= 7)
+        memory, route = alarm(house, 4 * MIB), CachedRoute("", house.queue().name)
+        publisher = Publisher(house.directory, EVERYTHING, house.system.turn)
+        for _ in range(8):
+            assert house.turn(lambda: publisher.publish(route, Head(), [b"x" * MIB], MIB)) == 1
+            assert not memory.on
+        with pytest.raises(PublishingPaused):
+            house.turn(lambda: publisher.publish(route, Head(), [b"x"], 1))
         assert memory.held == 8 * (MIB + MESSAGE_OVERHEAD)
 
 
@@ -108,11 +124,11 @@ async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.tes
             publish(store, b"x" * 2000)
             memory.measure()
             store.ref.ask_nowait(Purge())
-            began = trio.current_time()
-            await memory.wait_over()
+            began, over = trio.current_time(), trio.Event()
+            memory.when_over(over.set)
+            await over.wait()
             assert not memory.on
             assert trio.current_time() - began == 0.5
-        await memory.wait_over()  # at once
         nursery.cancel_scope.cancel()
 
 
@@ -162,3 +178,99 @@ async def test_another_mark_holds_at_once_and_none_ends_it(
         assert not memory.on
     said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert said == ["memory alarm", "memory alarm is over"] * 2
+
+
+class Machine:
+    """A process of a hundred MiB at most, by its figures; gives back only what is over ``stays``."""
+
+    limit = 100 * MIB
+
+    def __init__(self) -> None:
+        self.has = self.stays = 10 * MIB
+        self.collected = 0
+
+    def anonymous(self) -> int:
+        return self.has
+
+    def give_back(self) -> None:
+        self.collected += 1
+        self.has = min(self.has, self.stays)
+
+
+def watched(house: House, mark: int) -> tuple[MemoryAlarm, Machine]:
+    memory, machine = alarm(house, mark), Machine()
+    memory.watch_process(machine)
+    return memory, machine
+
+
+async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_house() as house, trio.open_nursery() as nursery:
+        memory, machine = watched(house, 1000)
+        publish(house.queue(), b"x" * 500)  # more than half the mark
+        nursery.start_soon(memory.keep_measuring)
+        for has, on in [(60, False), (61, True), (55, True), (54, False), (60, False), (61, True)]:
+            machine.has = has * MIB
+            await trio.sleep(0.6)
+            assert memory.on == on, has
+        assert not machine.collected
+        nursery.cancel_scope.cancel()
+
+
+async def test_little_in_queues_ends_the_alarm_once_all_was_given_back(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_house() as house:
+        memory, machine = watched(house, 1000)
+        store = house.queue()
+        publish(store, b"x" * 500)
+        machine.has, machine.stays = 80 * MIB, 70 * MIB
+        memory.measure()
+        memory.measure()
+        assert (memory.on, machine.collected) == (True, 0)
+        store.ref.ask_nowait(Purge())
+        memory.measure()
+        assert (memory.on, machine.collected, machine.has) == (False, 1, 70 * MIB)
+
+
+async def test_only_growth_above_what_stayed_starts_it_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, machine = watched(house, 1000)
+        machine.has = machine.stays = 70 * MIB
+        memory.measure()
+        assert memory.on
+        memory.measure()
+        assert not memory.on
+        machine.has = 77 * MIB
+        memory.measure()
+        assert not memory.on
+        machine.has = 78 * MIB
+        memory.measure()
+        assert memory.on
+        machine.has = 50 * MIB  # what had stayed is gone: as at first
+        memory.measure()
+        assert not memory.on
+        machine.has = 61 * MIB
+        memory.measure()
+        assert memory.on
+
+
+async def test_full_queues_keep_it_on_whatever_the_process_has(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, machine = watched(house, 1000)
+        publish(house.queue(), b"x" * 2000)
+        for has in (10, 70, 10):
+            machine.has = has * MIB
+            memory.measure()
+            assert memory.on
+        memory.set_mark(0)
+        assert not memory.on
+
+
+async def test_without_a_mark_the_process_may_be_as_large_as_it_likes(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_house() as house:
+        memory, machine = watched(house, 0)
+        machine.has = 99 * MIB
+        memory.measure()
+        assert not memory.on

@@ -38,7 +38,7 @@ def policy(
 
 
 def govern(house: House, *policies: Policy) -> int:
-    return house.domain.ask_nowait(SetPolicies(policies))
+    return house.domain.ask_nowait(SetPolicies(policies)).changed
 
 
 def numbers(count: int) -> Sequence[bytes]:

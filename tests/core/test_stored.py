@@ -24,10 +24,12 @@ from triomq.core.stored import (
     HeadCodec,
     decode_binding,
     decode_key,
+    decode_maker,
     decode_queue_options,
     decode_sink_options,
     encode_binding,
     encode_key,
+    encode_maker,
     encode_options,
 )
 
@@ -117,15 +119,15 @@ def test_the_strategies_know_all_options() -> None:
 
 @given(QUEUES)
 def test_a_queues_options_come_back(options: QueueOptions) -> None:
-    found, origin = decode_queue_options(encode_options(options, "peer"))
-    assert origin == "peer"
+    found, origin, user = decode_queue_options(encode_options(options, "peer", "ada"))
+    assert (origin, user) == ("peer", "ada")
     assert found == options
     assert typed(found.notes) == typed(options.notes)
 
 
 @given(SINKS)
 def test_a_sinks_options_come_back(options: SinkOptions) -> None:
-    assert decode_sink_options(encode_options(options)) == (options, "")
+    assert decode_sink_options(encode_options(options)) == (options, "", "")
 
 
 def typed(value: object) -> object:
@@ -143,7 +145,7 @@ def typed(value: object) -> object:
 def test_an_option_that_an_earlier_version_did_not_know_is_as_by_default(
     decode: Callable[[bytes], object], options: QueueOptions | SinkOptions
 ) -> None:
-    assert decode(msgspec.msgpack.encode({})) == (options, "")
+    assert decode(msgspec.msgpack.encode({})) == (options, "", "")
 
 
 @given(NAMES, BINDINGS)
@@ -195,3 +197,12 @@ def test_a_head_that_an_earlier_version_wrote_has_no_publisher() -> None:
     encoded = codec.encode(Head(routing_key="k", publisher=7), 2, inf, 0.0)
     fields = msgspec.msgpack.decode(encoded)
     assert codec.decode(msgspec.msgpack.encode(fields[:12]), 0.0) == (Head(routing_key="k"), 0, inf)
+
+
+@pytest.mark.parametrize(("origin", "user"), [("", ""), ("peer", ""), ("", "ada"), ("peer", "ada"), ("a\0b", "")])
+def test_who_made_a_binding_comes_back(origin: str, user: str) -> None:
+    assert decode_maker(encode_maker(origin, user)) == (origin, user)
+
+
+def test_who_made_a_binding_comes_back_from_before_there_were_users() -> None:
+    assert decode_maker(b"peer") == ("peer", "")

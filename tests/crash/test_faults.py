@@ -234,19 +234,47 @@ async def filled(house: House, *queues: str, count: int = 50, size: int = 2000) 
                 assert await talk.accepted(await talk.publish(queue, size))
 
 
-async def test_a_log_that_ends_within_a_batch_opens_at_the_last_whole_one(tmp_path: Path) -> None:
+async def refused(house: House, output: trio.Nursery, *texts: str) -> None:
+    """Start a broker in vain, and find some texts in its log."""
+    with pytest.raises(RuntimeError, match="did not start"):
+        await house.start(output)
+    for text in ("StoreCorrupt", "triomq store salvage", *texts):
+        assert text.encode() in house.log
+
+
+@pytest.mark.parametrize("place", ["at a tenth", "in the middle", "at the end"])
+async def test_one_bit_in_the_log_is_refused_and_no_message_is_lost(tmp_path: Path, place: str) -> None:
     async with opened(tmp_path) as (house, output):
         await filled(house, "q")
         await kill(house)
         log = tmp_path / "store.db-wal"
-        os.truncate(log, log.stat().st_size * 3 // 4 - 11)
+        octets = log.read_bytes()
+        position = {"at a tenth": len(octets) // 10, "in the middle": len(octets) // 2, "at the end": len(octets) - 99}
+        spoil(log, position[place])
+        await refused(house, output, str(tmp_path))
+        log.write_bytes(octets)
         await house.start(output)
-        found = await take_out(house, "q")
-        assert found == list(range(1, len(found) + 1))
-        assert 0 < len(found) < 50
-        assert b"WARNING" in house.log
-        async with talking(house, "q") as talk:
-            assert await talk.accepted(await talk.publish("q"))
+        assert await take_out(house, "q") == list(range(1, 51))
+
+
+@pytest.mark.parametrize("damage", ["removed", "emptied", "cut", "header", "no database"])
+async def test_a_log_that_is_gone_is_missed(tmp_path: Path, damage: str) -> None:
+    async with opened(tmp_path) as (house, output):
+        await filled(house, "q")
+        await kill(house)
+        log = tmp_path / "store.db-wal"
+        match damage:
+            case "removed":
+                log.unlink()
+            case "emptied":
+                os.truncate(log, 0)
+            case "cut":
+                os.truncate(log, log.stat().st_size * 3 // 4 - 11)
+            case "header":
+                spoil(log, *range(32))
+            case "no database":
+                (tmp_path / "store.db").unlink()
+        await refused(house, output, str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["header", "shorter"])
@@ -261,10 +289,7 @@ async def test_a_broker_does_not_start_on_a_file_that_is_damaged(tmp_path: Path,
             spoil(file, *range(16))
         else:
             os.truncate(file, 16384 * 2)
-        with pytest.raises(RuntimeError, match="did not start"):
-            await house.start(output)
-        assert b"StoreCorrupt" in house.log
-        assert str(file).encode() in house.log
+        await refused(house, output, str(file))
 
 
 async def test_one_body_that_is_damaged_stops_its_queue_and_no_other(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import trio
 from triomq.protocols import NO_PROPERTIES
 from triomq.protocols.amqp import (
     BROKER_METHODS,
+    AckRun,
     AMQPEngine,
+    BasicAck,
     BasicPublish,
     ChannelClosed,
     ChannelCloseOk,
@@ -120,8 +122,14 @@ class Client:
         return event
 
     async def read(self, kind: type[M], channel: int = 1) -> M:
-        """Wait for the next event, which is this method."""
-        event = await self.expect(Received)
+        """Wait for the next event, which is this method; acks of a run are read one by one."""
+        event = await self.next()
+        if isinstance(event, AckRun):
+            tag, *others = event.tags
+            if others:
+                self.events.appendleft(AckRun(event.channel, others))
+            event = Received(event.channel, BasicAck(tag))
+        assert isinstance(event, Received), event
         assert isinstance(event.method, kind), event
         assert event.channel == channel
         return event.method

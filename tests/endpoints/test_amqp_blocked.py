@@ -114,7 +114,7 @@ async def test_who_consumes_is_refused_by_nack(client: Client, broker: Broker) -
     await blocked(client)
     broker.set_memory_high_watermark(0)
     await client.read(ConnectionUnblocked, 0)
-    assert await client.read(BasicAck) == BasicAck(3, multiple=True)
+    assert await client.read(BasicAck) == BasicAck(3)
 
 
 async def test_who_has_something_to_settle_is_not_paused(client: Client, broker: Broker) -> None:
@@ -129,7 +129,7 @@ async def test_who_has_something_to_settle_is_not_paused(client: Client, broker:
     await trio.sleep(1)
     client.publish(1, "", "q", b"2")
     await client.flush()
-    assert await client.read(BasicAck) == BasicAck(2, multiple=True)
+    assert await client.read(BasicAck) == BasicAck(2)
 
 
 async def test_what_reaches_nobody_is_returned_as_ever(client: Client, broker: Broker) -> None:
@@ -212,7 +212,7 @@ async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, 
     client.publish(1, "h", "", b"3", properties=encode_properties(BasicProperties(headers={"b": 1})))
     await client.flush()
     assert sorted([(await client.read(BasicNack)).delivery_tag for _ in range(2)]) == [1, 2]
-    assert await client.read(BasicAck) == BasicAck(3, multiple=True)
+    assert await client.read(BasicAck) == BasicAck(3)
 
 
 async def test_heartbeats_go_on_and_silence_is_not_held_against_who_is_paused(

@@ -15,6 +15,7 @@ from triomq.protocols.amqp import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
+    ChannelClosed,
     ExchangeDeclare,
     ExchangeDeclareOk,
     ExchangeDelete,
@@ -122,6 +123,15 @@ async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate:
                 await home.client.deliveries(1)
             assert await hears_nothing(home)
         assert (await home.client.read(BasicAck, 9)).delivery_tag == 2
+
+
+async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_path: Path) -> None:
+    async with opened(tmp_path) as home:
+        with frozen(home):
+            home.client.publish(9, "", "q", b"x", properties=PERSISTENT)
+            home.client.engine.close_channel(9, 200, "Goodbye")
+            await home.client.flush()
+            assert (await home.client.expect(ChannelClosed)).channel == 9
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from triomq.protocols.amqp import (
     Closed,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDelete,
     QueueDeleteOk,
@@ -178,13 +180,33 @@ async def test_queues_are_limited_as_long_as_they_exist(broker: Broker) -> None:
     await again.declare("three")
 
 
+async def test_bindings_are_limited_as_long_as_they_exist(broker: Broker) -> None:
+    broker.put_user("ada", other(limits=UserLimits(bindings=1)))
+    client = await enter(broker)
+    await client.declare("q")
+    await client.call(1, QueueBind("q", "amq.topic", "one"), QueueBindOk)
+    await client.call(1, QueueBind("q", "amq.topic", "one"), QueueBindOk)
+    await client.say(1, QueueBind("q", "amq.topic", "two"))
+    text = "cannot bind 'q' to sink 'amq.topic': binding limit of user 'ada' (1) is reached"
+    assert await client.channel_closed() == (406, f"PRECONDITION_FAILED - {text}")
+
+
+async def test_unlimited_is_a_choice_and_a_user_has_limits_by_default(broker: Broker) -> None:
+    quotas = broker.house.quotas
+    assert (quotas.limit("ada", "queues"), quotas.limit("boss", "connections")) == (100_000, 10_000)
+    broker.put_user("ada", other(limits=UserLimits(queues="unlimited", channels=7)))
+    assert (quotas.limit("ada", "queues"), quotas.limit("ada", "channels")) == (None, 7)
+    assert quotas.limit("ada", "connections") == 10_000
+    assert quotas.limit("nobody", "queues") == 0
+
+
 async def test_what_nobody_has_any_more_is_not_counted(broker: Broker) -> None:
     for _ in range(3):
         await (await enter(broker)).leave()
         await (await enter(broker)).hang_up()
     await trio.sleep(3)
-    presence = broker.house.presence
-    assert (dict(presence.connections), dict(presence.channels)) == ({}, {})
+    quotas = broker.house.quotas
+    assert (quotas.count("ada", "connections"), quotas.count("ada", "channels")) == (0, 0)
 
 
 # Failed log-ins
@@ -201,6 +223,25 @@ async def test_who_fails_too_often_is_not_heard_for_a_while_and_that_is_said_onc
     assert len([record for record in caplog.records if record.getMessage() == "login refused"]) <= 22
     await trio.sleep(2)
     await enter(broker)
+
+
+async def test_who_has_logged_in_from_there_is_let_in_while_a_neighbour_fails_all_the_time(broker: Broker) -> None:
+    await (await enter(broker, "boss")).leave()
+    for _ in range(14):
+        for _ in range(3):
+            assert (await refused(broker, "ada", "wrong"))[0] == 403
+        await (await enter(broker, "boss")).leave()
+
+
+async def test_who_is_refused_unheard_finds_it_in_the_log_once_a_minute(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        await refused(broker, "ada", "wrong")
+    for _ in range(5):
+        assert (await refused(broker))[0] == 403
+    unheard = [record for record in caplog.records if record.getMessage() == "login refused unheard"]
+    assert [(record.levelno, record.fields["user"]) for record in unheard] == [(logging.WARNING, "ada")]  # type: ignore[attr-defined]
 
 
 # Passwords that are worked out

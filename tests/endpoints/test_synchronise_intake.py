@@ -69,7 +69,7 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
         taker.take(tag, 1, b"1", b"2")
         taker.take(tag, 3, b"3")
         assert ready(store) == [b"1", b"2", b"3"]
-        assert taker.wire.said == [(2, [], []), (3, [], [])]
+        assert taker.wire.said == [(2, [], []), (0, [3], [])]
         assert taker.intake.received == 3
         (entry, *_) = store.backlog.entries()
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
@@ -98,7 +98,7 @@ async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert len(ready(store)) == 1
         disk.work()
-        assert taker.wire.said == [(1, [], [])]
+        assert taker.wire.said == [(0, [1], [])]
 
 
 @pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])
@@ -110,7 +110,7 @@ async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
         taker.take(tag, 1, b"1")
         taker.take("x:q", 2, b"2")
         assert [ready(store) for store in stores] == [[b"2"], []]
-        assert taker.wire.said == [(0, [], [1]), (2, [], [])]
+        assert taker.wire.said == [(0, [], [1]), (0, [2], [])]
 
 
 async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
@@ -118,7 +118,7 @@ async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
         house.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
         taker = Taker(house)
         taker.take("x:q", 1, b"1", b"2")
-        assert taker.wire.said == [(1, [], [2])]
+        assert taker.wire.said == [(0, [1], [2])]
 
 
 async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
@@ -131,7 +131,7 @@ async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_th
         assert taker.wire.said == [(0, [2], [])]
         await store.ref.wait_running()
         assert ready(store) == [b"1"]
-        assert taker.wire.said[1:] == [(1, [], [])]
+        assert taker.wire.said[1:] == [(0, [1], [])]
 
 
 async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() -> None:

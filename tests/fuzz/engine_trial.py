@@ -22,6 +22,7 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionCloseOk,
     DeliverRun,
     EndOfStream,
     Event,
@@ -137,6 +138,8 @@ class Endpoint:
                 engine.close(530, "no such host", 10, 40)
             case OpenRequested():
                 engine.open_connection()
+            case Closed(by_peer=True) if self.server:
+                engine.send_method(0, ConnectionCloseOk())
             case _ if self.active:
                 self._answer(event)
 
@@ -151,7 +154,7 @@ class Endpoint:
 
     def _answer(self, event: Event) -> None:
         """Say what an endpoint would: a word for each word, and messages back to whoever sends some."""
-        engine, server = self.engine, self.engine.state == "running" and self.server
+        engine, server = self.engine, self.engine.state in ("running", "ending") and self.server
         match event:
             case ChannelOpened() if server:
                 engine.send_method(event.channel, ChannelOpenOk())

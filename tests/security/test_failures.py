@@ -14,22 +14,22 @@ def fail(failed: FailedLogins, times: int, peer: str = HERE, user: str = "ada", 
 
 def test_an_address_may_fail_twenty_times_and_then_once_a_second() -> None:
     failed = FailedLogins()
-    assert failed.may_try(HERE, None, 0.0)
+    assert failed.may_try(HERE, "", 0.0)
     assert fail(failed, 19, user="") == []
     assert failed.may_try(HERE, "ada", 0.0)
     assert fail(failed, 1, user="") == ["address 10.0.0.1"]
-    assert not failed.may_try(HERE, None, 0.5)
-    assert failed.may_try(HERE, None, 1.0)
+    assert not failed.may_try(HERE, "", 0.5)
+    assert failed.may_try(HERE, "", 1.0)
     assert fail(failed, 1, user="", now=1.0) == []
-    assert not failed.may_try(HERE, None, 1.5)
+    assert not failed.may_try(HERE, "", 1.5)
     assert failed.may_try(HERE, "ada", 100.0)
 
 
 def test_another_port_is_the_same_address_and_another_address_is_not() -> None:
     failed = FailedLogins()
     fail(failed, 20, user="")
-    assert not failed.may_try("10.0.0.1:77", None, 0.0)
-    assert failed.may_try(THERE, None, 0.0)
+    assert not failed.may_try("10.0.0.1:77", "", 0.0)
+    assert failed.may_try(THERE, "", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_another_port_is_the_same_address_and_another_address_is_not() -> None:
 def test_what_counts_as_one_address(peer: str, other: str, same: bool) -> None:
     failed = FailedLogins()
     fail(failed, 20, peer, "")
-    assert failed.may_try(other, None, 0.0) is not same
+    assert failed.may_try(other, "", 0.0) is not same
 
 
 def test_a_user_that_many_addresses_guess_at_is_shut_to_those_alone() -> None:
@@ -66,8 +66,52 @@ def test_it_is_said_once_until_all_is_forgotten() -> None:
     assert len(fail(failed, 20, user="", now=1000.0)) == 1
 
 
-def test_what_is_kept_has_a_bound() -> None:
+def test_a_user_who_has_logged_in_from_an_address_is_heard_there_whoever_else_fails() -> None:
+    failed = FailedLogins()
+    failed.succeeded(HERE, "bob", 0.0)
+    fail(failed, 30, user="ada")
+    assert not failed.may_try(HERE, "ada", 0.0)
+    assert not failed.may_try(HERE, "eve", 0.0)
+    assert failed.may_try(HERE, "bob", 0.0)
+    assert failed.may_try(HERE, "bob", 23 * 3600.0)
+    fail(failed, 30, user="ada", now=25 * 3600.0)
+    assert not failed.may_try(HERE, "bob", 25 * 3600.0)
+
+
+def test_who_aims_at_a_name_limits_it_at_that_address_alone_and_nobody_else_there() -> None:
+    failed = FailedLogins()
+    for peer, user in ((HERE, "bob"), (THERE, "bob"), (HERE, "ada")):
+        failed.succeeded(peer, user, 0.0)
+    assert fail(failed, 20, user="bob") == ["user bob at address 10.0.0.1"]
+    assert not failed.may_try(HERE, "bob", 0.0)
+    assert failed.may_try(HERE, "ada", 0.0)
+    assert failed.may_try(HERE, "eve", 0.0)
+    assert failed.may_try(THERE, "bob", 0.0)
+
+
+def test_a_log_in_forgives_no_failures_since_they_may_be_of_somebody_else() -> None:
+    failed = FailedLogins()
+    failed.succeeded(HERE, "bob", 0.0)
+    fail(failed, 19, user="bob")
+    failed.succeeded(HERE, "bob", 0.0)
+    fail(failed, 1, user="bob")
+    assert not failed.may_try(HERE, "bob", 0.0)
+
+
+def test_refusals_are_worth_a_line_once_a_minute_that_tells_how_many_there_were() -> None:
+    failed = FailedLogins()
+    assert failed.refuse(HERE, "ada", 0.0) == 0
+    lines = []
+    for second in range(130):
+        fail(failed, 20, user="", now=float(second))
+        lines += [said for _ in range(2) if (said := failed.refuse(HERE, "ada", float(second)))]
+    assert lines == [1, 120, 120]
+
+
+def test_what_is_remembered_has_a_bound() -> None:
     failed = FailedLogins()
     for number in range(12_000):
-        failed.count(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1", f"user{number}", 0.0)
-    assert len(failed._addresses) == len(failed._users) == 10_000
+        peer = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1"
+        failed.count(peer, f"user{number}", 0.0)
+        failed.succeeded(peer, f"user{number}", 0.0)
+    assert len(failed._addresses) == len(failed._users) == len(failed._familiar) == 10_000

@@ -1,19 +1,21 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
 from triomq.store import Batch, back_up
+from triomq.store.schema import MIGRATIONS, migrate
 
 from .stores import DECLARE, append, opened
 
 
 def test_a_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
     with opened(tmp_path / "store") as store:
         store.commit([Batch(1, [DECLARE, append(1)])])
         expected = list(store.recover())
-        back_up(store.directory, tmp_path / "copy" / "store.db")
+        back_up(store.directory, tmp_path / "copy")
         store.commit([Batch(2, [append(2)])])
     with opened(tmp_path / "copy") as copy:
         assert (copy.committed, list(copy.recover())) == (1, expected)
@@ -42,10 +44,30 @@ def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
                 back_up(store.directory, target)
 
 
-def test_a_copy_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_copy_is_for_its_owner_alone_and_has_nothing_but_the_store(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         back_up(store.directory, tmp_path / "backup")
-    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o700
+    assert [(path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "backup").iterdir()] == [
+        ("store.db", 0o600)
+    ]
+
+
+def test_the_rest_of_a_copy_that_was_broken_off_is_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / "backup.part").mkdir()
+    (tmp_path / "backup.part" / "store.db").write_bytes(b"half")
+    with opened(tmp_path / "store") as store:
+        back_up(store.directory, tmp_path / "backup")
+    assert not (tmp_path / "backup.part").exists()
+
+
+def test_a_copy_of_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with closing(sqlite3.connect(tmp_path / "store" / "store.db", isolation_level=None)) as connection:
+        migrate(connection, {0: MIGRATIONS[0]})
+    back_up(tmp_path / "store", tmp_path / "backup")
+    with opened(tmp_path / "backup") as store:
+        assert store.committed == 0
 
 
 def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:

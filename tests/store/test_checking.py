@@ -6,6 +6,7 @@ import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked
 from triomq.store import Batch, DeclareQueue, Delay, Gap, Settle, check
+from triomq.store.schema import VERSION
 
 from .stores import DECLARE, append, opened
 
@@ -26,7 +27,7 @@ def change(directory: Path, statement: str) -> None:
 def test_a_store_that_is_well_is_said_to_be(directory: Path) -> None:
     report = check(directory)
     assert report.is_well
-    assert (report.version, report.committed, report.messages, report.missing) == (1, 4, {1: 3}, {})
+    assert (report.version, report.committed, report.messages, report.missing) == (VERSION, 4, {1: 3}, {})
     assert report.gaps == [Gap(1, 4, 4)]
 
 

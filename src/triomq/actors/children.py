@@ -42,6 +42,14 @@ class ChildSpec(msgspec.Struct, frozen=True):
         return self.restart == "permanent" or (self.restart == "transient" and error is not None)
 
 
+def _no_more() -> InPlaceActor:
+    raise LookupError("the actor has stopped for good: there is nothing to make it with any more")
+
+
+ENDED: Final = ChildSpec(_no_more)
+"""What a Ref has when its actor has stopped for good."""
+
+
 class ChildEnded(msgspec.Struct, frozen=True):
     """What a supervisor's control lane carries: an incarnation of a child has ended by itself."""
 

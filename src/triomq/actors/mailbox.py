@@ -221,6 +221,7 @@ class Mailbox(Generic[T]):
     def close(self) -> None:
         """Take nothing more; the reader drains what is there and then sees ``EndOfChannel``."""
         self._closed = True
+        self._on_drop = self._on_full = None  # nothing is dropped any more; they hold whoever holds the mailbox
         senders, self._senders = self._senders, None
         for task in senders or ():
             trio.lowlevel.reschedule(task, outcome.Error(trio.ClosedResourceError("the mailbox was closed")))

@@ -36,6 +36,7 @@ import msgspec
 import trio
 
 from triomq.actors.answers import Asked, answer_error
+from triomq.actors.children import ENDED, ChildSpec
 from triomq.actors.events import Exited
 from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.status import (
@@ -58,7 +59,6 @@ from triomq.errors import ActorStopped, Refused
 
 if TYPE_CHECKING:
     from triomq.actors.actor import Actor, InPlaceActor
-    from triomq.actors.children import ChildSpec
     from triomq.actors.deadletters import Reason
     from triomq.actors.handlers import HandlerTable
     from triomq.actors.task_ref import TaskRef
@@ -508,6 +508,7 @@ class Ref:
             return
         self._status = STOPPED
         self._failure = reason
+        self.spec = ENDED  # the factory may hold what this Ref is in: a cycle, which only the collector would find
         for item in self._take_left():
             self._abandon(item, "stopped", self._stopped_error())
         watchers, self._watchers = self._watchers, None

@@ -12,7 +12,7 @@ from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
 from triomq.app.listening import Listening, check_endpoint, is_exposed, require_loopback, say_goodbye
-from triomq.app.machine import DEFAULT_WATERMARK, memory_mark
+from triomq.app.machine import DEFAULT_WATERMARK, memory_mark, own_process
 from triomq.app.opening import opening
 from triomq.app.peers import Peer
 from triomq.app.tree import Root, Tree
@@ -53,7 +53,8 @@ class Broker(DomainHandle):
         self._tree = tree
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
-        self.house = House(self._access, self._users, tree.codecs)
+        tree.quotas.limit_of = self._users.limit
+        self.house = House(self._access, self._users, tree.codecs, quotas=tree.quotas, unfinished=tree.unfinished)
 
     # Domains
 
@@ -156,16 +157,16 @@ class Broker(DomainHandle):
     # The store
 
     async def back_up(self, path: Path | str) -> None:
-        """Copy the store to a file, as it is at one moment, while everything goes on.
+        """Copy the store to a new directory, as it is at one moment, while everything goes on.
 
-        What was confirmed, and what was awaited in this program, is in it. To use it, give a broker a directory with
-        nothing but the file, called ``store.db``.
+        What was confirmed, and what was awaited in this program, is in it. To use it, start a broker on the directory,
+        or on a copy of it.
 
         Args:
-            path: The file to make; its directory must be there.
+            path: The directory to make; its parent must be there.
 
         Raises:
-            StoreUnwritable: The file is there already, or cannot be made.
+            StoreUnwritable: The directory is there already, or cannot be made.
             StoreError: The store cannot be read, or there is none: the broker was opened without ``data_dir``.
             ActorStopped: The broker has ended.
         """
@@ -184,6 +185,15 @@ class Broker(DomainHandle):
         self.consumers.check()
         check_number("the memory high watermark", watermark, 0)
         self._tree.memory.set_mark(memory_mark(watermark))
+
+    def watch_process_memory(self) -> None:
+        """Start the memory alarm as well when this process has more than 60 % of what it could have.
+
+        That is for a broker which has its process for itself, as under ``serve``. Call it once.
+        """
+        process = own_process()
+        if process is not None:
+            self._tree.memory.watch_process(process)
 
     # Endpoints
 

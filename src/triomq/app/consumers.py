@@ -5,15 +5,18 @@ import threading
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from time import monotonic
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, is_under_asyncio
+from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, System, Turn, is_under_asyncio
 from triomq.core import Codecs
 from triomq.errors import ActorStopped
 
-__all__ = ["Consumers"]
+__all__ = ["Consumers", "Warn"]
 
 T = TypeVar("T")
+
+Warn: TypeAlias = Callable[[str, Callable[[], Mapping[str, object]]], None]
+"""Logs a text with fields that are made only if it is logged."""
 
 _log = logging.getLogger("triomq.app")
 
@@ -55,6 +58,11 @@ class Consumers:
         """Stop such an actor, unless its supervisor was restarted meanwhile, which has ended it."""
         if isinstance(self._ref.actor, DynamicSupervisor):
             self._ref.actor.stop_child_nowait(ref)
+
+    @property
+    def shared_turn(self) -> Turn:
+        """The turn of the system that all of it lives in."""
+        return self._system.turn
 
     def turn(self, function: Callable[[], T]) -> T:
         """Do something as one turn: what it tells the core is dispatched and written when it ends."""

@@ -7,6 +7,7 @@ exchanges, queues and bindings are declared. So a reload reads all of it again.
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -147,7 +148,9 @@ def _user(user: DefinedUser, permissions: Iterable[DefinedPermission], places: M
             raise ValueError(f"found a permission in vhost {permission.vhost!r}, but vhosts has {_listed(places)}")
         allowed[places[permission.vhost]] = Permission(permission.configure, permission.write, permission.read)
     tags = user.tags.split(",") if isinstance(user.tags, str) else user.tags
-    limits = UserLimits(connections=user.limits.get("max-connections"), channels=user.limits.get("max-channels"))
+    limits = UserLimits(
+        connections=_limit(user.limits.get("max-connections")), channels=_limit(user.limits.get("max-channels"))
+    )
     return User(
         verifiers=_verifiers(user),
         certificate=not user.password_hash,
@@ -155,6 +158,11 @@ def _user(user: DefinedUser, permissions: Iterable[DefinedPermission], places: M
         tags=tuple(tag.strip() for tag in tags if tag.strip()),
         limits=limits,
     )
+
+
+def _limit(number: int | None) -> int | Literal["unlimited"] | None:
+    """Read a limit of RabbitMQ's, where any number below 0 is none; without it the default holds."""
+    return "unlimited" if number is not None and number < 0 else number
 
 
 def _verifiers(user: DefinedUser) -> tuple[str, ...]:

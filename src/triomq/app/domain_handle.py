@@ -67,7 +67,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers)
+        self._publisher = Publisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -223,7 +223,8 @@ class DomainHandle:
             policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
                 with the highest priority holds, of several such the first.
         """
-        return await self.ask(SetPolicies(tuple(policies)))
+        govern = await self.ask(SetPolicies(tuple(policies)))
+        return await govern.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
         """Hold a queue that exists.
@@ -336,7 +337,8 @@ class DomainHandle:
         """Publish without waiting, not for the disk either; arguments and errors are those of ``publish``.
 
         Raises:
-            trio.WouldBlock: A queue has publishers wait for room, or is being restarted; nothing was published.
+            trio.WouldBlock: A queue has publishers wait for room, or is being restarted, or 16 MiB are on their way to
+                the disk; nothing was published.
         """
         self.consumers.check()
         name = sink if isinstance(sink, str) else _sink_name(sink)

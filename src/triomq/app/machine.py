@@ -1,22 +1,20 @@
-"""How much memory there is, and how much of it this process has."""
+"""How much memory there is, how much of it this process has, and how it gives back what it does not use."""
 
+import ctypes
+import gc
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["DEFAULT_WATERMARK", "memory_mark", "resident_memory"]
+from triomq.core import anonymous_memory, knows_process_memory, process_memory
+
+__all__ = ["DEFAULT_WATERMARK", "OwnProcess", "memory_mark", "own_process", "resident_memory"]
 
 DEFAULT_WATERMARK = 0.4
 """The part of the machine's memory that queues may hold, as with RabbitMQ: the rest is for everything else."""
 
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
-"""Where Linux says what a container may have, in the second and the first version of control groups."""
-
-_STATM = Path("/proc/self/statm")
+_CGROUPS = Path("/proc/self/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def memory_mark(watermark: float) -> int:
@@ -25,33 +23,86 @@ def memory_mark(watermark: float) -> int:
     Args:
         watermark: Octets if it is above 1, a part of the memory if it is not.
     """
-    return int(watermark if watermark > 1 else watermark * _machine_memory())
+    return int(watermark if watermark > 1 else watermark * machine_memory())
 
 
-def _machine_memory() -> int:
-    """Tell the octets of memory that this process could have: the machine's, or the container's if those are fewer."""
+def machine_memory() -> int:
+    """Give the octets of memory that this process could have: the machine's, or its control group's if those are fewer.
+
+    It is 0 where nobody can tell.
+    """
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        machine = 0  # nobody can tell: there is no mark then
+        machine = 0
     return min([machine, *_limits()])
 
 
-def _limits() -> list[int]:
-    found = []
-    for path in _CGROUP_LIMITS:
+def _limits() -> Iterator[int]:
+    """Give the limits of the process's control groups and of all above them; the lowest of them counts."""
+    for path in _limit_files():
         try:
             text = path.read_text(encoding="ascii").strip()
         except OSError:
             continue
         if text.isdecimal():  # without a limit it says "max"
-            found.append(int(text))
-    return found
+            yield int(text)
+
+
+def _limit_files() -> Iterator[Path]:
+    """Give the files in which Linux says what a control group may have, in the second and the first version."""
+    try:
+        lines = _CGROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:  # such as "0::/system.slice/triomq.service", or "4:memory:/docker/…" in the first version
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            yield from _upwards(_CGROUP_ROOT, group, "memory.max")
+        elif "memory" in controllers.split(","):
+            yield from _upwards(_CGROUP_ROOT / "memory", group, "memory.limit_in_bytes")
+
+
+def _upwards(root: Path, group: str, name: str) -> Iterator[Path]:
+    """Give the file of a control group and of each above it; in a container the group itself may not be visible."""
+    path = Path(group.lstrip("/"))
+    for above in (path, *path.parents):
+        yield root / above / name
 
 
 def resident_memory() -> Callable[[], int] | None:
     """Give what tells the octets of memory that this process has now; None where nobody can tell."""
-    if not sys.platform.startswith("linux"):
-        return None
-    page = os.sysconf("SC_PAGE_SIZE")
-    return lambda: int(_STATM.read_text(encoding="ascii").split()[1]) * page
+    return process_memory if knows_process_memory() else None
+
+
+class OwnProcess:
+    """The process as its broker's memory alarm sees it, where the broker has the process for itself.
+
+    Args:
+        limit: Octets of memory that it could have.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Look for the C library's way to give memory back; not all have one."""
+        self.limit = limit
+        self._trim: Callable[[int], int] | None = None
+        try:
+            self._trim = ctypes.CDLL(None).malloc_trim
+        except (OSError, AttributeError, TypeError):
+            pass
+
+    def anonymous(self) -> int:
+        """Give the octets that it has and that are in no file."""
+        return anonymous_memory() or 0
+
+    def give_back(self) -> None:
+        """Collect garbage, and give free memory back to the system as far as its C library (glibc) can."""
+        gc.collect()
+        if self._trim is not None:
+            self._trim(0)
+
+
+def own_process() -> OwnProcess | None:
+    """Give this process for the memory alarm to watch; None where nobody can tell what it has, or could have."""
+    limit = machine_memory()
+    return OwnProcess(limit) if limit and anonymous_memory() is not None else None

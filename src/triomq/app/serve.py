@@ -94,6 +94,7 @@ class _Served:
             queue_memory=config.queue_memory,
             store_host=config.store_host,
         ) as broker:
+            broker.watch_process_memory()
             broker.house.users.secret = config.users_secret() or broker.house.users.secret
             await set_up_domains(broker, Config(), config)
             for endpoint in config.endpoints:

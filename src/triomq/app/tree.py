@@ -12,11 +12,12 @@ from triomq.core import (
     Domain,
     Keeping,
     MemoryAlarm,
+    Quotas,
     SinkOptions,
     recover,
     recovered_domains,
 )
-from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, amend_amqp, from_amqp
+from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, Unfinished, amend_amqp, from_amqp
 from triomq.errors import StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper, StoreSettings
@@ -43,6 +44,8 @@ class Tree:
         self.keeping = None if store is None else Keeping(Journal(), queue_memory)
         self._store = store
         self.memory = MemoryAlarm(resident=resident_memory())
+        self.quotas = Quotas()
+        self.unfinished = Unfinished(self.memory)
         self.codecs = Codecs()
         self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
         self.directories: dict[str, Directory] = {}
@@ -54,7 +57,9 @@ class Tree:
     async def start(self, system: System) -> None:
         """Start what there is in every broker."""
         specs = self._domain_specs, self.endpoint_specs, self.peer_specs
-        self.top = await system.start(lambda: _Top(*specs, self.memory, self._store_spec()), name=_BROKER)
+        self.top = await system.start(
+            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec()), name=_BROKER
+        )
 
     def _store_spec(self) -> list[ChildSpec]:
         settings, keeping = self._store, self.keeping
@@ -89,7 +94,7 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name, self.codecs, self.memory, self.keeping)
+        directory = Directory(name, self.codecs, self.memory, self.keeping, self.quotas)
         recover(directory)
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()
@@ -124,11 +129,18 @@ class _Top(Supervisor):
         endpoints: The endpoints that listen.
         peers: The peers that are told of what there is here.
         memory: Watches what the domains' queues hold.
+        unfinished: Watches what connections hold of messages that are not whole.
         store: The store's actor, if there is one.
     """
 
     def __init__(
-        self, domains: _Specs, endpoints: _Specs, peers: _Specs, memory: MemoryAlarm, store: Sequence[ChildSpec]
+        self,
+        domains: _Specs,
+        endpoints: _Specs,
+        peers: _Specs,
+        memory: MemoryAlarm,
+        unfinished: Unfinished,
+        store: Sequence[ChildSpec],
     ) -> None:
         """Declare the children."""
         super().__init__(
@@ -142,11 +154,13 @@ class _Top(Supervisor):
             strategy="rest_for_one",
         )
         self._memory = memory
+        self._unfinished = unfinished
 
     async def on_start(self) -> None:
         """Start the children, and look how much memory they use."""
         await super().on_start()
         self.start_task(self._memory.keep_measuring)
+        self.start_task(self._unfinished.keep_looking)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """End the broker with a store that gives up: it has tried again as long as that made sense."""

@@ -9,10 +9,9 @@ from triomq.clients.amqp.peering import Peering, Taker, open_peering
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.amqp.reconnect import Reconnect
-from triomq.clients.blocking import BlockingConnection, Got, open_blocking
+from triomq.clients.blocking import BlockingConnection, Publisher, open_blocking
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink
-from triomq.clients.publisher import Publisher
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.protocols import BasicProperties
 
@@ -35,7 +34,6 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "Fetched",
-    "Got",
     # For brokers among themselves
     "Peering",
     "Pipeline",

@@ -1,79 +1,82 @@
-"""A small AMQP client over a plain blocking socket, for scripts and the shell; no event loop.
+"""The AMQP client for programs without an event loop, scripts and the shell: ``open_amqp``, in a thread of its own.
 
-One call at a time on one channel, which is opened again after the broker has closed it. Publishing has channels of its
-own, because confirms come when they come.
+Every call crosses to the thread, which takes about 0.1 ms. Publishing would be slow that way, so messages are put on a
+queue that a task in the thread empties, and a caller waits only when too many are on their way.
 """
 
-from collections.abc import Iterator
+import ssl
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
+import trio
 
-from triomq.clients.channel import BlockingChannel
-from triomq.clients.publisher import Publisher
+from triomq.clients.amqp.channel import AMQPChannel
+from triomq.clients.amqp.connection import AMQPConnection
+from triomq.clients.amqp.delivery import Fetched
+from triomq.clients.amqp.opening import open_amqp
+from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.url import AMQPUrl, parse_amqp_url
-from triomq.clients.wire import BlockingWire
-from triomq.errors import Refused
+from triomq.errors import Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
 from triomq.protocols import BasicProperties, FieldValue, encode_properties
-from triomq.protocols.amqp import (
-    CONTROL_CAPABILITY,
-    BasicAck,
-    BasicGet,
-    BasicGetEmpty,
-    BasicNack,
-    ControlRequest,
-    ControlResponse,
-    GetOk,
-    Method,
-    QueuePurge,
-    QueuePurgeOk,
-    Received,
-)
+from triomq.protocols.amqp import CONTROL_CAPABILITY, ControlRequest, ControlResponse, Method
 from triomq.protocols.control import Listing, Operation, decode_result, encode, name_of
-
-__all__ = ["BlockingConnection", "Got", "open_blocking"]
 
 M = TypeVar("M", bound=Method)
 R = TypeVar("R")
 T = TypeVar("T")
 
-
-class Got(msgspec.Struct, frozen=True, gc=False):
-    """A message taken from a queue; it goes back when the connection ends before it is settled.
-
-    Args:
-        tag: What to settle it by.
-        exchange: Where it was published.
-        routing_key: How.
-        redelivered: Whether somebody has had it before.
-        remaining: Messages that are ready behind it.
-        properties: What its content header says, flags first.
-        body: Its body.
-    """
-
-    tag: int
-    exchange: str
-    routing_key: str
-    redelivered: bool
-    remaining: int
-    properties: bytes
-    body: bytes
+_MOST_QUEUED = 256
+"""Messages that wait to be sent: enough that a caller crosses to the thread seldom, few when the connection breaks."""
 
 
 class BlockingConnection:
     """A connection that is open; made by ``open_blocking``, ends with ``close`` or its ``with`` block.
 
-    Every method raises ``Disconnected`` when the connection is lost, and the error of the broker's reply code when it
-    refuses: ``NotFound``, ``AccessRefused`` and so on.
+    A channel that the broker has closed over a refusal is opened again by the next call. Every method raises
+    ``Disconnected`` when the connection is lost, and the error of the broker's reply code when it refuses:
+    ``NotFound``, ``AccessRefused`` and so on.
+
+    Args:
+        url: Where, and as whom; its ``timeout`` is how many seconds the broker may be silent when something is awaited.
+        ssl_context: Whom to trust over TLS; None trusts whom the system trusts.
     """
 
-    def __init__(self, wire: BlockingWire) -> None:
-        """Take over a wire that is connected."""
-        self._wire = wire
-        self._channel = BlockingChannel(wire, 1)
-        self.publisher = Publisher(wire, BlockingChannel(wire, 2))
+    def __init__(self, url: AMQPUrl, ssl_context: ssl.SSLContext | None = None) -> None:
+        self.url = url
+        self._ssl_context = ssl_context
+        self._connection: AMQPConnection
+        self._channel: _Channel
+        self.publisher: Publisher
         """For many messages in a row."""
+        self._leave = trio.Event()
+        self._opened: Future[trio.lowlevel.TrioToken] = Future()
+        self._thread = threading.Thread(target=self._run, name="triomq client", daemon=True)
+        self._thread.start()
+        self._token = self._opened.result()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._live)
+        except BaseException as error:
+            if self._opened.done():
+                raise
+            self._opened.set_exception(error)
+
+    async def _live(self) -> None:
+        async with open_amqp(self.url, ssl_context=self._ssl_context) as connection, trio.open_nursery() as nursery:
+            self._connection = connection
+            self._channel = _Channel(connection)
+            self.publisher = Publisher(self, _Channel(connection, confirms=True))
+            nursery.start_soon(self.publisher.run)
+            self._opened.set_result(trio.lowlevel.current_trio_token())
+            await self._leave.wait()
+            nursery.cancel_scope.cancel()
 
     def __enter__(self) -> Self:
         return self
@@ -84,13 +87,41 @@ class BlockingConnection:
         self.close()
 
     def close(self) -> None:
-        """Say goodbye; what is not settled goes back to its queue."""
-        self._wire.close()
+        """Close the connection in order; what is not settled goes back to its queue. A second time nothing happens."""
+        self.post(self._leave.set)
+        self._thread.join()
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have something called in the client's thread soon; for ``Publisher``."""
+        try:
+            self._token.run_sync_soon(function)
+        except trio.RunFinishedError:
+            pass  # whoever waits for anything is told
+
+    def wait(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Wait for something that the client's thread does; for ``Publisher``.
+
+        Raises:
+            Disconnected: The connection has ended, or nothing comes for as long as the URL's ``timeout`` says.
+            TriomqError: What the broker refuses it with.
+        """
+        try:
+            return trio.from_thread.run(self._in_time, function, trio_token=self._token)
+        except (trio.RunFinishedError, trio.Cancelled):
+            raise Disconnected(f"the connection to {self.url.place} has ended; open a new one") from None
+
+    async def _in_time(self, function: Callable[[], Awaitable[T]]) -> T:
+        with trio.move_on_after(self.url.timeout):
+            return await function()
+        raise Disconnected(
+            f"the broker at {self.url.place} says nothing for {self.url.timeout:g} s; "
+            "see whether it is busy, or raise ?timeout= in the URL"
+        )
 
     @property
     def server_properties(self) -> dict[str, FieldValue]:
         """What the broker says of itself."""
-        return self._wire.server.server_properties
+        return dict(self._connection.server_properties)
 
     @property
     def has_control(self) -> bool:
@@ -100,7 +131,10 @@ class BlockingConnection:
 
     def call(self, method: Method, reply: type[M]) -> M:
         """Send a method and wait for its reply."""
-        return self._channel.call(method, reply)
+        return self._use(lambda channel: channel.call(method, reply))
+
+    def _use(self, function: Callable[[AMQPChannel], Awaitable[T]]) -> T:
+        return self.wait(partial(self._channel.use, function))
 
     # Publishing
 
@@ -119,41 +153,26 @@ class BlockingConnection:
             Unroutable: ``mandatory`` is set and no queue wants it.
             LimitExceeded: A queue is full and refuses it.
         """
-        encoded = encode_properties(properties or BasicProperties())
-        self.publisher.send(exchange, routing_key, body, encoded, mandatory=mandatory)
+        self.publisher.send(exchange, routing_key, body, properties, mandatory=mandatory)
         self.publisher.wait_confirmed()
 
     # Taking
 
-    def get(self, queue: str) -> Got | None:
-        """Take the first message of a queue, None if it is empty."""
-        self._channel.send(BasicGet(queue))
-        while True:
-            match self._channel.next():
-                case GetOk(_, method, framing, content):
-                    return Got(
-                        method.delivery_tag,
-                        method.exchange,
-                        method.routing_key,
-                        method.redelivered,
-                        method.message_count,
-                        framing.properties(content),
-                        framing.body(content),
-                    )
-                case Received(_, BasicGetEmpty()):
-                    return None
+    def get(self, queue: str) -> Fetched | None:
+        """Take the first message of a queue, None if it is empty; ``accept`` settles it."""
+        return self._use(lambda channel: channel.get(queue))
 
-    def accept(self, got: Got) -> None:
+    def accept(self, message: Fetched) -> None:
         """Settle a message for good."""
-        self._channel.send(BasicAck(got.tag))
+        self.post(message.accept)
 
     def requeue_all(self) -> None:
         """Put everything back that was taken and not settled, marked as redelivered."""
-        self._channel.send(BasicNack(0, multiple=True, requeue=True))
+        self._use(lambda channel: channel.recover())
 
     def purge(self, queue: str) -> int:
-        """Forget all ready messages of a queue and tell how many they were."""
-        return self.call(QueuePurge(queue), QueuePurgeOk).message_count
+        """Drop all ready messages of a queue and return how many they were."""
+        return self._use(lambda channel: channel.purge(queue))
 
     # Looking inside
 
@@ -166,15 +185,15 @@ class BlockingConnection:
         """
         if not self.has_control:
             raise Refused(
-                f"the broker at {self._wire.url.place} is {self._description()} and cannot be looked into: it does not "
+                f"the broker at {self.url.place} is {self._description()} and cannot be looked into: it does not "
                 f"offer {CONTROL_CAPABILITY}; publish, get and purge work with any AMQP 0-9-1 broker"
             )
         response = self.call(ControlRequest(name_of(operation), encode(operation)), ControlResponse)
         return decode_result(operation, response.result)
 
     def _description(self) -> str:
-        said = (self.server_properties.get(name) for name in ("product", "version"))
-        return " ".join(str(part) for part in said if part) or "of an unknown kind"
+        known = (self.server_properties.get(name) for name in ("product", "version"))
+        return " ".join(str(part) for part in known if part) or "of an unknown kind"
 
     def control_all(self, operation: Listing[T]) -> Iterator[T]:
         """Ask for a list, page by page; errors are those of ``control``."""
@@ -186,12 +205,160 @@ class BlockingConnection:
             operation = msgspec.structs.replace(operation, after=page.next)
 
 
-def open_blocking(url: str | AMQPUrl) -> BlockingConnection:
-    """Connect to a broker; the URL's ``timeout`` is how long it may be silent whenever something is awaited.
+class _Channel:
+    """A channel that is opened when it is first used, and again after the broker has closed it."""
+
+    def __init__(self, connection: AMQPConnection, *, confirms: bool = False) -> None:
+        self._connection = connection
+        self._confirms = confirms
+        self._channel: AMQPChannel | None = None
+
+    async def use(self, function: Callable[[AMQPChannel], Awaitable[T]]) -> T:
+        channel = await self.open()
+        try:
+            return await function(channel)
+        except TriomqError:
+            self.look()
+            raise
+
+    async def open(self) -> AMQPChannel:
+        if self._channel is None:
+            self._channel = await self._connection.begin_channel(confirms=self._confirms)
+        return self._channel
+
+    def look(self) -> bool:
+        """Forget the channel if it is closed; return whether it was."""
+        if self._channel is None or not self._channel.is_closed:
+            return False
+        self._channel.abandon()
+        self._channel = None
+        return True
+
+
+class Publisher:
+    """Publishes with confirms, many messages at a time; made by its connection for all that is published on it."""
+
+    def __init__(self, connection: BlockingConnection, channel: _Channel) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._queued: deque[tuple[str, str, bytes, BasicProperties | None, bool]] = deque()
+        self._pipeline: Pipeline | None = None
+        self._confirmed = 0  # by pipelines of channels that are closed
+        self._trouble: TriomqError | None = None
+        self._more = trio.Event()
+        self._sent = trio.Event()
+
+    @property
+    def confirmed(self) -> int:
+        """Messages that the broker has taken, and has not given back."""
+        return self._confirmed + (self._pipeline.count_confirmed if self._pipeline is not None else 0)
+
+    def send(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        properties: BasicProperties | None = None,
+        *,
+        mandatory: bool = True,
+    ) -> None:
+        """Send a message on its way; wait only while too many are.
+
+        Args:
+            exchange: Where to publish it.
+            routing_key: How.
+            body: Its body.
+            properties: What to say about it; without ``delivery_mode`` 2 it does not survive a restart of the broker.
+            mandatory: Whether it is an error if no queue wants it.
+
+        Raises:
+            Unroutable: No queue wants an earlier message.
+            LimitExceeded: A queue is full and refused an earlier one.
+            LocalProtocolError: The properties cannot be encoded.
+            TriomqError: The broker has closed the channel or the connection.
+        """
+        self._raise_trouble()
+        if not isinstance(body, bytes):
+            raise TypeError(f"a body is bytes, not {type(body).__name__}; encode text first, as in body.encode()")
+        if properties is not None:
+            encode_properties(properties)  # here, so that what is wrong with them is raised where they came from
+        self._queued.append((exchange, routing_key, body, properties, mandatory))
+        self._connection.post(self._wake)
+        if len(self._queued) >= _MOST_QUEUED:
+            self._connection.wait(self._wait_sent)
+
+    def wait_confirmed(self) -> None:
+        """Wait until nothing is on its way, then raise as ``send`` does; ``confirmed`` is exact now."""
+        self._connection.wait(self._wait_confirmed)
+        self._raise_trouble()
+
+    def _raise_trouble(self) -> None:
+        """Raise the first thing that went wrong since this was asked last."""
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+
+    # In the client's thread
+
+    def _wake(self) -> None:
+        self._more.set()
+
+    async def run(self) -> None:
+        """Send what is queued, until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            while self._queued:
+                await self._try(partial(self._publish, *self._queued[0]))
+            self._sent.set()
+            self._sent = trio.Event()
+
+    async def _publish(
+        self, exchange: str, routing_key: str, body: bytes, properties: BasicProperties | None, mandatory: bool
+    ) -> None:
+        if self._pipeline is None:
+            self._pipeline = Pipeline(await self._channel.open(), _MOST_QUEUED)
+        pipeline = self._pipeline
+        try:
+            await pipeline.publish(exchange, routing_key, body, properties, mandatory=mandatory, persistent=False)
+        except (Unroutable, LimitExceeded):
+            raise  # this is about an earlier message; this one is still to be sent
+        except TriomqError:
+            self._queued.popleft()
+            raise
+        self._queued.popleft()
+
+    async def _try(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Do something that may say what became of earlier messages; a channel that is closed takes all with it."""
+        try:
+            await function()
+        except TriomqError as error:
+            self._trouble = self._trouble or error
+            if self._channel.look() or self._pipeline is None:
+                self._queued.clear()
+                self._confirmed, self._pipeline = self.confirmed, None
+
+    async def _wait_sent(self) -> None:
+        while self._queued:
+            await self._sent.wait()
+
+    async def _wait_confirmed(self) -> None:
+        await self._wait_sent()
+        if self._pipeline is not None:
+            await self._try(self._pipeline.wait_confirmed)
+
+
+def open_blocking(url: str | AMQPUrl, *, ssl_context: ssl.SSLContext | None = None) -> BlockingConnection:
+    """Connect to a broker from a program without an event loop; the client has a thread of its own.
+
+    Args:
+        url: As for ``open_amqp``; its ``timeout`` is how many seconds the broker may be silent when something is
+            awaited.
+        ssl_context: Whom to trust over TLS; None trusts whom the system trusts.
 
     Raises:
         ConfigError: The URL is wrong.
         Disconnected: No broker answers there.
         AccessRefused: It does not let this user in.
     """
-    return BlockingConnection(BlockingWire(parse_amqp_url(url) if isinstance(url, str) else url))
+    return BlockingConnection(parse_amqp_url(url) if isinstance(url, str) else url, ssl_context)

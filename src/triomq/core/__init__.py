@@ -5,7 +5,7 @@ from triomq.core.batch import Batch
 from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
-from triomq.core.confirms import Confirmed, Confirms, Receipt
+from triomq.core.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.delivery import (
     CloseFeed,
     Deliver,
@@ -26,16 +26,30 @@ from triomq.core.keeping import QUEUE_MEMORY, Keeping
 from triomq.core.kept_topology import recover, recovered_domains
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
-from triomq.core.memory import MemoryAlarm
+from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
+from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publish import Fits, Offer, Publish, take_now
+from triomq.core.publishing import (
+    EVERYTHING,
+    CachedRoute,
+    Expecting,
+    Permissions,
+    Pressure,
+    Publisher,
+    PublishingPaused,
+    RoutedRun,
+    Unrouted,
+)
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
+    Forbidden,
     ForeignResource,
     Inequivalent,
     InExclusiveUse,
@@ -70,10 +84,12 @@ from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.stored import decode_key
 from triomq.core.transaction import Transaction
+from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.window import Window
 
 __all__ = [
     "CORE_CODEC",
+    "EVERYTHING",
     "HASHABLE",
     "LEASE_SECONDS",
     "QUEUE_MEMORY",
@@ -84,6 +100,7 @@ __all__ = [
     "Bind",
     "Binding",
     "Browse",
+    "CachedRoute",
     "Changed",
     "Clock",
     "CloseFeed",
@@ -102,9 +119,11 @@ __all__ = [
     "Domain",
     "Enlist",
     "Entry",
+    "Expecting",
     "Feed",
     "FeedClosed",
     "Fits",
+    "Forbidden",
     "ForeignResource",
     "ForgetOrigin",
     "Get",
@@ -131,13 +150,18 @@ __all__ = [
     "OpenFeed",
     "Outcome",
     "Overflow",
+    "Permissions",
     "Policies",
     "Policy",
     "PolicyOptions",
     "Postpone",
     "Predicate",
+    "Pressure",
+    "Process",
     "Properties",
     "Publish",
+    "Publisher",
+    "PublishingPaused",
     "Purge",
     "QueueFull",
     "QueueInUse",
@@ -148,13 +172,16 @@ __all__ = [
     "QueueStopped",
     "QueueStore",
     "QueueUnreadable",
+    "Quotas",
     "Receipt",
     "Restarting",
     "Route",
+    "RoutedRun",
     "Session",
     "SetPolicies",
     "Settle",
     "Settler",
+    "SingleReceipt",
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",
@@ -166,15 +193,22 @@ __all__ = [
     "Transaction",
     "Unbind",
     "UnknownDelivery",
+    "Unrouted",
+    "UserLimitReached",
+    "WaitingPublisher",
     "Window",
     "amend_core",
+    "anonymous_memory",
     "body_of",
     "decode_core",
     "decode_key",
     "encode_core",
+    "knows_process_memory",
     "make_binding",
     "make_predicate",
+    "makes_wait",
     "postpone",
+    "process_memory",
     "properties_of",
     "recover",
     "recovered_domains",

@@ -13,7 +13,7 @@ import msgspec
 
 from triomq.core.keeping import Keeping
 
-__all__ = ["Confirmed", "Confirms", "Receipt"]
+__all__ = ["Confirmed", "Confirms", "Receipt", "SingleReceipt"]
 
 
 class Receipt:
@@ -55,13 +55,24 @@ class Receipt:
         self.placed(count)
 
 
+class SingleReceipt(Receipt):
+    """The receipt of one message, made by whoever publishes it, without ``Confirms``; ``done`` as for any receipt."""
+
+    __slots__ = ()
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Follow the fate of the message from now on."""
+        self.missing = queues
+        return self
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """What a channel can tell its publisher now.
 
     Args:
         refused: Numbers to be refused, each singly, before anything else is said.
         single: Numbers to be confirmed one by one.
-        up_to: Everything up to this number is confirmed; 0 says nothing.
+        up_to: Everything up to this number is confirmed, which is more than one; 0 says nothing.
     """
 
     refused: list[int]
@@ -108,13 +119,14 @@ class Confirms:
         """Collect what can be said now; each number is said once."""
         refused: list[int] = []
         on_disk = 0 if self._keeping is None else self._keeping.journal.committed
-        up_to = self._take_front(refused, on_disk)
+        count, up_to = self._take_front(refused, on_disk)
         single = self._take_rest(refused, on_disk) if self._receipts else []
-        return Confirmed(refused, single, up_to)
+        # RabbitMQ says "up to here" only of more than one, and some clients take it at its word.
+        return Confirmed(refused, [up_to, *single], 0) if count == 1 else Confirmed(refused, single, up_to)
 
-    def _take_front(self, refused: list[int], on_disk: int) -> int:
-        """Confirm whole receipts from the front, as far as nothing is missing, on disk neither."""
-        up_to = 0
+    def _take_front(self, refused: list[int], on_disk: int) -> tuple[int, int]:
+        """Confirm whole receipts from the front, as far as nothing is missing, on disk neither; count what that is."""
+        count = up_to = 0
         while self._receipts and not self._receipts[0].missing:
             if self._receipts[0].number > on_disk:
                 self._wait_for(self._receipts[0].number)
@@ -127,8 +139,9 @@ class Confirms:
             refused += sorted(receipt.refusals or ())
             while receipt.refusals and last in receipt.refusals:
                 last -= 1  # a number that was refused is not confirmed as well
+            count += receipt.count - len(receipt.refusals or ())
             up_to = max(up_to, last if last >= receipt.first else 0)
-        return up_to
+        return count, up_to
 
     def _wait_for(self, number: int) -> None:
         """Be told when a batch is on disk; about one after the other, for they are so in order."""

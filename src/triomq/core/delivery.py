@@ -116,7 +116,8 @@ class Get(Request[Batch | None], frozen=True):
 def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
     """Tell a batch's queue how deliveries of it are settled; all that are left, or those at some positions."""
     assert batch.queue is not None
-    batch.queue.tell_nowait(Settle(batch, outcome, positions))
+    if batch.left:  # else its queue has ended, or has taken everything back after a crash
+        batch.queue.tell_nowait(Settle(batch, outcome, positions))
 
 
 def postpone(batch: Batch, position: int, reason: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from triomq.actors import Ref
 from triomq.core.bindings import Headers
+from triomq.core.chores import Chores
 from triomq.core.clock import Clock
 from triomq.core.keeping import Keeping
 from triomq.core.memory import MemoryAlarm
@@ -19,6 +20,7 @@ from triomq.core.observer import Observers
 from triomq.core.policy import Policies
 from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
+from triomq.core.quotas import Quotas
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
 from triomq.core.sink import Destination, PropertiesOf, SinkStore
 from triomq.errors import StoreError
@@ -51,6 +53,14 @@ def _none() -> None:
     """Give no properties."""
 
 
+def _none_to_spend(pushes: int) -> None:
+    """Count nothing: no domain has been started."""
+
+
+_CHEAP = 16
+"""What finding a route may cost, in queue pushes, without being counted: less than what publishing costs anyway."""
+
+
 class Directory:
     """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
 
@@ -59,6 +69,7 @@ class Directory:
         codecs: How properties from each wire are decoded; without it only the core's own are.
         memory: Watches what its queues hold; without it nobody does.
         keeping: How durable things are kept; without it everything is in memory alone.
+        quotas: Counts what users have, in this domain and others; without it nobody has a limit.
     """
 
     def __init__(
@@ -67,9 +78,11 @@ class Directory:
         codecs: Codecs | None = None,
         memory: MemoryAlarm | None = None,
         keeping: Keeping | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         """Start empty."""
         self.name = name
+        self.quotas = quotas or Quotas()
         self.keeping = keeping
         if keeping is not None:
             keeping.watch(self)
@@ -78,6 +91,8 @@ class Directory:
         self.memory.watch(self)
         self.clock: Clock[QueueStore] = Clock()
         self.observers = Observers()
+        self.chores = Chores()
+        self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
         self.sinks: dict[str, SinkStore] = {}
         self.queues: dict[str, QueueStore] = {}
         self.policies = Policies()
@@ -226,11 +241,12 @@ class Directory:
         """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends."""
         queues: dict[Ref, None] = {}
         visited = {first: None}
-        by_headers = False
+        by_headers, cost = False, 0
         waiting = [first]
         key, several = keys[0], len(keys) > 1
         while waiting:
             sink = waiting.pop()
+            cost += sink.table.cost + 1
             found: Iterable[Destination]
             if sink.is_plain and not several:
                 found = sink.table.match(key, headers)
@@ -239,11 +255,15 @@ class Directory:
                 by_headers = by_headers or looked
                 found = found or self._alternate(sink)
             for destination in found:
+                if destination.gone:
+                    continue
                 if isinstance(destination, QueueStore):
                     queues[destination.ref] = None
                 elif destination not in visited:
                     visited[destination] = None
                     waiting.append(destination)
+        if cost > _CHEAP:
+            self.spend(cost * len(keys))
         return Route(tuple(queues), by_headers)
 
     def _alternate(self, sink: SinkStore) -> tuple[SinkStore, ...]:

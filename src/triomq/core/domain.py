@@ -10,6 +10,7 @@ import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
 from triomq.core.bindings import Binding, Target
+from triomq.core.chores import PER_TURN, EndSession, Forget, Govern, TakeBindings
 from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
 from triomq.core.kept_topology import (
@@ -22,9 +23,9 @@ from triomq.core.kept_topology import (
 )
 from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
-from triomq.core.policy import Policies
+from triomq.core.policy import Policies, PolicyChange
 from triomq.core.queue import Queue
-from triomq.core.queue_store import Enlist, OptionsChanged, QueueStatistics, QueueStore
+from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     ForeignResource,
     QueueInUse,
@@ -43,6 +44,7 @@ from triomq.core.requests import (
     ForgetOrigin,
     QueueExpired,
     QueueUnused,
+    SessionEnded,
     SetPolicies,
     SinkUnused,
     Unbind,
@@ -53,6 +55,9 @@ from triomq.core.timekeeper import Due
 from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
 __all__ = ["Domain"]
+
+_COST = 10
+"""What a declare or a bind counts against the turn's budget, in queue pushes: each takes some 20 µs."""
 
 
 class Domain(DynamicSupervisor):
@@ -72,12 +77,22 @@ class Domain(DynamicSupervisor):
     async def on_start(self) -> None:
         """Start an actor for each store that is there already."""
         await super().on_start()
-        for sink in self.directory.sinks.values():
+        directory = self.directory
+        directory.spend = self.system.turn.spend
+        for number, sink in enumerate(directory.sinks.values()):
             self._start_sink(sink)
-        for queue in self.directory.queues.values():
+            await self._breathe(number)
+        for number, queue in enumerate(directory.queues.values()):
             self._start_queue(queue)
-        self.directory.changed()  # routes found so far lead to the actors of an earlier incarnation
+            await self._breathe(number)
+        directory.changed()  # routes found so far lead to the actors of an earlier incarnation
         self.start_task(self._keep_time)
+        self.start_task(directory.chores.run, self)
+
+    async def _breathe(self, number: int) -> None:
+        """Let others have the loop when the broker starts; after a crash of ours nobody is to see half a domain."""
+        if self.ref.epoch == 1 and number % PER_TURN == PER_TURN - 1:
+            await trio.lowlevel.checkpoint()
 
     async def _keep_time(self) -> None:
         """Tell queues when their deadlines have come."""
@@ -99,9 +114,13 @@ class Domain(DynamicSupervisor):
             require_equivalent(message.name, message.options, existing.declared)
             keep_sink(directory, existing, is_new=False)
             return False
-        store = SinkStore(message.name, message.options, directory.policies, message.origin)
+        user = "" if message.session is None else message.session.user
+        directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
+        self.system.turn.spend(_COST)
+        store = SinkStore(message.name, message.options, directory.policies, message.origin, user)
         self._start_sink(store)
         directory.sinks[message.name] = store
+        directory.quotas.take(user, "sinks")
         directory.changed()
         keep_sink(directory, store, is_new=True)
         self._tell(Action.CREATED, Kind.SINK, store, message.session)
@@ -127,19 +146,18 @@ class Domain(DynamicSupervisor):
             raise ForeignResource(f"sink {store.name!r}", store.origin, message.origin)
         if message.if_unused and store.bindings:
             raise SinkInUse(message.name)
-        self._remove_sink(store, message.session)
+        self.remove_sink(store, message.session)
         return True
 
-    def _remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
-        del self.directory.sinks[store.name]
-        self.directory.changed()
-        forget_sink(self.directory, store)
-        for binding, destination in store.bindings.items():
-            if destination.bound is not None:
-                destination.bound.pop(binding, None)
-            forget_binding(self.directory, binding, store, destination)
-            self._tell_binding(Action.DELETED, binding, session, store.origin_of(binding))
-        self._unbind_all(store, session)
+    def remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
+        """Take a sink away, and its bindings as far as they fit into this turn."""
+        directory = self.directory
+        del directory.sinks[store.name]
+        store.gone = True
+        directory.changed()
+        directory.quotas.give(store.user, "sinks")
+        forget_sink(directory, store)
+        directory.chores.begin(TakeBindings(store, session), self)
         self.stop_child_nowait(store.ref)
         self._tell(Action.DELETED, Kind.SINK, store, session)
 
@@ -147,7 +165,7 @@ class Domain(DynamicSupervisor):
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
         store = self.directory.sinks.get(message.name)
         if store is not None and store.options.auto_delete and not store.bindings:
-            self._remove_sink(store)
+            self.remove_sink(store)
 
     def declare_queue(self, message: DeclareQueue) -> QueueStore:
         """Make a queue, or check that the one there is the same."""
@@ -162,9 +180,13 @@ class Domain(DynamicSupervisor):
             existing.use()
             keep_queue(directory, existing, is_new=False)
             return existing
-        store = QueueStore(message.name, options, directory, owner, message.origin)
+        user = message.session.user
+        directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
+        self.system.turn.spend(_COST)
+        store = QueueStore(message.name, options, directory, owner, message.origin, user=user)
         self._start_queue(store)
         directory.queues[message.name] = store
+        directory.quotas.take(user, "queues")
         directory.changed()
         keep_queue(directory, store, is_new=True)
         if owner is not None:
@@ -189,56 +211,78 @@ class Domain(DynamicSupervisor):
             raise QueueNotEmpty(message.name)
         if message.if_unused and statistics.feeds:
             raise QueueInUse(message.name)
-        self._remove_queue(store, message.session)
+        self.remove_queue(store, message.session)
         return statistics
 
-    def _remove_queue(self, store: QueueStore, session: Session | None = None) -> None:
-        del self.directory.queues[store.name]
-        self.directory.changed()
+    def remove_queue(self, store: QueueStore, session: Session | None = None) -> None:
+        """Take a queue away, and the bindings to it as far as they fit into this turn."""
+        directory = self.directory
+        del directory.queues[store.name]
+        store.gone = True
+        directory.changed()
+        directory.quotas.give(store.user, "queues")
         if store.owner is not None:
             store.owner.queues.pop(store.name, None)
-        self._unbind_all(store, session)
+        if store.bound:
+            directory.chores.begin(TakeBindings(store, session), self)
         self.stop_child_nowait(store.ref)
-        forget_queue(self.directory, store)
+        forget_queue(directory, store)
         self._tell(Action.DELETED, Kind.QUEUE, store, session)
-        self.directory.look_idle()
+        directory.look_idle()
+
+    def session_ended(self, message: SessionEnded) -> None:
+        """Close the feeds of a session that has ended and delete its exclusive queues."""
+        self.directory.chores.begin(EndSession(message.session), self)
 
     def queue_unused(self, message: QueueUnused) -> None:
         """Delete an auto-delete queue whose last feed has closed, unless a new one has opened meanwhile."""
         store = self.directory.queues.get(message.name)
         if store is not None and store.options.auto_delete and not store.feeds:
-            self._remove_queue(store)
+            self.remove_queue(store)
 
     def queue_expired(self, message: QueueExpired) -> None:
         """Delete a queue that nobody has used for long, unless somebody has begun to meanwhile."""
         store = self.directory.queues.get(message.name)
         if store is not None and is_unused(store, self.directory.clock.now()):
-            self._remove_queue(store)
+            self.remove_queue(store)
 
-    def set_policies(self, message: SetPolicies) -> int:
+    def set_policies(self, message: SetPolicies) -> PolicyChange:
         """Let other policies apply, to what is there already as well."""
         directory = self.directory
         directory.policies = Policies(message.policies)
-        sinks = sum(sink.govern(directory.policies) for sink in directory.sinks.values())
-        if sinks:
-            directory.changed()
-        queues = [queue for queue in directory.queues.values() if queue.govern()]
-        for queue in queues:
-            queue.ref.tell_nowait(OptionsChanged())
-        return sinks + len(queues)
+        govern = Govern(directory.sinks.values(), directory.queues.values())
+        directory.chores.begin(govern, self)
+        return govern.change
 
     def bind(self, message: Bind) -> bool:
         """Add a binding to its source."""
-        sink = self.directory.sink(message.binding.source)
-        destination = self._destination(message.binding, message.session)
-        added = _ask(sink, AddBinding(message.binding, destination))
-        if added and message.origin:
-            sink.origins = {} if sink.origins is None else sink.origins
-            sink.origins[message.binding] = message.origin
-        keep_binding(self.directory, message.binding, message.origin, is_new=added)
+        directory, binding, user = self.directory, message.binding, message.session.user
+        sink = directory.sink(binding.source)
+        destination = self._destination(binding, message.session)
+        there = sink.bindings.get(binding)
+        if there is not None and there.gone:
+            self.take_binding(sink, binding, None)
+            there = None
+        weight = sink.table.weight(binding)
+        if there is None and user:
+            self._require_room(sink, binding, user, weight)
+        self.system.turn.spend(_COST * (1 + weight))
+        added = _ask(sink, AddBinding(binding, destination))
         if added:
-            self._tell_binding(Action.CREATED, message.binding, message.session, message.origin)
+            sink.note_maker(binding, message.origin, user)
+            directory.quotas.take(user, "bindings")
+            directory.quotas.take(user, "steps", weight)
+        keep_binding(directory, binding, message.origin, user, is_new=added)
+        if added:
+            self._tell_binding(Action.CREATED, binding, message.session, message.origin)
         return added
+
+    def _require_room(self, sink: SinkStore, binding: Binding, user: str, weight: int) -> None:
+        """Require that a user may have one more binding, and that routing stays cheap with it."""
+        quotas, what = self.directory.quotas, f"bind {binding.destination!r} to sink {sink.name!r}"
+        quotas.require(what, user, "bindings")
+        quotas.require(what, user, "steps", weight)
+        sink.table.require_room(binding)
 
     def _destination(self, binding: Binding, session: Session) -> Destination:
         if binding.target is Target.QUEUE:
@@ -257,22 +301,39 @@ class Domain(DynamicSupervisor):
         if origin != message.origin:
             what = f"the binding of {binding.target.value} {binding.destination!r} to sink {sink.name!r}"
             raise ForeignResource(what, origin, message.origin)
-        destination = sink.bindings[binding]
+        user, destination = sink.maker_of(binding), sink.bindings[binding]
         removed = _ask(sink, RemoveBinding(binding))
         if removed:
-            forget_binding(self.directory, binding, sink, destination)
-            self._tell_binding(Action.DELETED, binding, message.session, origin)
+            self._note_removed(sink, binding, destination, origin, user, message.session)
         return removed
 
-    def _unbind_all(self, destination: Destination, session: Session | None) -> None:
-        """Remove all bindings that lead to something that is going."""
-        for binding in list(destination.bound or ()):
-            sink = self.directory.sinks.get(binding.source)
-            if sink is not None:
-                origin = sink.origin_of(binding)
-                sink.ref.tell_nowait(RemoveBinding(binding))
-                forget_binding(self.directory, binding, sink, destination)
-                self._tell_binding(Action.DELETED, binding, session, origin)
+    def take_binding(self, sink: SinkStore, binding: Binding, session: Session | None) -> None:
+        """Take a binding away that is there; either of its ends may be gone."""
+        origin, user, destination = sink.origin_of(binding), sink.maker_of(binding), sink.bindings[binding]
+        sink.remove(binding)
+        if not sink.gone:
+            self.directory.changed()
+            if sink.options.auto_delete and not sink.bindings:
+                self.ref.tell_nowait(SinkUnused(sink.name))
+        self._note_removed(sink, binding, destination, origin, user, session)
+
+    def _note_removed(
+        self,
+        sink: SinkStore,
+        binding: Binding,
+        destination: Destination,
+        origin: str,
+        user: str,
+        session: Session | None,
+    ) -> None:
+        """Count a binding no longer; tell the store and observers, unless another sink of that name has its like."""
+        directory = self.directory
+        directory.quotas.give(user, "bindings")
+        directory.quotas.give(user, "steps", sink.table.weight(binding))
+        successor = directory.sinks.get(sink.name)
+        if successor is None or successor is sink or binding not in successor.bindings:
+            forget_binding(directory, binding, sink, destination)
+            self._tell_binding(Action.DELETED, binding, session, origin)
 
     def forget_origin(self, message: ForgetOrigin) -> int:
         """Delete what a peer had made: bindings, then what they lead to and come from."""
@@ -280,22 +341,17 @@ class Domain(DynamicSupervisor):
         if not origin:
             return 0  # that would be all of our own
         bindings = [
-            (sink, binding, sink.bindings[binding])
+            (sink, binding)
             for sink in directory.sinks.values()
             for binding, whose in (sink.origins or {}).items()
             if whose == origin
         ]
-        for sink, binding, destination in bindings:
-            if _ask(sink, RemoveBinding(binding)):
-                forget_binding(directory, binding, sink, destination)
-                self._tell_binding(Action.DELETED, binding, None, origin)
         queues = [queue for queue in directory.queues.values() if queue.origin == origin]
-        for queue in queues:
-            self._remove_queue(queue)
         sinks = [sink for sink in directory.sinks.values() if sink.origin == origin]
-        for sink in sinks:
-            self._remove_sink(sink)
-        return len(bindings) + len(queues) + len(sinks)
+        forget = Forget(bindings, [*queues, *sinks])
+        count = forget.count
+        directory.chores.begin(forget, self)
+        return count
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""

@@ -9,11 +9,11 @@ Beside the usual ring of points: any weight costs the same, shares differ from w
 thousands of slots (a few per cent), and a look is one into a list.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable
 from hashlib import shake_128
-from math import log
+from math import inf, log
 from struct import Struct
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from zlib import crc32
 
 from triomq.errors import PreconditionFailed
@@ -28,8 +28,16 @@ T = TypeVar("T", bound=Hashable)
 SLOTS = 1 << 12
 """As many as keep shares of ten within five per cent; a binding that comes or goes costs a race in each, some ms."""
 
+MOST_RUNNERS = 500
+"""Bindings of a consistent-hash sink: all of them race for a slot when it is looked at and has no winner, in 0.2 ms."""
+
+_WEIGHT = 100
+"""Steps that a binding counts as: it takes 16 KiB of memory and some milliseconds to come, and the next few looks into
+slots that it won take longer when it goes."""
+
 _SLOT_BITS = 12
-_EVERYWHERE = range(SLOTS)
+_OPEN = -inf  # a time that nobody beats: the slot's race is still to be run
+_WORD = Struct("<I")
 _WORDS = Struct(f"<{SLOTS}I")
 _HIGHEST_WORD = 1 << 32
 _ODD = 0x9E3779B1  # a prime near the golden ratio of 32 bits
@@ -65,29 +73,43 @@ def _quoted(text: str) -> str:
 class _Runner(Generic[T]):
     """One binding in the races."""
 
-    __slots__ = ("_name", "_weight", "destination")
+    __slots__ = ("_weight", "_words", "destination")
 
     def __init__(self, binding: "Binding", destination: T) -> None:
         name = f"{binding.target.value}\0{binding.destination}\0{binding.key}\0".encode("utf-8", "surrogateescape")
-        self._name = name + binding.encoded_arguments
+        self._words = shake_128(name + binding.encoded_arguments).digest(_WORDS.size)
         self._weight = read_weight(binding.key)
         self.destination = destination
 
-    def times(self, slots: Sequence[int]) -> list[float]:
-        """Draw the times for some slots: exponentially distributed, so that the chance to win is as the weight."""
-        words = _WORDS.unpack(shake_128(self._name).digest(_WORDS.size))
-        return [-log((words[slot] + 0.5) / _HIGHEST_WORD) / self._weight for slot in slots]
+    def times(self) -> list[float]:
+        """Draw the times for all slots: exponentially distributed, so that the chance to win is as the weight."""
+        return [_time(word, self._weight) for word in _WORDS.unpack(self._words)]
+
+    def time(self, slot: int) -> float:
+        """Draw the time for one slot."""
+        (word,) = _WORD.unpack_from(self._words, slot * _WORD.size)
+        return _time(word, self._weight)
+
+
+def _time(word: int, weight: float) -> float:
+    return -log((word + 0.5) / _HIGHEST_WORD) / weight
 
 
 class HashTable(Generic[T]):
-    """Each text has one destination; a binding's key is its weight. A destination bound twice has both weights."""
+    """Each text has one destination; a binding's key is its weight. A destination bound twice has both weights.
+
+    When a binding goes, the slots that it won are left without a winner until somebody looks: all races at once would
+    take seconds where hundreds of bindings have the weight of one.
+    """
 
     __slots__ = ("_runners", "_times", "_winners")
+
+    cost: Final = 1
 
     def __init__(self) -> None:
         """Start empty."""
         self._runners: dict[Binding, _Runner[T]] = {}
-        self._winners: list[_Runner[T]] = []
+        self._winners: list[_Runner[T] | None] = []
         self._times: list[float] = []
 
     def add(self, binding: "Binding", destination: T) -> None:
@@ -97,7 +119,7 @@ class HashTable(Generic[T]):
             PreconditionFailed: The key is no weight.
         """
         runner = _Runner(binding, destination)
-        times = runner.times(_EVERYWHERE)
+        times = runner.times()
         if self._runners:
             for slot, (mine, best) in enumerate(zip(times, self._times, strict=True)):
                 if mine < best:
@@ -109,16 +131,37 @@ class HashTable(Generic[T]):
     def remove(self, binding: "Binding", destination: T) -> None:
         """Take an ``add`` back."""
         gone = self._runners.pop(binding)
-        slots = [slot for slot, winner in enumerate(self._winners) if winner is gone]
         if not self._runners:
             self._times, self._winners = [], []
             return
-        runners = list(self._runners.values())
-        rows = zip(*(runner.times(slots) for runner in runners), strict=True)
-        for slot, times in zip(slots, rows, strict=True):
-            best = min(times)
-            self._times[slot], self._winners[slot] = best, runners[times.index(best)]
+        for slot, winner in enumerate(self._winners):
+            if winner is gone:
+                self._times[slot], self._winners[slot] = _OPEN, None
+
+    def _winner(self, slot: int) -> _Runner[T]:
+        """Find who has a slot, by a race if nobody knows."""
+        winner = self._winners[slot]
+        if winner is None:
+            winner = min(self._runners.values(), key=lambda runner: runner.time(slot))
+            self._times[slot], self._winners[slot] = winner.time(slot), winner
+        return winner
+
+    def weight(self, binding: "Binding") -> int:
+        """Return what stands for the memory of one binding and for its races."""
+        return _WEIGHT
+
+    def require_room(self, binding: "Binding") -> None:
+        """Require that there are few enough bindings.
+
+        Raises:
+            PreconditionFailed: There would be too many.
+        """
+        if len(self._runners) >= MOST_RUNNERS:
+            raise PreconditionFailed(
+                f"cannot bind {binding.destination!r}: consistent-hash sink {binding.source!r} has {MOST_RUNNERS} "
+                "bindings, which is the most; use another sink"
+            )
 
     def match(self, key: str, headers: "Headers") -> Collection[T]:
         """Give the one destination that the text belongs to, if there is any."""
-        return (self._winners[slot_of(key)].destination,) if self._winners else ()
+        return (self._winner(slot_of(key)).destination,) if self._runners else ()

@@ -34,6 +34,7 @@ class Keeping:
         "_directories",
         "_next_queue",
         "_unwritable",
+        "behind",
         "heads",
         "journal",
         "noted",
@@ -48,6 +49,7 @@ class Keeping:
         self.heads = HeadCodec()
         self.noted = 0  # the last batch with something whose doer is told only when it is on disk
         self.notes = 0  # how often something of that kind was done
+        self.behind = False  # whether so much is on its way to the disk that publishers have to wait
         self._behind: dict[Callable[[], None], None] = {}
         self._unwritable: dict[Callable[[], None], None] = {}
         self._next_queue = 0
@@ -59,14 +61,17 @@ class Keeping:
         self._directories.append(directory)
 
     def _fault_changed(self, fault: StoreError | None) -> None:
-        """Let publishers look for their routes anew: then they see whether the store can be written."""
-        for directory in self._directories:
-            directory.changed()
+        self._tell_publishers()
         self._catch_up()
         if fault is None:
             waiting, self._unwritable = self._unwritable, {}
             for callback in waiting:
                 callback()
+
+    def _tell_publishers(self) -> None:
+        """Let publishers look for their routes anew: then they see whether the store can be written, and is behind."""
+        for directory in self._directories:
+            directory.changed()
 
     def when_writable(self, callback: Callable[[], None]) -> None:
         """Have something called, once, outside of any turn, when the store can be written again."""
@@ -89,9 +94,15 @@ class Keeping:
         self.noted = self.journal.said
         self.notes += 1
 
+    def look(self) -> None:
+        """See whether publishers have to wait from now on; called before a turn's first publish."""
+        if not self.behind and self._has_too_much:
+            self.behind = True
+            self._tell_publishers()
+            self.journal.when_committed(self.journal.said, self._catch_up)
+
     @property
-    def is_behind(self) -> bool:
-        """Whether so much is on its way to the disk that publishers have to wait."""
+    def _has_too_much(self) -> bool:
         return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_noted(self) -> None:
@@ -109,16 +120,22 @@ class Keeping:
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Have something called, once, outside of any turn, when the store is not behind any more, or has failed."""
-        if not self._behind:
-            self.journal.when_committed(self.journal.said, self._catch_up)
         self._behind[callback] = None
 
+    def forget_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call that no more, should it not have been called yet."""
+        self._behind.pop(callback, None)
+
     def _catch_up(self) -> None:
-        if self.is_behind:
+        if not self.behind:
+            return
+        if self._has_too_much:
             self.journal.when_committed(self.journal.said, self._catch_up)
             return
-        behind, self._behind = self._behind, {}
-        for callback in behind:
+        self.behind = False
+        self._tell_publishers()
+        waiting, self._behind = self._behind, {}
+        for callback in waiting:
             callback()
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:

@@ -15,13 +15,13 @@ from triomq.core.sink import Destination, SinkStore
 from triomq.core.stored import (
     decode_binding,
     decode_key,
-    decode_origin,
+    decode_maker,
     decode_queue_options,
     decode_sink_options,
     encode_binding,
     encode_key,
+    encode_maker,
     encode_options,
-    encode_origin,
 )
 from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, RecordFound, RecoveredQueue, Remove
 
@@ -48,7 +48,7 @@ def keep_sink(directory: Directory, store: SinkStore, *, is_new: bool) -> None:
     if keeping is not None and store.declared.durable:
         if is_new:
             key = encode_key(directory.name, store.name)
-            keeping.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin)))
+            keeping.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin, store.user)))
         keeping.note()
 
 
@@ -66,8 +66,8 @@ def keep_queue(directory: Directory, store: QueueStore, *, is_new: bool) -> None
     if keeping is not None and store.durable:
         assert isinstance(store.backlog, PagedBacklog)
         if is_new:
-            key = encode_key(directory.name, store.name)
-            keeping.journal.add(DeclareQueue(store.backlog.queue, key, encode_options(store.declared, store.origin)))
+            options = encode_options(store.declared, store.origin, store.user)
+            keeping.journal.add(DeclareQueue(store.backlog.queue, encode_key(directory.name, store.name), options))
         keeping.note()
 
 
@@ -82,13 +82,14 @@ def forget_queue(directory: Directory, store: QueueStore) -> None:
             keeping.note()
 
 
-def keep_binding(directory: Directory, binding: Binding, origin: str, *, is_new: bool) -> None:
+def keep_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
     """Keep a binding, if both its ends are kept."""
     keeping, sinks = directory.keeping, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
     if keeping is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
         if is_new:
-            keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), encode_origin(origin)))
+            maker = encode_maker(origin, user)
+            keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
         keeping.note()
 
 
@@ -132,23 +133,29 @@ def recover(directory: Directory) -> None:
         if record.kind == Kind.SINK:
             domain, name = decode_key(record.key)
             if domain == directory.name:
-                declared, origin = decode_sink_options(record.value)
-                directory.sinks[name] = SinkStore(name, declared, directory.policies, origin)
+                declared, origin, user = decode_sink_options(record.value)
+                directory.sinks[name] = SinkStore(name, declared, directory.policies, origin, user)
+                directory.quotas.take(user, "sinks")
     for found in recovered.queues.values():
         domain, name = decode_key(found.found.key)
         if domain == directory.name:
             directory.queues[name] = _recover_queue(directory, name, found)
+    nowhere = 0
     for record in recovered.records:
         if record.kind == Kind.BINDING:
             domain, binding = decode_binding(record.key)
-            if domain == directory.name:
-                _bind(directory, binding, decode_origin(record.value))
+            if domain == directory.name and not _bind(directory, binding, *decode_maker(record.value)):
+                keeping.journal.add(Remove(Kind.BINDING, record.key))
+                nowhere += 1
+    if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
+        _log.warning("bindings led nowhere and are removed", extra={"fields": {"bindings": nowhere}})
 
 
 def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -> QueueStore:
     found = recovered.found
-    declared, origin = decode_queue_options(found.value)
-    store = QueueStore(name, declared, directory, origin=origin, number=found.queue)
+    declared, origin, user = decode_queue_options(found.value)
+    store = QueueStore(name, declared, directory, origin=origin, user=user, number=found.queue)
+    directory.quotas.take(user, "queues")
     assert isinstance(store.backlog, PagedBacklog)
     store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
     if recovered.delayed:
@@ -159,17 +166,18 @@ def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -
     return store
 
 
-def _bind(directory: Directory, binding: Binding, origin: str) -> None:
+def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
+    """Bind again; tell whether both ends are there."""
     source = directory.sinks.get(binding.source)
     ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
     destination: Destination | None = ends.get(binding.destination)
     if source is None or destination is None:
-        _log.warning("a binding leads nowhere", extra={"fields": {"binding": str(binding)}})
-        return
+        return False
     source.add(binding, destination)
-    if origin:
-        source.origins = {} if source.origins is None else source.origins
-        source.origins[binding] = origin
+    source.note_maker(binding, origin, user)
+    directory.quotas.take(user, "bindings")
+    directory.quotas.take(user, "steps", source.table.weight(binding))
     if destination.bound is None:
         destination.bound = {}
-    destination.bound[binding] = None
+    destination.bound[binding] = source
+    return True

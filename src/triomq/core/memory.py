@@ -1,13 +1,18 @@
 """The memory alarm: whether the queues of a broker hold more than the machine should give them.
 
-What the queues hold is summed up now and then, not kept: publishers note roughly what they add, and when that comes to
-some megabytes the sum is taken anew; while the alarm is on, twice a second. Then publishers look at ``on``: whoever
-could only add more has to wait, all others are refused. Nothing that leads messages out of the broker asks.
+What the queues hold is summed up now and then, not kept: publishers count roughly what they add, and when that comes to
+some megabytes the sum is taken anew, before the next turn that publishes anything; while the alarm is on, twice a
+second. So the alarm never begins or ends in the middle of a turn (see ``publishing``). Nothing that leads messages out
+of the broker asks.
+
+A broker that has the process for itself also watches what the process has, twice a second, for that is what makes the
+system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is counted, once
+all was given back that can be, and then only growth starts it again.
 """
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -34,6 +39,60 @@ _INTERVAL = 0.5  # seconds between two sums while the alarm is on
 _ENDS = 0.9  # the part of the mark at which the alarm ends: it should not come and go with each message
 
 
+_PROCESS_BEGINS = 0.6
+"""The part of the memory of machine or control group from which on the process has too much: messages may take 0.4 of
+it by default, and what is beside the process, such as the store's own and the page cache, is to have room."""
+
+_LITTLE = 0.5  # the part of the mark below which what is counted is not what makes the process large
+
+
+class Process(Protocol):
+    """The process that a broker has for itself."""
+
+    limit: int
+    """Octets of memory that it could have."""
+
+    def anonymous(self) -> int:
+        """Give the octets that it has and that are in no file."""
+
+    def give_back(self) -> None:
+        """Give back to the system what is not used, as far as that can be."""
+
+
+class _ProcessAlarm:
+    """Whether a process has too much memory; made and asked by the memory alarm."""
+
+    __slots__ = ("_process", "_stayed", "on", "used")
+
+    def __init__(self, process: Process) -> None:
+        self.on = False
+        self.used = process.anonymous()
+        self._process = process
+        self._stayed = 0  # octets, when little was counted and all was given back that can be
+
+    @property
+    def limit(self) -> int:
+        """Octets from which on it is on: those that it would have without any messages do not count."""
+        return int(max(self._process.limit * _PROCESS_BEGINS, self._stayed / _ENDS))
+
+    def look(self) -> bool:
+        """Look what the process has; tell whether that is too much."""
+        self.used = self._process.anonymous()
+        return self.used > self.limit
+
+    def measure(self, *, little: bool) -> None:
+        """Begin or end; ``little`` is whether little is counted."""
+        too_much = self.look()
+        if self.used <= self._process.limit * _PROCESS_BEGINS * _ENDS:
+            self.on, self._stayed = False, 0
+        elif self.on and little:
+            self._process.give_back()
+            self.used = self._stayed = self._process.anonymous()
+            self.on = False
+        else:
+            self.on = self.on or too_much
+
+
 class MemoryAlarm:
     """Watches what the queues of some domains hold; made by whoever opens a broker, lives as long.
 
@@ -44,7 +103,19 @@ class MemoryAlarm:
             sum counts.
     """
 
-    __slots__ = ("_directories", "_fresh", "_resident", "_room", "_rung", "_waiting", "held", "mark", "on")
+    __slots__ = (
+        "_directories",
+        "_full",
+        "_process",
+        "_resident",
+        "_to_look",
+        "_waiting",
+        "fresh",
+        "held",
+        "mark",
+        "on",
+        "room",
+    )
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
         """Start without domains, and off."""
@@ -52,61 +123,73 @@ class MemoryAlarm:
         self.on = False
         self.held = 0  # octets, when the sum was taken last
         self._resident = resident
+        self._full = False  # whether queues hold too much
+        self._process: _ProcessAlarm | None = None
         self._directories: list[Directory] = []
-        self._fresh = 0  # octets that have come since then, roughly
-        self._room = float(_STEP)  # how many of them there may be before it is taken again
+        self.fresh = 0  # octets that have come since then, roughly; publishers add to it
+        self.room = float(_STEP)  # how many of them there may be before publishers have it taken again
         self._waiting: dict[Callable[[], None], None] = {}
-        self._rung = trio.Event()  # replaced whenever the alarm ends
+        self._to_look = trio.Event()  # that the sum is to be taken now and then: while the alarm is on
 
     def watch(self, directory: "Directory") -> None:
         """Watch one more domain."""
         self._directories.append(directory)
+
+    def watch_process(self, process: Process) -> None:
+        """Watch what the whole process has as well, from now on."""
+        self._process = _ProcessAlarm(process)
+        self._to_look.set()
 
     def set_mark(self, mark: int) -> None:
         """Let another number of octets be the mark, from now on."""
         self.mark = mark
         self.measure()
 
-    def note(self, messages: int, octets: int) -> None:
-        """Note that messages of a total size were published, each counted for each queue that it went to."""
-        self._fresh += octets + messages * MESSAGE_OVERHEAD
-        if self._fresh > self._room:
-            self.measure()
-
     def measure(self) -> None:
         """Take the sum, and begin or end the alarm."""
-        self._fresh = 0
+        self.fresh = 0
         if not self.mark:
+            self._full = False
             self._end()
             return
         held = sum(octets_in(store) for directory in self._directories for store in directory.queues.values())
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
-        self._room = max(_STEP, (self.mark - held) * _PART)
-        if held > self.mark:
+        self.room = max(_STEP, (self.mark - held) * _PART)
+        self._full = held > self.mark * (_ENDS if self._full else 1)
+        if self._process is not None:
+            self._process.measure(little=held < self.mark * _LITTLE)
+        if self._full or (self._process is not None and self._process.on):
             self._begin()
-        elif held <= self.mark * _ENDS:
+        else:
             self._end()
 
     def _begin(self) -> None:
         if self.on:
             return
         self.on = True
-        self._rung.set()
+        self._to_look.set()
         self._tell_publishers()
-        _log.warning("memory alarm", extra={"fields": {"held": self.held, "mark": self.mark}})
+        _log.warning("memory alarm", extra={"fields": self._figures()})
 
     def _end(self) -> None:
         if not self.on:
             return
         self.on = False
-        self._rung = trio.Event()
+        if self._process is None:
+            self._to_look = trio.Event()
         self._tell_publishers()
-        _log.warning("memory alarm is over", extra={"fields": {"held": self.held, "mark": self.mark}})
+        _log.warning("memory alarm is over", extra={"fields": self._figures()})
         waiting, self._waiting = self._waiting, {}
         for callback in waiting:
             callback()
+
+    def _figures(self) -> dict[str, object]:
+        figures: dict[str, object] = {"held": self.held, "mark": self.mark}
+        if self._process is not None:
+            figures |= {"process": self._process.used, "limit": self._process.limit}
+        return figures
 
     def _tell_publishers(self) -> None:
         """Let publishers look for their routes anew: then they see whether the alarm is on, and at no other time."""
@@ -121,24 +204,13 @@ class MemoryAlarm:
         """Call that no more, should it not have been called yet."""
         self._waiting.pop(callback, None)
 
-    async def wait_over(self) -> None:
-        """Wait until the alarm is over; at least until others have had the loop."""
-        over = trio.Event()
-        self.when_over(over.set)
-        try:
-            if self.on:
-                await over.wait()
-            else:
-                await trio.lowlevel.checkpoint()
-        finally:
-            self.forget(over.set)
-
     async def keep_measuring(self) -> None:
-        """Take the sum twice a second while the alarm is on; runs until cancelled."""
+        """Take the sum twice a second while the alarm is on, and look at the process; runs until cancelled."""
         while True:
-            await self._rung.wait()
+            await self._to_look.wait()
             await trio.sleep(_INTERVAL)
-            self.measure()
+            if self.on or (self._process is not None and self._process.look()):
+                self.measure()
 
 
 def octets_in(store: QueueStore) -> int:

@@ -12,12 +12,13 @@ from enum import Enum
 from typing import Annotated
 
 import msgspec
+import trio
 
 from triomq.checked import Checked
 from triomq.core.options import Overflow, QueueOptions, SinkOptions
 from triomq.errors import PreconditionFailed
 
-__all__ = ["AppliesTo", "Policies", "Policy", "PolicyOptions"]
+__all__ = ["AppliesTo", "Policies", "Policy", "PolicyChange", "PolicyOptions"]
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)] | None
@@ -112,6 +113,25 @@ class Policies:
     def of_sink(self, name: str) -> Policy | None:
         """Find the policy of a sink."""
         return next((policy for matches, policy in self._sinks if matches(name)), None)
+
+
+class PolicyChange:
+    """What other policies change in a domain; made by the domain, which goes through its sinks and queues in turns."""
+
+    def __init__(self) -> None:
+        """Start with nothing changed."""
+        self.changed = 0
+        """How many sinks and queues have other options than before, as far as they were looked at."""
+        self._done = trio.Event()
+
+    def finish(self) -> None:
+        """Note that all were looked at."""
+        self._done.set()
+
+    async def wait_done(self) -> int:
+        """Wait until all were looked at; tell how many have changed."""
+        await self._done.wait()
+        return self.changed
 
 
 _SMALLER = ("max_length", "max_bytes", "message_ttl", "expires", "delivery_limit")

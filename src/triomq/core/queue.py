@@ -85,6 +85,8 @@ class Queue(InPlaceActor):
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
         self._store.take_back("the queue is deleted")
+        if isinstance(self._backlog, PagedBacklog):
+            self._backlog.ask_again()
         self._store.directory.clock.forget(self._store)
         self._store.tell_room()
         self._store.tell_arrived()

@@ -22,6 +22,7 @@ from triomq.store import Reading
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
+    from triomq.core.sink import SinkStore
 
 __all__ = ["Arrived", "Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
 
@@ -80,6 +81,7 @@ class QueueStore:
         directory: The domain's directory.
         owner: The session that has the queue for itself.
         origin: The peer that had it made; empty if it is our own.
+        user: Whose session declared it, for whom it counts; empty if it was the program itself.
         number: Its number in the store, if that knows it already.
     """
 
@@ -97,6 +99,7 @@ class QueueStore:
         "durable",
         "expired",
         "feeds",
+        "gone",
         "name",
         "options",
         "origin",
@@ -107,6 +110,7 @@ class QueueStore:
         "ref",
         "room_wanted",
         "used",
+        "user",
     )
 
     ref: Ref
@@ -119,6 +123,7 @@ class QueueStore:
         owner: "Session | None" = None,
         origin: str = "",
         *,
+        user: str = "",
         number: int = 0,
     ) -> None:
         """Start empty."""
@@ -129,6 +134,7 @@ class QueueStore:
         self.directory = directory
         self.owner = owner
         self.origin = origin
+        self.user = user
         self.durable = declared.durable and owner is None
         self.backlog = self._make_backlog(number)
         self.delayed: Delayed | None = None
@@ -136,7 +142,8 @@ class QueueStore:
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
         self.arrived_wanted: list[Callable[[], None]] | None = None
-        self.bound: dict[Binding, None] | None = None
+        self.gone = False  # whether it was deleted; then its bindings go bit by bit
+        self.bound: dict[Binding, SinkStore] | None = None  # the bindings to it, with their sources
         self.feeds: dict[Feed, None] | None = None
         self.published = 0
         self.delivered = 0

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from triomq.core.queue_store import QueueStore
 
 __all__ = [
+    "Forbidden",
     "ForeignResource",
     "InExclusiveUse",
     "Inequivalent",
@@ -80,6 +81,22 @@ class InExclusiveUse(AccessRefused):
         """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+
+
+class Forbidden(AccessRefused):
+    """The user may not publish there, or not consume from there.
+
+    Args:
+        kind: ``"sink"`` or ``"queue"``.
+        name: Its name.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        """Word the refusal."""
+        self.kind = kind
+        self.name = name
+        what = "publish into" if kind == "sink" else "consume from"
+        super().__init__(f"the user may not {what} {kind} {name!r}; an administrator can grant that")
 
 
 class ForeignResource(AccessRefused):

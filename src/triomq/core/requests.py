@@ -10,7 +10,7 @@ from triomq.actors import Message as ActorMessage
 from triomq.actors import Request
 from triomq.core.bindings import Binding
 from triomq.core.options import QueueOptions, SinkOptions
-from triomq.core.policy import Policy
+from triomq.core.policy import Policy, PolicyChange
 from triomq.core.queue_store import QueueStatistics, QueueStore
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "ForgetOrigin",
     "QueueExpired",
     "QueueUnused",
+    "SessionEnded",
     "SetPolicies",
     "SinkUnused",
     "Unbind",
@@ -117,19 +118,21 @@ class Unbind(Request[bool], frozen=True):
 
 
 class ForgetOrigin(Request[int], frozen=True):
-    """To a domain: delete all that a peer had made, for it will not come back. Answers how many things that were.
-
-    Raises (in the asker):
-        Restarting: One of the sinks is being restarted; some of it may be gone already.
-    """
+    """To a domain: delete all that a peer had made, for it will not come back. Answers how many things those are."""
 
     origin: str
 
 
-class SetPolicies(Request[int], frozen=True):
-    """To a domain: let these be the policies and no others. Answers how many queues and sinks that changes."""
+class SetPolicies(Request[PolicyChange], frozen=True):
+    """To a domain: these are the policies from now on. Answers what knows how much that changes, once that is known."""
 
     policies: tuple[Policy, ...]
+
+
+class SessionEnded(ActorMessage, frozen=True):
+    """To a domain: the last connection of a session has ended; what belongs to it is to go."""
+
+    session: "Session"
 
 
 class QueueUnused(ActorMessage, frozen=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from triomq.actors import Ref
 from triomq.core.delivery import CloseFeed, MoveFeed, OpenFeed
 from triomq.core.feed import Feed
-from triomq.core.requests import DeleteQueue
+from triomq.core.requests import SessionEnded
 
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
@@ -83,11 +83,14 @@ class Session:
         self._feeds.pop(feed, None)
 
     def end(self) -> None:
-        """Close all feeds and delete the exclusive queues; a second call does nothing."""
-        if self.ended:
-            return
-        self.ended = True
-        for feed in list(self._feeds):
+        """Have all feeds closed and the exclusive queues deleted; a second call does nothing."""
+        if not self.ended:
+            self.ended = True
+            self.domain.tell_nowait(SessionEnded(self))
+
+    def close_one(self) -> bool:
+        """Close a feed; tell whether there was one."""
+        feed = next(iter(self._feeds), None)
+        if feed is not None:
             self.close_feed(feed)
-        for name in list(self.queues):
-            self.domain.tell_nowait(DeleteQueue(name, self))
+        return feed is not None

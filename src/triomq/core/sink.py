@@ -29,14 +29,17 @@ class SinkStore:
         declared: What it was declared with.
         policies: Those of the domain.
         origin: The peer that had it made; empty if it is our own.
+        user: Whose session declared it, for whom it counts; empty if it was the program itself.
     """
 
     __slots__ = (
         "bindings",
         "bound",
         "declared",
+        "gone",
         "guards",
         "is_plain",
+        "makers",
         "name",
         "options",
         "origin",
@@ -44,20 +47,24 @@ class SinkStore:
         "policy",
         "ref",
         "table",
+        "user",
     )
 
     ref: Ref
 
-    def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "") -> None:
+    def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "", user: str = "") -> None:
         """Start without bindings."""
         self.name = name
         self.origin = origin
         self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
+        self.user = user
+        self.makers: dict[Binding, str] | None = None  # the users for whom bindings count
         self.declared = declared
         self.options = declared
         self.policy: Policy | None = None
         self.bindings: dict[Binding, Destination] = {}
-        self.bound: dict[Binding, None] | None = None
+        self.gone = False  # whether it was deleted; then its bindings go bit by bit
+        self.bound: dict[Binding, SinkStore] | None = None  # the bindings to it, with their sources
         self.table: Table[Destination] = make_table(declared.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
         self.govern(policies)
@@ -102,6 +109,10 @@ class SinkStore:
             return None
         if self.origins is not None:
             self.origins.pop(binding, None)
+        if self.makers is not None:
+            self.makers.pop(binding, None)
+        if destination.bound is not None and destination.bound.get(binding) is self:
+            del destination.bound[binding]
         if self.guards is None or binding.predicate is None:
             self.table.remove(binding, destination)
         else:
@@ -113,6 +124,19 @@ class SinkStore:
     def origin_of(self, binding: Binding) -> str:
         """Tell which peer had a binding made; empty if it is our own."""
         return "" if self.origins is None else self.origins.get(binding, "")
+
+    def note_maker(self, binding: Binding, origin: str, user: str) -> None:
+        """Note which peer had a binding made, and for which user it counts; either may be empty."""
+        if origin:
+            self.origins = {} if self.origins is None else self.origins
+            self.origins[binding] = origin
+        if user:
+            self.makers = {} if self.makers is None else self.makers
+            self.makers[binding] = user
+
+    def maker_of(self, binding: Binding) -> str:
+        """Tell for which user a binding counts; empty if for none."""
+        return "" if self.makers is None else self.makers.get(binding, "")
 
     def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
         """Find where a message with these keys goes from here, the alternate left aside.
@@ -198,18 +222,15 @@ class Sink(InPlaceActor):
         store.add(binding, destination)
         if destination.bound is None:
             destination.bound = {}
-        destination.bound[binding] = None
+        destination.bound[binding] = store
         self._changed()
         return True
 
     def remove_binding(self, message: RemoveBinding) -> bool:
         """Remove a binding, if it is there; tell the domain when an auto-delete sink has none left."""
         store = self._store
-        destination = store.remove(message.binding)
-        if destination is None:
+        if store.remove(message.binding) is None:
             return False
-        if destination.bound is not None:
-            destination.bound.pop(message.binding, None)
         self._changed()
         if store.options.auto_delete and not store.bindings:
             assert self.ref.parent is not None

@@ -24,13 +24,13 @@ __all__ = [
     "HeadCodec",
     "decode_binding",
     "decode_key",
-    "decode_origin",
+    "decode_maker",
     "decode_queue_options",
     "decode_sink_options",
     "encode_binding",
     "encode_key",
+    "encode_maker",
     "encode_options",
-    "encode_origin",
 ]
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _OCTETS = 3
 """Number of the extension for a text that is none, beside those of ``packing``; on disk, so never reused."""
 
-_ORIGIN = "origin"
+_ORIGIN, _USER = "origin", "user"
 """Beside the names of options."""
 
 _BUILTIN = (bytes, datetime, Decimal)  # that ``packable`` knows
@@ -70,13 +70,15 @@ def decode_key(key: bytes) -> list[str]:
     return [_text(name) for name in _names.decode(key)]
 
 
-def encode_options(options: QueueOptions | SinkOptions, origin: str = "") -> bytes:
-    """Keep what a queue or a sink was declared with, and the peer that had it made."""
+def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: str = "") -> bytes:
+    """Encode what a queue or a sink was declared with, the peer that had it made, and the user for whom it counts."""
     fields = {
         name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
     }
     if origin:
         fields[_ORIGIN] = origin
+    if user:
+        fields[_USER] = user
     return _encoder.encode(packable(_escaped(fields)))
 
 
@@ -104,19 +106,19 @@ def _from_extension(code: int, data: memoryview) -> object:
 _fields = Decoder(dict[str, object], ext_hook=_from_extension)
 
 
-def _decode(value: bytes, kind: type[T]) -> tuple[T, str]:
+def _decode(value: bytes, kind: type[T]) -> tuple[T, str, str]:
     fields = _fields.decode(value)
-    origin = fields.pop(_ORIGIN, "")
-    return msgspec.convert(fields, kind, builtin_types=_BUILTIN), str(origin)
+    origin, user = fields.pop(_ORIGIN, ""), fields.pop(_USER, "")
+    return msgspec.convert(fields, kind, builtin_types=_BUILTIN), str(origin), str(user)
 
 
-def decode_queue_options(value: bytes) -> tuple[QueueOptions, str]:
-    """Give a queue's options back, and the peer that had it made."""
+def decode_queue_options(value: bytes) -> tuple[QueueOptions, str, str]:
+    """Return a queue's options, the peer that had it made, and the user for whom it counts."""
     return _decode(value, QueueOptions)
 
 
-def decode_sink_options(value: bytes) -> tuple[SinkOptions, str]:
-    """Give a sink's options back, and the peer that had it made."""
+def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:
+    """Return a sink's options, the peer that had it made, and the user for whom it counts."""
     return _decode(value, SinkOptions)
 
 
@@ -130,14 +132,20 @@ class _Binding(msgspec.Struct, array_like=True):
     predicate: bytes | None = None
 
 
-def encode_origin(origin: str) -> bytes:
-    """Keep which peer had a binding made."""
-    return _octets(origin)
+_BETWEEN = b"\0"
+"""Between a peer and a user; before there were users, a peer stood alone."""
 
 
-def decode_origin(value: bytes) -> str:
-    """Give the peer back; empty if it was none."""
-    return _text(value)
+def encode_maker(origin: str, user: str = "") -> bytes:
+    """Encode which peer had a binding made, and the user for whom it counts."""
+    peer = _octets(origin)
+    return peer + _BETWEEN + _octets(user) if user or _BETWEEN in peer else peer
+
+
+def decode_maker(value: bytes) -> tuple[str, str]:
+    """Return the peer and the user, each empty if there was none."""
+    peer, between, user = value.rpartition(_BETWEEN)
+    return (_text(peer), _text(user)) if between else (_text(value), "")
 
 
 _bindings = Decoder(_Binding)

@@ -40,6 +40,11 @@ class Transaction:
         """Whether a commit would do nothing."""
         return not self._publishes and not self._settlements
 
+    @property
+    def octets(self) -> int:
+        """Total of the octets of what is to be published."""
+        return sum(run.size for runs in self._publishes.values() for run in runs)
+
     def publish(self, queues: Sequence[Ref], message: Publish) -> None:
         """Let a run go to some queues at the commit."""
         for queue in queues:

@@ -8,6 +8,7 @@ from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, 
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
+from triomq.endpoints.unfinished import Unfinished
 from triomq.transports import TLS
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "RenewCertificates",
     "StopListening",
     "Synchronise",
+    "Unfinished",
     "amend_amqp",
     "declare_all",
     "from_amqp",

@@ -149,7 +149,7 @@ class AMQPEndpoint(Endpoint):
         """Prepare; ``on_start`` listens."""
         super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
         self._config = config
-        self._settings: dict[tuple[str, ...], Settings] = {}
+        self._settings: dict[tuple[tuple[str, ...], int], Settings] = {}
         self._mechanisms = mechanisms
         self._secret_mechanisms = {name: make for name, make in mechanisms.items() if name not in PLAIN_MECHANISMS}
         self._plain_to_all = config.allow_plain_insecure
@@ -168,9 +168,11 @@ class AMQPEndpoint(Endpoint):
         """Make the actor that serves a connection over a transport."""
         mechanisms = self._offered(transport)
         offered = tuple(mechanisms)
-        settings = self._settings.get(offered)
+        largest = self._house.unfinished.largest(self._config.max_message_size)
+        settings = self._settings.get((offered, largest))
         if settings is None:  # connections that are offered the same share them
-            settings = self._settings[offered] = self._config.settings(offered)
+            settings = msgspec.structs.replace(self._config.settings(offered), max_message_size=largest)
+            self._settings[offered, largest] = settings
         engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=self._methods)
         return AMQPConnection(
             transport,
@@ -185,7 +187,9 @@ class AMQPEndpoint(Endpoint):
 
     def _fork(self, transport: Transport, data: bytes) -> None:
         """Serve a direct connection over a transport whose first octets have come."""
-        engine = DMPEngine("server", now=trio.current_time(), settings=self._direct_settings)
+        largest = self._house.unfinished.largest(self._direct_settings.max_message_size)
+        settings = msgspec.structs.replace(self._direct_settings, max_message_size=largest)
+        engine = DMPEngine("server", now=trio.current_time(), settings=settings)
         connection = DMPConnection(transport, engine, self._house, self._leases if self._has_direct else None)
         self._forked += 1
         self.serve(connection, f"direct-{self._forked}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Directory, Message
+from triomq.core import Directory, Message, Pressure
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.protocols import decode_properties
 from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
@@ -20,16 +20,12 @@ from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["Blocked", "PublishingPaused"]
+__all__ = ["Blocked"]
 
-_GATE = "memory alarm"
-_REASON = "low on memory"  # RabbitMQ's word
-_UNWRITABLE = "the store cannot be written"
+_GATES = {Pressure.MEMORY: "memory alarm", Pressure.BEHIND: "store"}
+_REASON = Pressure.MEMORY.value  # RabbitMQ's word
+_UNWRITABLE = Pressure.DISK.value
 _PERSISTENT = 2  # delivery-mode
-
-
-class PublishingPaused(Exception):
-    """The connection is to be paused before it publishes this; caught where events are worked off."""
 
 
 class Blocked:
@@ -39,62 +35,60 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_drops_told", "_paused", "_unwritable_told")
+    __slots__ = ("_connection", "_drops_told", "_paused_by", "_unwritable_told")
 
     def __init__(self, connection: "AMQPConnection") -> None:
         """Start unpaused."""
         self._connection = connection
-        self._paused = False
+        self._paused_by: Pressure | None = None
         self._drops_told = False  # that messages are dropped, in this alarm
         self._unwritable_told = False  # that the store cannot be written
 
-    def refuses(self) -> bool:
-        """Tell whether what is published now is to be refused.
+    @property
+    def can_make_room(self) -> bool:
+        """Whether the client may take messages off a queue without asking for more."""
+        return any(channel.can_make_room for channel in self._connection.channels.values())
 
-        Raises:
-            PublishingPaused: The connection is to wait instead.
-        """
-        if not self._connection.directory.memory.on:
-            self._drops_told = False
-            return False
-        if not any(channel.can_make_room for channel in self._connection.channels.values()):
-            raise PublishingPaused
-        return True
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether the connection is to wait rather than publish: memory is short, and it can only add to it."""
+        return self._connection.directory.memory.on and not self.can_make_room
 
-    def pause(self) -> None:
-        """Read nothing until the alarm is over, and tell the client."""
-        if self._paused:
+    def pause(self, pressure: Pressure) -> None:
+        """Read nothing until a pressure is over; tell the client, unless that takes moments alone."""
+        if self._paused_by is not None:
             return
         connection = self._connection
-        self._paused = True
-        connection.gates.close(_GATE)
-        if connection.login.client_can("connection.blocked"):
-            connection.engine.send_method(0, ConnectionBlocked(_REASON))
-        connection.note(logging.WARNING, "connection blocked", reason=_REASON)
-        connection.directory.memory.when_over(self._over)
+        self._paused_by = pressure
+        connection.gates.close(_GATES[pressure])
+        if pressure is Pressure.MEMORY:
+            if connection.login.client_can("connection.blocked"):
+                connection.engine.send_method(0, ConnectionBlocked(_REASON))
+            connection.note(logging.WARNING, "connection blocked", reason=_REASON)
+        connection.publisher.when_open(pressure, self._over)
 
     def _over(self) -> None:
-        """Go on in a turn of one's own: who ends the alarm is in the middle of another."""
+        """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
         trio.lowlevel.current_trio_token().run_sync_soon(self._connection.ref.act, self.lift)
 
     def lift(self) -> None:
         """Read again, if nothing was read; to be called in a turn."""
-        if not self._paused:
+        connection, pressure = self._connection, self._paused_by
+        if pressure is None:
             return
-        connection = self._connection
         self.forget()
-        if connection.login.client_can("connection.blocked"):
-            connection.engine.send_method(0, ConnectionUnblocked())
-        connection.note(logging.INFO, "connection unblocked")
-        connection.go_on(_GATE)
+        if pressure is Pressure.MEMORY:
+            self._drops_told = False
+            if connection.login.client_can("connection.blocked"):
+                connection.engine.send_method(0, ConnectionUnblocked())
+            connection.note(logging.INFO, "connection unblocked")
+        connection.go_on(_GATES[pressure])
 
     def forget(self) -> None:
-        """Wait for the end of the alarm no longer."""
-        self._paused = False
-        self._connection.directory.memory.forget(self._over)
-        keeping = self._connection.directory.keeping
-        if keeping is not None:
-            keeping.forget_writable(self._writable)
+        """Wait for the end of a pressure no longer."""
+        self._paused_by = None
+        self._connection.publisher.forget(self._over)
+        self._connection.publisher.forget(self._writable)
 
     def tell_unwritable(self) -> None:
         """Tell the client, once, that durable messages are refused, since the store cannot be written.

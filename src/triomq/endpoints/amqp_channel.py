@@ -1,7 +1,7 @@
 """One AMQP channel: its consumers, and what goes out to them.
 
 A channel is not an actor: it has no time of its own and lives inside its connection's turns. What it publishes is its
-``Publisher``'s business, what is out with its client stands in a ``Ledger``.
+``ChannelPublisher``'s business, what is out with its client stands in a ``Ledger``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
 from triomq.endpoints.amqp_counts import delivery_counts, with_count
 from triomq.endpoints.amqp_properties import AMQP_CODEC
-from triomq.endpoints.amqp_publishing import Publisher
+from triomq.endpoints.amqp_publishing import ChannelPublisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
 from triomq.protocols.amqp import BasicGetOk, Framing, Method
 
@@ -38,6 +38,12 @@ class Consumer:
         self.tag = tag
         self.no_ack = no_ack
         self.open = True
+
+    def end(self) -> None:
+        """Take no more; forget the feeds, which hold the consumer: a cycle, which only the collector would find."""
+        if self.open:
+            self.open = False
+            del self.feed, self.home
 
     @property
     def is_direct(self) -> bool:
@@ -83,7 +89,7 @@ class Channel:
         self.prefetch_size = 0
         self.window = Window()
         self.gate = Window()  # held by channel.flow
-        self.publisher = Publisher(self)
+        self.publisher = ChannelPublisher(self)
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
         self._head = Head()  # of the messages that were delivered last, and their framing
@@ -214,14 +220,18 @@ class Channel:
         for consumer in self.consumers.values():
             if connection_ends and consumer.is_direct:
                 continue
-            consumer.open = False
             self.connection.session.close_feed(consumer.feed)
+            consumer.end()
         if connection_ends and self.gate.held:
             self.gate.release()  # nobody is left to do it
         self.consumers.clear()
         if self.transaction is not None:
             self.transaction.rollback()
         self.unsettled.requeue_all()
+        # These hold the channel: cycles, which only the collector would find.
+        self.transaction = None
+        self.unsettled = Ledger()
+        del self.publisher
 
 
 Handler: TypeAlias = Callable[[Channel, Method], None]

@@ -13,12 +13,24 @@ from typing import TypeVar, TypeVarTuple
 import trio
 
 from triomq.actors import Ref, Request, Supervisor
-from triomq.core import Deliver, Feed, FeedClosed, Keeping, Leases, Message, QueueStore, Restarting, Session
+from triomq.core import (
+    Deliver,
+    Feed,
+    FeedClosed,
+    Keeping,
+    Leases,
+    Message,
+    Pressure,
+    PublishingPaused,
+    QueueStore,
+    Restarting,
+    Session,
+)
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_blocked import Blocked, PublishingPaused
+from triomq.endpoints.amqp_blocked import Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
 from triomq.endpoints.amqp_direct import ReturnMessage
-from triomq.endpoints.amqp_events import EVENTS, unacknowledged, undeliverable
+from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
@@ -115,17 +127,15 @@ class AMQPConnection(WireConnection):
                 events.appendleft(event)
                 self._wait_for(error)
                 break
-            except PublishingPaused:
+            except PublishingPaused as paused:
                 events.appendleft(event)
-                self.blocked.pause()
+                self.blocked.pause(paused.pressure)
                 break
             if shaking_hands and not events:
                 events.extend(self.engine.events())  # our answer may have let the engine read on
         else:
             if events:
                 self.go_on_later()
-        if turn.spent and self.virtual_host:
-            self.note_published(turn.spent)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -182,11 +192,29 @@ class AMQPConnection(WireConnection):
         self.access = access
         self.domain = domain
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
-        self.join(session, domain.directory, virtual_host)
+        self.join(session, domain.directory, virtual_host, access)
 
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
         return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
+
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Ask whether publishes that have begun may be, before their bodies are read."""
+        if not self._events:  # those come before
+            for number, method in self.engine.take_begun():
+                begin_publish(self, number, method)
+            if self.engine.unfinished_contents and self.blocked.is_to_wait:
+                self.blocked.pause(Pressure.MEMORY)
+            if self.engine.unsent:
+                self.ref.touch()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """Close with 506: what the client has begun does not come, and others wait."""
+        fail(self, 506, reason)
+        self.engine.close(506, reason)
+        self.ref.touch()
 
     # What others tell
 
@@ -204,8 +232,8 @@ class AMQPConnection(WireConnection):
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
         self.session.forget_feed(message.feed)
-        consumer.open = False
         self.outlet.drop(consumer)
+        consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
@@ -285,7 +313,8 @@ class AMQPConnection(WireConnection):
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for channel in confirming:
-                channel.publisher.confirm()
+                if channel.open:
+                    channel.publisher.confirm()
         self.outlet.flush()
         if not self.outlet.may_write and self.outlet.is_choked:
             self.gates.close("unread replies")
@@ -315,7 +344,7 @@ class AMQPConnection(WireConnection):
         """Put back what is out on a channel, and forget it."""
         channel = self.channels.pop(number, None)
         if channel is not None:
-            self.house.presence.close_channel(self.user)
+            self.house.quotas.give(self.user, "channels")
             self._confirming.pop(channel, None)
             self.outlet.drop(channel)
             channel.end(connection_ends=connection_ends)
@@ -339,3 +368,4 @@ class AMQPConnection(WireConnection):
         """Put back what is out, and close the transport, unless a direct connection has it."""
         if not self._forked:
             super().abandon()
+        self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

@@ -112,9 +112,9 @@ def close_consumer(channel: Channel, tag: str) -> None:
     """Let a channel have no more under a tag, if that is one of its own."""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
-        consumer.open = False
         channel.connection.outlet.drop(consumer)
         channel.connection.session.close_feed(consumer.feed)
+        consumer.end()
 
 
 def _cancel(channel: Channel, method: BasicCancel) -> None:

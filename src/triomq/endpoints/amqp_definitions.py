@@ -36,12 +36,15 @@ from triomq.protocols.control import (
     Definitions,
     sayable,
 )
-from triomq.security import User, permission_in
+from triomq.security import UNLIMITED, User, permission_in
 
 __all__ = ["declare_all", "describe"]
 
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start."""
+
+_NO_LIMIT = -1
+"""What stands for no limit in RabbitMQ's limits of users."""
 
 _FORM = "3.10.8"
 """The version of RabbitMQ whose form this is."""
@@ -158,12 +161,13 @@ def _defined_user(user: User) -> DefinedUser:
     kinds = [text.partition("$") for text in user.verifiers]
     kind, _, password_hash = next((parts for parts in kinds if parts[0] in _HASHES), ("RABBITMQ-SHA-256", "", ""))
     limits = {"max-connections": user.limits.connections, "max-channels": user.limits.channels}
+    numbers = {name: _NO_LIMIT if limit == UNLIMITED else limit for name, limit in limits.items()}
     return DefinedUser(
         name=sayable(user.name),
         password_hash=password_hash,
         hashing_algorithm=_HASHES[kind],
         tags=list(user.tags),
-        limits={name: limit for name, limit in limits.items() if limit is not None},
+        limits={name: limit for name, limit in numbers.items() if isinstance(limit, int)},
     )
 
 

@@ -137,5 +137,5 @@ def bring_home(grant: Grant, direct: "DMPConnection") -> None:
             consumer.feed = consumer.home
             connection.session.move_feed(feed, consumer.home)
         else:
-            consumer.open = False
             connection.session.close_feed(feed)
+            consumer.end()

@@ -9,10 +9,12 @@ from triomq.endpoints.amqp_answers import HARD_CODES, Answer, AnswerError, answe
 from triomq.endpoints.amqp_channel import Channel
 from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.endpoints.amqp_login import challenge_answered, login_requested, open_requested, secret_updated
+from triomq.endpoints.amqp_permissions import require_write
 from triomq.errors import Refused
 from triomq.protocols.amqp import (
     BROKER_METHODS,
     AckRun,
+    BasicPublish,
     ChallengeAnswered,
     ChannelClosed,
     ChannelCloseOk,
@@ -20,6 +22,7 @@ from triomq.protocols.amqp import (
     ChannelOpened,
     ChannelOpenOk,
     Closed,
+    ConnectionCloseOk,
     ConnectionUpdateSecret,
     EndOfStream,
     Event,
@@ -35,25 +38,29 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["EVENTS", "undeliverable"]
+__all__ = ["EVENTS", "begin_publish", "fail", "unacknowledged", "undeliverable"]
 
 
 # Channels
 
 
 def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
-    if not connection.has_room("channels"):
-        allowed = f"maximum allowed user limit of ({connection.limit_of('channels')})"
+    quotas = connection.house.quotas
+    if not quotas.has_room(connection.user, "channels"):
+        allowed = f"maximum allowed user limit of ({quotas.limit(connection.user, 'channels')})"
         text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
-        _fail(connection, 530, text)
+        fail(connection, 530, text)
         connection.engine.close(530, text, 20, 10)
         return
-    connection.house.presence.open_channel(connection.user)
+    quotas.take(connection.user, "channels")
     connection.channels[event.channel] = Channel(connection, event.channel)
     connection.engine.send_method(event.channel, ChannelOpenOk())
 
 
 def _channel_closed(connection: "AMQPConnection", event: ChannelClosed) -> None:
+    channel = connection.channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.confirm()  # what waits for the disk yet is not waited for
     connection.end_channel(event.channel)
     if event.by_peer:
         connection.engine.send_method(event.channel, ChannelCloseOk())
@@ -76,6 +83,16 @@ def _publish_run(connection: "AMQPConnection", event: PublishRun) -> None:
         _refuse(channel, error.answer, event.method)
     except Refused as refused:
         _refuse(channel, answer_to(refused, connection.virtual_host, "exchange"), event.method)
+
+
+def begin_publish(connection: "AMQPConnection", number: int, method: BasicPublish) -> None:
+    """Refuse a publish whose content is still to come, if the user may not publish there."""
+    channel = connection.channels.get(number)
+    if channel is not None:
+        try:
+            require_write(channel, "exchange", method.exchange)
+        except AnswerError as error:
+            _refuse(channel, error.answer, method)
 
 
 def _ack_run(connection: "AMQPConnection", event: AckRun) -> None:
@@ -125,7 +142,7 @@ def _refuse(channel: Channel, answer: Answer, method: Method) -> None:
 def _refuse_numbered(channel: Channel, answer: Answer, numbers: tuple[int, int]) -> None:
     connection, (class_id, method_id) = channel.connection, numbers
     if answer.code in HARD_CODES:
-        _fail(connection, answer.code, answer.text)
+        fail(connection, answer.code, answer.text)
         connection.engine.close(answer.code, answer.text, class_id, method_id)
     else:
         # What was done on the channel before is said before it is closed.
@@ -148,10 +165,11 @@ def unacknowledged(channel: Channel, answer: Answer) -> None:
 
 
 def _failed(connection: "AMQPConnection", event: Failed) -> None:
-    _fail(connection, event.code, event.text)
+    fail(connection, event.code, event.text)
 
 
-def _fail(connection: "AMQPConnection", code: int, text: str) -> None:
+def fail(connection: "AMQPConnection", code: int, text: str) -> None:
+    """End all channels of a connection that fails; the engine says why."""
     connection.note(logging.WARNING, "connection failed", code=code, reason=text)
     connection.ending = connection.ending or text
     connection.end_channels()
@@ -159,6 +177,11 @@ def _fail(connection: "AMQPConnection", code: int, text: str) -> None:
 
 def _closed(connection: "AMQPConnection", event: Closed) -> None:
     connection.ending = connection.ending or event.text or f"closed by the {'client' if event.by_peer else 'broker'}"
+    if event.by_peer:
+        for channel in connection.channels.values():
+            channel.publisher.confirm()
+        connection.end_channels()
+        connection.engine.send_method(0, ConnectionCloseOk())
 
 
 def _heartbeat_lost(connection: "AMQPConnection", event: HeartbeatLost) -> None:

@@ -38,6 +38,10 @@ class Gates:
         """The closed ones."""
         return self._closed
 
+    def is_closed_beside(self, gate: str) -> bool:
+        """Tell whether another one is closed than this."""
+        return bool(self._closed - {gate})
+
     def close(self, gate: str) -> None:
         """Read nothing until this gate, and all others, are open."""
         if not self._closed:

@@ -110,12 +110,6 @@ class LogIn:
         assert self._mechanism is not None  # it made the challenge
         return self._mechanism.next(event.response)
 
-    def deny_unheard(self, event: LoginRequested | ChallengeAnswered) -> Step:
-        """Say no without looking at what the client says."""
-        if isinstance(event, LoginRequested):
-            self._note_client(event)
-        return Denied("")
-
     def client_can(self, capability: str) -> bool:
         """Tell whether the client says that it knows an extension of RabbitMQ's."""
         return bool(self._capabilities.get(capability))
@@ -126,17 +120,16 @@ class LogIn:
 
 def login_requested(connection: "AMQPConnection", event: LoginRequested) -> None:
     """Begin a log-in."""
-    heard = _is_heard(connection, None)
-    _judge(connection, connection.login.first(event) if heard else connection.login.deny_unheard(event))
+    _judge(connection, connection.login.first(event))
 
 
 def challenge_answered(connection: "AMQPConnection", event: ChallengeAnswered) -> None:
     """Go on with a log-in."""
-    heard = _is_heard(connection, None)
-    _judge(connection, connection.login.next(event) if heard else connection.login.deny_unheard(event))
+    _judge(connection, connection.login.next(event))
 
 
-def _is_heard(connection: "AMQPConnection", user: str | None) -> bool:
+def _is_heard(connection: "AMQPConnection", user: str) -> bool:
+    """Tell whether what a client says is looked at; whether it is depends on who it says that it is."""
     return connection.house.failed_logins.may_try(connection.peer, user, trio.current_time())
 
 
@@ -152,6 +145,7 @@ def _judge(connection: "AMQPConnection", step: Step) -> None:
             connection.gates.close(_GATE)
             connection.start_task(_work_out, connection, step, _finish)
         case Accepted(user):
+            connection.house.failed_logins.succeeded(connection.peer, user, trio.current_time())
             connection.authenticated(user)
             connection.engine.accept_login()
 
@@ -180,11 +174,13 @@ def _finish(connection: "AMQPConnection", step: Step) -> None:
 
 
 def _deny(connection: "AMQPConnection", name: str) -> None:
-    mechanism, failed = connection.login.mechanism_name, connection.house.failed_logins
-    heard = _is_heard(connection, name or None)
-    connection.note(logging.WARNING if heard else logging.DEBUG, "login refused", user=name, mechanism=mechanism)
-    if heard and (ignored := failed.count(connection.peer, name, trio.current_time())):
-        connection.note(logging.WARNING, "too many failed logins", ignored=ignored)
+    mechanism, failed, now = connection.login.mechanism_name, connection.house.failed_logins, trio.current_time()
+    if _is_heard(connection, name):
+        connection.note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
+        if ignored := failed.count(connection.peer, name, now):
+            connection.note(logging.WARNING, "too many failed logins", ignored=ignored)
+    elif refused := failed.refuse(connection.peer, name, now):
+        connection.note(logging.WARNING, "login refused unheard", user=name, mechanism=mechanism, refused=refused)
     connection.ending = "login refused"
     if connection.login.client_can("authentication_failure_close"):
         connection.engine.refuse_login(
@@ -206,8 +202,8 @@ def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
     access = connection.house.users.access(user, domain_name)
     if not access.may_enter:
         _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
-    elif not connection.has_room("connections"):
-        limit = f"user connection limit ({connection.limit_of('connections')}) is reached"
+    elif not connection.house.quotas.has_room(user, "connections"):
+        limit = f"user connection limit ({connection.house.quotas.limit(user, 'connections')}) is reached"
         _keep_out(connection, f"connection refused for user '{user}': {limit}")
     else:
         connection.enter(name, domain, access)

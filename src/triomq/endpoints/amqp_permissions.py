@@ -54,7 +54,7 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel, Handler
 
-__all__ = ["NEEDS", "guarded", "require_configure", "require_queue", "require_read", "require_write"]
+__all__ = ["NEEDS", "access_refused", "guarded", "require_configure", "require_queue", "require_read", "require_write"]
 
 _KINDS = frozenset(kind.value for kind in SinkKind)
 
@@ -77,22 +77,23 @@ def require_configure(channel: "Channel", kind: str, name: str) -> None:
         AnswerError: It may not (403).
     """
     if not channel.connection.access.may_configure(name):
-        raise _refused(channel, kind, name)
+        raise access_refused(channel, kind, name)
 
 
 def require_write(channel: "Channel", kind: str, name: str) -> None:
     """Require that the user may publish to an exchange, or bind an exchange or a queue; as ``require_configure``."""
     if not channel.connection.access.may_write(name):
-        raise _refused(channel, kind, name)
+        raise access_refused(channel, kind, name)
 
 
 def require_read(channel: "Channel", kind: str, name: str) -> None:
     """Require that the user may take from a queue, or bind something to an exchange; as ``require_configure``."""
     if not channel.connection.access.may_read(name):
-        raise _refused(channel, kind, name)
+        raise access_refused(channel, kind, name)
 
 
-def _refused(channel: "Channel", kind: str, name: str) -> AnswerError:
+def access_refused(channel: "Channel", kind: str, name: str) -> AnswerError:
+    """Word what a user may not, as RabbitMQ does."""
     connection = channel.connection
     where = f"{kind} '{name or _DEFAULT}' in vhost '{connection.virtual_host}'"
     return AnswerError(403, f"access to {where} refused for user '{connection.user}'")
@@ -125,27 +126,20 @@ def _exchange_bind(channel: "Channel", method: ExchangeBind | ExchangeUnbind) ->
 # Queues
 
 
-def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> bool:
-    """Require that the user may declare a queue of this name, and let it dead-letter if it is to; and has room for it.
-
-    Returns:
-        Whether it would be a new one.
+def require_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+    """Require that the user may declare a queue of this name, and let it dead-letter if it is to.
 
     Raises:
-        AnswerError: It may not (403), or has as many queues as it may have (406).
+        AnswerError: It may not (403).
     """
     connection = channel.connection
     require_configure(channel, "queue", name)
     if name in connection.directory.queues:
-        return False
-    if not connection.has_room("queues"):
-        limit = f"queue limit of user '{connection.user}' ({connection.limit_of('queues')}) is reached"
-        raise AnswerError(406, f"cannot declare queue '{name}': {limit}")
+        return
     dead_letters = (method.arguments or {}).get("x-dead-letter-exchange")
     if isinstance(dead_letters, str):
         require_read(channel, "queue", name)
         require_write(channel, "exchange", dead_letters)
-    return True
 
 
 def _queue_bind(channel: "Channel", method: QueueBind | QueueUnbind) -> None:

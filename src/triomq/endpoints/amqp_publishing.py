@@ -1,12 +1,21 @@
 """The publishing half of one AMQP channel: from runs of publishes to the queues that they are routed to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from triomq.actors import Ref
-from triomq.core import Confirms, Head, Message, Offer, Publish, Receipt, Route, take_now
+from triomq.core import (
+    CachedRoute,
+    Confirms,
+    Forbidden,
+    Head,
+    Message,
+    Pressure,
+    PublishingPaused,
+    RoutedRun,
+    Transaction,
+)
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import check_expiration
 from triomq.endpoints.amqp_copies import CC, copies_of
@@ -19,8 +28,7 @@ from triomq.endpoints.amqp_heads import (
     head_of,
 )
 from triomq.endpoints.amqp_modes import by_mode
-from triomq.endpoints.amqp_permissions import require_write
-from triomq.endpoints.amqp_properties import headers_of
+from triomq.endpoints.amqp_permissions import access_refused
 from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
 from triomq.protocols import decode_properties
 from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
@@ -28,9 +36,7 @@ from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing,
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["CHECKED", "LOOKED_INTO", "Publisher", "check_claims", "suspects"]
-
-_NOWHERE = Route(())
+__all__ = ["CHECKED", "LOOKED_INTO", "ChannelPublisher", "check_claims", "suspects"]
 
 CHECKED = HAS_EXPIRATION | HAS_USER_ID
 """Flags of properties that the broker itself answers for."""
@@ -54,7 +60,7 @@ class _Special(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]  # further routing keys
 
 
-class Publisher:
+class ChannelPublisher:
     """What one channel publishes; made with the channel, ends with it.
 
     Args:
@@ -62,18 +68,17 @@ class Publisher:
     """
 
     __slots__ = (
+        "_alike",
         "_channel",
         "_framing",
         "_framings",
+        "_has_store",
         "_head",
-        "_heads",
-        "_keeping",
         "_looked_into",
         "_method",
         "_persistent",
-        "_plain",
+        "_publisher",
         "_route",
-        "_routes",
         "_version",
         "confirms",
     )
@@ -82,49 +87,109 @@ class Publisher:
         """Start in neither confirm nor transaction mode."""
         self.confirms: Confirms | None = None
         self._channel = channel
+        self._publisher = channel.connection.publisher
+        self._has_store = channel.connection.directory.keeping is not None
+        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
+        self._framings: FramingTable | None = None  # of contents that were changed
+        # What was published last, and all that is known of messages like it.
         self._method: BasicPublish | None = None
         self._framing: Framing | None = None
-        self._framings: FramingTable | None = None  # of contents that were changed
-        self._version = -1
-        self._route = _NOWHERE
-        self._plain = True  # messages that are alike go to the same queues, and are not refused
+        self._persistent = False
         self._head = Head()
-        self._heads: dict[tuple[str, str, Framing, bool], Head] = {}
-        self._routes: dict[tuple[str, str, Framing, bool], Route] = {}  # of plain ones, found in this version
-        self._keeping = channel.connection.directory.keeping
-        self._persistent = False  # what is published now, if there is a store
-        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._keeping is not None else 0)
+        self._route = CachedRoute("", "")
+        self._alike: dict[tuple[str, str, Framing, bool], tuple[Head, CachedRoute]] = {}
+        self._version = -1  # of the directory, when the table was begun
 
     def publish(self, run: PublishRun) -> None:
-        """Route a run of publishes and hand it to each queue.
+        """Hand a run of publishes to the queues that it is routed to.
 
         Raises:
             NoSuchSink: The exchange does not exist.
             SinkInternal: Only exchanges may publish into it.
-            AnswerError: The properties or flags are not acceptable.
+            AnswerError: The user may not, or the properties or flags are not acceptable.
+            PublishingPaused: Not now; nothing of the run was taken.
         """
-        if run.framing.flags & self._looked_into:
-            self._look_into(run)
-        else:
-            if self._persistent:
-                self._be_persistent(False)
-            self._publish(run.method, run.framing, run.contents, run.size)
+        method, framing = run.method, run.framing
+        try:
+            if framing.flags & self._looked_into or method.immediate or self._channel.transaction is not None:
+                self._look_into(run)
+                return
+            if method is not self._method or framing is not self._framing or self._persistent:
+                self._look_up(method, framing, persistent=False)
+            try:
+                self._publisher.publish(
+                    self._route,
+                    self._head,
+                    run.contents,
+                    run.size,
+                    self.confirms,
+                    self._return_unrouted if method.mandatory else None,
+                )
+            except PublishingPaused as paused:
+                self._wait_or_refuse(paused, method, [RoutedRun(self._route, self._head, run.contents, run.size)])
+        except Forbidden as refused:
+            raise access_refused(self._channel, "exchange", refused.name) from None
+
+    # What messages share
+
+    def _look_up(self, method: BasicPublish, framing: Framing, *, persistent: bool) -> None:
+        """Find the head and the route of messages, the same ones for messages that are alike."""
+        alike = (method.exchange, method.routing_key, framing, persistent)
+        known = self._alike.get(alike)
+        if known is None:
+            known = self._learn(alike)
+        self._head, self._route = known
+        self._method, self._framing, self._persistent = method, framing, persistent
+
+    def _learn(self, alike: tuple[str, str, Framing, bool]) -> tuple[Head, CachedRoute]:
+        """Make head and route; what is known of queues that may be gone is forgotten first."""
+        connection = self._channel.connection
+        version = connection.directory.version
+        if version != self._version or len(self._alike) >= _HEADS:
+            self._alike.clear()
+            self._version = version
+        exchange, key, framing, persistent = alike
+        head = head_of(exchange, key, framing, publisher=connection.session.number, persistent=persistent)
+        known = self._alike[alike] = head, CachedRoute(exchange, key)
+        return known
+
+    # Runs some of whose messages say what concerns the broker
 
     def _look_into(self, run: PublishRun) -> None:
-        """Publish a run some of whose messages say what concerns the broker; those that do not go together."""
+        """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
+        method, runs, error = run.method, [], None
+        try:
+            for part in self._parts(run):
+                runs.append(part)
+        except AnswerError as refusal:
+            error = refusal
+        try:
+            self._publish_all(method, runs)
+        except PublishingPaused as paused:
+            self._wait_or_refuse(paused, method, runs)
+        if error is not None:
+            if not runs:
+                self._require_exchange(run)  # that there is none comes first
+            raise error
+
+    def _parts(self, run: PublishRun) -> Iterator[RoutedRun]:
+        """Cut a run into messages that go together.
+
+        Raises:
+            AnswerError: A property of the next message is not acceptable.
+        """
         contents, done = run.contents, 0
         for number in suspects(run.framing, contents):
             try:
                 special = self._inspect(run.framing, contents[number])
             except AnswerError:
-                self._publish_part(run, done, number)  # what came before a bad one counts
-                self._resolve(run.method, run.framing, contents[number])  # that there is no such exchange comes first
+                yield from self._neighbours(run, done, number)
                 raise
             if special is not None:
-                self._publish_part(run, done, number)
-                self._publish_special(run.method, special)
+                yield from self._neighbours(run, done, number)
+                yield self._special(run.method, special)
                 done = number + 1
-        self._publish_part(run, done, len(contents))
+        yield from self._neighbours(run, done, len(contents))
 
     def _inspect(self, framing: Framing, content: bytes) -> _Special | None:
         """Check one message's properties, and see what is to be changed; None if it goes on as it came.
@@ -148,156 +213,109 @@ class Publisher:
             self._framings = FramingTable()
         return _Special(self._framings.joined(changed), changed + framing.body(content), keys)
 
-    def _publish_part(self, run: PublishRun, start: int, stop: int) -> None:
-        """Publish some neighbours of a run, or all of it."""
+    def _neighbours(self, run: PublishRun, start: int, stop: int) -> Iterator[RoutedRun]:
+        """Cut neighbours of a run, or all of it, where the delivery mode changes."""
         contents = run.contents
         if stop - start < len(contents):
             contents = contents[start:stop]
         if not contents:
             return
         for persistent, some in self._by_mode(run.framing, contents):
-            self._be_persistent(persistent)
+            self._look_up(run.method, run.framing, persistent=persistent)
             size = run.size if some is run.contents else sum(map(len, some))
-            self._publish(run.method, run.framing, some, size)
+            yield RoutedRun(self._route, self._head, some, size)
 
     def _by_mode(self, framing: Framing, contents: list[bytes]) -> Sequence[tuple[bool, list[bytes]]]:
-        return [(False, contents)] if self._keeping is None else by_mode(framing, contents)
+        return by_mode(framing, contents) if self._has_store else [(False, contents)]
 
-    def _be_persistent(self, persistent: bool) -> None:
-        """Publish messages of one mode from now on."""
-        if persistent is not self._persistent:
-            self._persistent = persistent
-            self._method = None  # what is known is of the other mode
+    def _special(self, method: BasicPublish, special: _Special) -> RoutedRun:
+        """Make the run of one message, by all its keys."""
+        content = special.content
+        ((persistent, _),) = self._by_mode(special.framing, [content])
+        self._look_up(method, special.framing, persistent=persistent)
+        keys = special.keys
+        route = CachedRoute(method.exchange, method.routing_key, keys) if keys else self._route
+        return RoutedRun(route, self._head, [content], len(content))
 
-    def _publish_special(self, method: BasicPublish, special: _Special) -> None:
-        """Publish one message, by all its keys."""
-        framing, content = special.framing, special.content
-        (mode,) = self._by_mode(framing, [content])
-        self._be_persistent(mode[0])
-        if not special.keys:
-            self._publish(method, framing, [content], len(content))
-            return
-        self._resolve(method, framing, content)
-        message, directory = Message(self._head, content), self._channel.connection.directory
-        route = directory.route_all(
-            method.exchange,
-            (method.routing_key, *special.keys),
-            lambda: headers_of(message.properties),
-            properties=lambda: directory.codecs.read(message),
-        )
-        self._place_or_refuse(method, content, route.queues)
+    def _require_exchange(self, run: PublishRun) -> None:
+        """Refuse a run whose exchange is not there, or not for this user."""
+        self._look_up(run.method, run.framing, persistent=False)
+        try:
+            self._publisher.admit([RoutedRun(self._route, self._head, run.contents[:1], 0)])
+        except PublishingPaused:
+            pass
 
-    def _place_or_refuse(self, method: BasicPublish, content: bytes, queues: tuple[Ref, ...]) -> None:
-        """Hand one message to its queues, unless memory is short or the store cannot be written.
+    # Where they go
 
-        Raises:
-            PublishingPaused: It is, and the connection is to wait.
-            AnswerError: It is, and the publisher cannot be told otherwise.
-        """
-        channel, blocked = self._channel, self._channel.connection.blocked
-        unwritable = self._is_refused(queues)
-        if unwritable:
-            blocked.tell_unwritable()
-        elif not blocked.refuses() or not queues:
-            self._place(method, [content], len(content), queues)
-            return
-        if channel.transaction is not None:
-            reason = "the store cannot be written" if unwritable else "low on memory"
-            raise AnswerError(406, f"{reason}; the whole transaction was rolled back")
-        if self.confirms is not None:
-            self.confirms.expect(1, 1).refused(0, 1)
-        elif unwritable:
-            raise AnswerError(506, "the store cannot be written: persistent messages are refused; use confirms")
+    def _publish_all(self, method: BasicPublish, runs: Sequence[RoutedRun]) -> None:
+        """Publish all runs or none, as the method's flags and the channel's mode want it."""
+        if method.immediate or self._channel.transaction is not None:
+            for run in self._publisher.admit(runs):
+                self._place_apart(method, run)
         else:
-            blocked.drop(Message(self._head, content), queues)
+            self._method = method  # of which what nobody wants is returned
+            self._publisher.publish_all(runs, self.confirms, self._return_unrouted if method.mandatory else None)
 
-    def _publish(self, method: BasicPublish, framing: Framing, contents: list[bytes], size: int) -> None:
-        """Route messages that are alike."""
-        directory = self._channel.connection.directory
-        if method is not self._method or framing is not self._framing or directory.version != self._version:
-            self._resolve(method, framing, contents[0])
-        if self._plain:
-            self._place(method, contents, size, self._route.queues)
-            return
-        for content in contents:
-            route = self._find(method, content) if self._route.by_headers else self._route
-            self._place_or_refuse(method, content, route.queues)
-
-    def _resolve(self, method: BasicPublish, framing: Framing, content: bytes) -> None:
-        """Find head and route, and keep them for other runs that are alike, until a binding changes."""
-        directory = self._channel.connection.directory
-        if directory.version != self._version:
-            self._routes.clear()
-            self._version = directory.version
-        alike = (method.exchange, method.routing_key, framing, self._persistent)
-        head = self._heads.get(alike)
-        if head is None:
-            head = self._heads[alike] = self._make_head(method, framing)
-        self._head = head
-        self._plain, route = True, self._routes.get(alike)
-        if route is None:
-            self._method = None  # nothing is kept of a publish that is refused
-            require_write(self._channel, "exchange", method.exchange)
-            route = self._find(method, content)
-            self._plain = not route.by_headers and not directory.memory.on and not self._is_refused(route.queues)
-            if self._plain:
-                self._routes[alike] = route
-        self._route = route
-        self._method, self._framing = method, framing
-
-    def _is_refused(self, queues: Sequence[Ref]) -> bool:
-        """Tell whether the store should keep what is published, and cannot."""
-        return self._persistent and self._channel.connection.directory.fault_of(queues) is not None
-
-    def _make_head(self, method: BasicPublish, framing: Framing) -> Head:
-        if len(self._heads) >= _HEADS:
-            self._heads.clear()
-            self._routes.clear()
-        publisher = self._channel.connection.session.number
-        return head_of(method.exchange, method.routing_key, framing, publisher=publisher, persistent=self._persistent)
-
-    def _find(self, method: BasicPublish, content: bytes) -> Route:
-        message, directory = Message(self._head, content), self._channel.connection.directory
-        return directory.route(
-            method.exchange,
-            method.routing_key,
-            lambda: headers_of(message.properties),
-            properties=lambda: directory.codecs.read(message),
-        )
-
-    def _place(self, method: BasicPublish, contents: list[bytes], size: int, queues: tuple[Ref, ...]) -> None:
-        """Hand messages to their queues; what reaches none is returned if it is mandatory."""
-        channel = self._channel
-        receipt: Receipt | None = None
-        if channel.transaction is not None:
-            channel.transaction.publish(method, Publish(self._head, contents, size), queues)
-        elif not queues or method.immediate:
-            if self.confirms is not None:
-                receipt = self.confirms.expect(len(contents), 0)  # nothing will be missing when the returns are said
-            self.offer(method, self._head, contents, queues)
-            if receipt is not None and queues and self._persistent and self._keeping is not None:
-                receipt.number = self._keeping.journal.said  # a consumer may have got what its queue is to keep
+    def _place_apart(self, method: BasicPublish, run: RoutedRun) -> None:
+        """Let messages be part of the transaction, or offer them to consumers that are there now."""
+        if self._channel.transaction is not None:
+            self._channel.transaction.publish(method, run)
         else:
-            if self.confirms is not None:
-                receipt = self.confirms.expect(len(contents), len(queues))
-            message = Publish(self._head, contents, size, receipt)
-            for queue in queues:
-                queue.tell_nowait(message)
-        channel.connection.spend(len(contents) * len(queues))
+            self.offer(method, run)
 
-    def offer(self, method: BasicPublish, head: Head, contents: Sequence[bytes], queues: Sequence[Ref]) -> None:
-        """Deal with messages that no queue may keep: there is none, or they are for consumers that are there now."""
-        for content in contents:
-            taken = [take_now(queue, Offer(head, content)) for queue in queues]
-            if not any(taken):
-                self._return(method, Message(head, content), _NO_CONSUMERS if queues else _NO_ROUTE)
+    def offer(self, method: BasicPublish, run: RoutedRun) -> None:
+        """Deal with messages that no queue is to keep: there is none, or they are for consumers that are there now."""
+        missed = self._publisher.offer(run, self.confirms)
+        self._return(method, run.head, missed, _NO_CONSUMERS if run.route.queues else _NO_ROUTE)
 
-    def _return(self, method: BasicPublish, message: Message, reason: tuple[int, str]) -> None:
-        """Send a message back that was to reach a queue or a consumer (section 1.8.3.7, mandatory and immediate)."""
+    def commit(self, work: Transaction) -> None:
+        """Do what a transaction has gathered; raises what ``Transaction.commit`` does."""
+        self._publisher.commit(work)
+
+    def _return_unrouted(self, head: Head, contents: Sequence[bytes]) -> None:
+        assert self._method is not None
+        self._return(self._method, head, contents, _NO_ROUTE)
+
+    def _return(self, method: BasicPublish, head: Head, contents: Sequence[bytes], reason: tuple[int, str]) -> None:
+        """Send messages back that were to reach a queue or a consumer (section 1.8.3.7, mandatory and immediate)."""
         if reason is _NO_ROUTE and not method.mandatory:
             return
         answer = BasicReturn(*reason, method.exchange, method.routing_key)
-        self._channel.connection.engine.send_content(self._channel.number, answer, message.properties, message.body)
+        channel = self._channel
+        for content in contents:
+            message = Message(head, content)
+            channel.connection.engine.send_content(channel.number, answer, message.properties, message.body)
+
+    # When nothing is taken
+
+    def _wait_or_refuse(self, paused: PublishingPaused, method: BasicPublish, runs: Sequence[RoutedRun]) -> None:
+        """Refuse what is not taken now, if waiting is worse: acks that make room would wait behind it.
+
+        Raises:
+            PublishingPaused: The connection is to wait.
+            AnswerError: The publisher cannot be told otherwise.
+        """
+        channel, blocked = self._channel, self._channel.connection.blocked
+        if paused.pressure is Pressure.BEHIND or (paused.pressure is Pressure.MEMORY and not blocked.can_make_room):
+            raise paused
+        if paused.pressure is Pressure.DISK:
+            blocked.tell_unwritable()
+        if channel.transaction is not None:
+            raise AnswerError(406, f"{paused.pressure.value}; the whole transaction was rolled back")
+        if self.confirms is None and paused.pressure is Pressure.DISK:
+            raise AnswerError(506, "the store cannot be written: persistent messages are refused; use confirms")
+        for run in runs:
+            for content in run.contents:  # some of them may go to queues that take them
+                self._publish_or_refuse(method, run._replace(contents=[content], size=len(content)))
+
+    def _publish_or_refuse(self, method: BasicPublish, run: RoutedRun) -> None:
+        try:
+            self._publish_all(method, [run])
+        except PublishingPaused as paused:
+            if self.confirms is not None:
+                self.confirms.expect(1, 1).refused(0, 1)
+            else:
+                self._channel.connection.blocked.drop(Message(run.head, run.contents[0]), paused.queues)
 
     def confirm(self) -> None:
         """Tell the publisher what is placed by now: refusals singly, then the rest."""

@@ -84,9 +84,7 @@ def _declare_queue(channel: Channel, name: str) -> QueueStore:
         return connection.directory.queue(name, connection.session)
     require_queue(channel, name, QueueDeclare(name))
     session = connection.session
-    store = connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
-    connection.count_queue(store)
-    return store
+    return connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
 
 
 def _require_free(name: str) -> None:

@@ -160,7 +160,7 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
     name = method.queue or generated_name("amq.gen-")
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
-    is_new = require_queue(channel, name, method)
+    require_queue(channel, name, method)
     arguments = plain_arguments(method.arguments)
     check_named(method.queue, arguments)
     options = queue_options(
@@ -171,10 +171,7 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
     )
-    store = connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
-    if is_new:
-        connection.count_queue(store)
-    return store
+    return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
 
 
 def _queue_bind(channel: Channel, method: QueueBind) -> None:

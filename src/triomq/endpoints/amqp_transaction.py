@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from triomq.actors import Ref
-from triomq.core import Numbered, Outcome, Publish, QueueFull, Transaction
+from triomq.core import Numbered, Outcome, Publish, QueueFull, RoutedRun, Transaction
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.protocols.amqp import BasicPublish
 
@@ -30,7 +29,7 @@ class ChannelTransaction:
         """Start the first transaction."""
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
-        self._offers: list[tuple[BasicPublish, Publish, tuple[Ref, ...]]] = []  # no queue may keep them
+        self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # no queue is to keep them
         self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
     @property
@@ -38,12 +37,12 @@ class ChannelTransaction:
         """Whether the commit will settle anything."""
         return bool(self._settled)
 
-    def publish(self, method: BasicPublish, message: Publish, queues: tuple[Ref, ...]) -> None:
-        """Let messages go to their queues, or back to the publisher, at the commit."""
-        if method.immediate or not queues:
-            self._offers.append((method, message, queues))
+    def publish(self, method: BasicPublish, run: RoutedRun) -> None:
+        """Let an admitted run go to its queues, or back to the publisher, at the commit."""
+        if method.immediate or not run.route.queues:
+            self._offers.append((method, run))
         else:
-            self._work.publish(queues, message)
+            self._work.publish(run.route.queues, Publish(run.head, run.contents, run.size))
 
     def settle(self, numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
         """Let deliveries be settled at the commit."""
@@ -58,16 +57,16 @@ class ChannelTransaction:
             QueueStopped: A queue has crashed for good; nothing was done.
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
-        connection = self._channel.connection
         try:
-            connection.spend(self._work.commit())
+            self._channel.publisher.commit(self._work)
         except QueueFull as full:
+            connection = self._channel.connection
             where = f"queue '{full.name}' in vhost '{connection.virtual_host}'"
             raise AnswerError(406, f"{where} is full; the whole transaction was rolled back") from full
         offers, self._offers = self._offers, []
         self._settled = []
-        for method, message, queues in offers:
-            self._channel.publisher.offer(method, message.head, message.contents, queues)
+        for method, run in offers:
+            self._channel.publisher.offer(method, run)
 
     def rollback(self) -> None:
         """Forget everything; what was settled is out with the client again."""

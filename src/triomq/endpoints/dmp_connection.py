@@ -7,14 +7,24 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 import logging
 from collections import deque
 
-from triomq.core import Deliver, Directory, FeedClosed, Lease, Leases, LeaseTarget, Window
+from triomq.core import (
+    Deliver,
+    Directory,
+    FeedClosed,
+    Lease,
+    Leases,
+    LeaseTarget,
+    Pressure,
+    PublishingPaused,
+    Window,
+)
 from triomq.endpoints.amqp_channel import Consumer
 from triomq.endpoints.amqp_direct import Grant, bring_home, divert
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
 from triomq.endpoints.dmp_outlet import DirectOutlet
-from triomq.endpoints.dmp_sink import DirectSink, SinkPaused
+from triomq.endpoints.dmp_sink import DirectSink
 from triomq.endpoints.house import House
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.protocols.dmp import DMPEngine, Event
@@ -22,7 +32,7 @@ from triomq.transports import Transport
 
 __all__ = ["DMPConnection"]
 
-_MEMORY, _RETURNS = "memory alarm", "unread returns"
+_PRESSURE, _RETURNS = "pressure", "unread returns"
 """Why nothing is read for now."""
 
 
@@ -77,9 +87,9 @@ class DMPConnection(WireConnection):
             event = events.popleft()
             try:
                 EVENTS[type(event)](self, event)
-            except SinkPaused:
+            except PublishingPaused as paused:
                 events.appendleft(event)
-                self._pause()
+                self._pause(paused.pressure)
                 break
             except Denied as denied:
                 self._deny(denied)
@@ -88,37 +98,40 @@ class DMPConnection(WireConnection):
         else:
             if events and not self._left:
                 self.go_on_later()
-        self._note_work(turn.spent)
+        if self.sink is not None and self.sink.is_choked:
+            self.gates.close(_RETURNS)  # it can only be returned, and nobody reads
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
-    def _note_work(self, pushes: int) -> None:
-        """Tell the memory alarm what was published, and read no more if it can only be returned and nobody reads."""
-        if pushes and self.sink is not None:
-            self.note_published(pushes)
-        if self.sink is not None and self.sink.is_choked:
-            self.gates.close(_RETURNS)
-
-    def _pause(self) -> None:
-        """Read nothing until the alarm is over, or the store can be written: who only publishes makes no room."""
-        self.gates.close(_MEMORY)
-        keeping = self.directory.keeping
-        if self.directory.memory.on or keeping is None:
-            self.note(logging.WARNING, "direct connection paused", reason="low on memory")
-            self.directory.memory.when_over(self._over)
-        else:
-            self.note(logging.WARNING, "direct connection paused", reason="the store cannot be written")
-            keeping.when_writable(self._over)
+    def _pause(self, pressure: Pressure) -> None:
+        """Read nothing until a pressure is over: who only publishes makes no room."""
+        self.gates.close(_PRESSURE)
+        if pressure is not Pressure.BEHIND:  # which takes moments
+            self.note(logging.WARNING, "direct connection paused", reason=pressure.value)
+        self.publisher.when_open(pressure, self._over)
 
     def _over(self) -> None:
-        self.go_on_apart(_MEMORY)
+        self.go_on_apart(_PRESSURE)
+
+    # What is too much
+
+    def judge_unfinished(self) -> None:
+        """Let a client that has begun a message wait while memory is short."""
+        waits = _PRESSURE in self.gates.closed
+        if self.sink is not None and self.directory.memory.on and not waits and not self._events:
+            self._pause(Pressure.MEMORY)
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """End: what the client has begun does not come, and others wait."""
+        self._deny(Denied(530, reason))
 
     # Events
 
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
         """Become a connection of the lease's session, and begin."""
         self._lease, self.user = lease, lease.session.user
-        self.join(lease.session, directory, grant.virtual_host)
+        access = self.house.users.access(self.user, directory.name)
+        self.join(lease.session, directory, grant.virtual_host, access)
         self.note_user()
         if lease.target is LeaseTarget.SINK:
             self.sink = DirectSink(self, lease.name, grant)
@@ -152,7 +165,7 @@ class DMPConnection(WireConnection):
         if consumer.channel.open:
             consumer.channel.connection.ref.tell_nowait(message)
         else:
-            consumer.open = False
+            consumer.end()
             self.session.forget_feed(message.feed)
             self._end(message.reason)
 
@@ -237,6 +250,11 @@ class DMPConnection(WireConnection):
         self.outlet.put_all_back()
         if self.sink is None:
             bring_home(self._grant, self)
-        self.directory.memory.forget(self._over)
-        if self.directory.keeping is not None:
-            self.directory.keeping.forget_writable(self._over)
+        self.publisher.forget(self._over)
+
+    def abandon(self) -> None:
+        """Put back what is out, and close the transport; called once, or again after a crash in it."""
+        super().abandon()
+        # These hold the connection: cycles, which only the collector would find.
+        self.sink = None
+        self.__dict__.pop("outlet", None)

@@ -43,8 +43,9 @@ def _check_user(house: House, lease: Lease) -> None:
     user = house.users.get(lease.session.user)
     if user is None:
         raise Denied(403, f"there is no user '{lease.session.user}'")
-    if not house.presence.has_room(user, "connections"):
-        raise Denied(530, f"user connection limit ({user.limits.connections}) is reached")
+    if not house.quotas.has_room(user.name, "connections"):
+        limit = house.quotas.limit(user.name, "connections")
+        raise Denied(530, f"user connection limit ({limit}) is reached")
 
 
 def _check_sink(house: House, lease: Lease, directory: Directory) -> None:

@@ -6,8 +6,9 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Codecs, Directory
-from triomq.security import FailedLogins, Presence, Users
+from triomq.core import Codecs, Directory, Quotas
+from triomq.endpoints.unfinished import Unfinished
+from triomq.security import FailedLogins, Users
 
 __all__ = ["DomainAccess", "House"]
 
@@ -30,8 +31,9 @@ class House(msgspec.Struct, frozen=True):
         users: Who may log in.
         codecs: How properties from each wire are decoded.
         opened: When the broker was opened, on Trio's clock.
-        presence: What users have at once.
+        quotas: Counts what users have at once.
         failed_logins: Who has failed to log in lately.
+        unfinished: What connections hold of messages that are not whole.
         guessing: How many passwords are worked out at once, each by a thread.
     """
 
@@ -39,6 +41,7 @@ class House(msgspec.Struct, frozen=True):
     users: Users
     codecs: Codecs
     opened: float = msgspec.field(default_factory=trio.current_time)
-    presence: Presence = msgspec.field(default_factory=Presence)
+    quotas: Quotas = msgspec.field(default_factory=Quotas)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
     guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))

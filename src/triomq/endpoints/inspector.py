@@ -15,11 +15,10 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
-from triomq.core import Directory, Entry, Message, QueueStore, Session
+from triomq.core import Directory, Entry, Message, QueueStore, Session, process_memory
 from triomq.endpoints.base import Connection, ConnectionStatistics
 from triomq.endpoints.house import House
 from triomq.endpoints.paging import Paged
-from triomq.endpoints.process import process_memory
 from triomq.protocols.control import (
     ActorRecord,
     BindingRecord,

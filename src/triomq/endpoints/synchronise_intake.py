@@ -7,14 +7,22 @@ be written, stays within the peer's prefetch.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import trio
 
 from triomq.actors import InPlaceActor
 from triomq.clients import Peering
-from triomq.core import Confirms, Directory, Publish, QueueStore
+from triomq.core import (
+    EVERYTHING,
+    CachedRoute,
+    Confirms,
+    Directory,
+    Publisher,
+    PublishingPaused,
+    RoutedRun,
+)
 from triomq.endpoints.amqp_heads import head_of
 from triomq.endpoints.amqp_modes import by_mode
 from triomq.errors import RemoteProtocolError
@@ -46,55 +54,52 @@ class Intake:
         self._knows = knows
         self._confirms = Confirms(actor.ref.touch, directory.keeping, lambda: actor.ref.act(actor.ref.touch))
         self._next = 1
-        self._kept: deque[DeliverRun] = deque()  # while memory is short, or the store cannot be written
-        self._go_on = partial(_soon, actor, self._take_kept)
+        self._publisher = Publisher(directory, EVERYTHING, actor.system.turn)  # the peer has asked who may publish
+        self._delayed: deque[DeliverRun] = deque()  # while memory is short, or the store cannot be written
+        self._go_on = partial(_soon, actor, self._take_delayed)
 
     def take(self, run: DeliverRun) -> None:
         """Take deliveries; to be called in a turn."""
-        keeping, memory = self._directory.keeping, self._directory.memory
-        unwritable = keeping is not None and keeping.journal.fault is not None
-        if not (self._kept or memory.on or unwritable):
-            self._place(run)
+        if self._delayed:
+            self._delayed.append(run)
             return
-        if not self._kept:
-            if memory.on or keeping is None:
-                memory.when_over(self._go_on)
-            else:
-                keeping.when_writable(self._go_on)
-        self._kept.append(run)
+        try:
+            self._place(run)
+        except PublishingPaused as paused:
+            self._delayed.append(run)
+            self._publisher.when_open(paused.pressure, self._go_on)
 
-    def _take_kept(self) -> None:
-        kept, self._kept = self._kept, deque()
-        for run in kept:
+    def _take_delayed(self) -> None:
+        delayed, self._delayed = self._delayed, deque()
+        for run in delayed:
             self.take(run)
 
     def _place(self, run: DeliverRun) -> None:
-        count = len(run.contents)
+        count, name = len(run.contents), self._queue_of(run.method.consumer_tag)
         if run.tags[0] != self._next:
             # Tags count deliveries (section 1.1, delivery-tag); a peer that counts otherwise could not be answered.
             self._peering.link.end(RemoteProtocolError(f"delivery {run.tags[0]} came where {self._next} was due"))
             return
+        if name is None:
+            self._confirms.expect(count, 1).refused(0, count)
+        else:
+            self._publisher.publish_all(list(self._parts(run, CachedRoute("", name))), self._confirms)
         self._next += count
         self.received += count
-        receipt, store = self._confirms.expect(count, 1), self._store(run.method.consumer_tag)
-        if store is None:
-            receipt.refused(0, count)
-            return
-        position = 0
-        for persistent, contents in self._parts(run):
+
+    def _parts(self, run: DeliverRun, route: CachedRoute) -> Iterator[RoutedRun]:
+        """Cut a run where the delivery mode changes."""
+        modes = [(False, run.contents)] if self._directory.keeping is None else by_mode(run.framing, run.contents)
+        for persistent, contents in modes:
             head = head_of(run.method.exchange, run.method.routing_key, run.framing, persistent=persistent)
-            store.ref.tell_nowait(Publish(head, contents, sum(map(len, contents)), receipt, position))
-            position += len(contents)
-        self._directory.memory.note(count, run.size)
+            yield RoutedRun(route, head, contents, sum(map(len, contents)))
 
-    def _parts(self, run: DeliverRun) -> Sequence[tuple[bool, Sequence[bytes]]]:
-        return [(False, run.contents)] if self._directory.keeping is None else by_mode(run.framing, run.contents)
-
-    def _store(self, tag: str) -> QueueStore | None:
+    def _queue_of(self, tag: str) -> str | None:
+        """Find the queue that a pipe leads to; None if it leads nowhere."""
         name = tag[2:]
         store = self._directory.queues.get(name)
         known = store is not None and store.owner is None and tag.startswith(_TAGS) and self._knows(name)
-        return store if known else None
+        return name if known else None
 
     def settle(self) -> None:
         """Ack what has found its place, and reject what has none."""
@@ -104,10 +109,8 @@ class Intake:
 
     def forget(self) -> None:
         """Take nothing more: the peer will deliver again what it has no ack for."""
-        self._kept.clear()
-        self._directory.memory.forget(self._go_on)
-        if self._directory.keeping is not None:
-            self._directory.keeping.forget_writable(self._go_on)
+        self._delayed.clear()
+        self._publisher.forget(self._go_on)
 
 
 def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:

@@ -8,10 +8,11 @@ from typing import ClassVar, Protocol
 import trio
 
 from triomq.actors import Supervisor, Turn
-from triomq.core import Directory, QueueStore, Session
+from triomq.core import Directory, Publisher, Session
 from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
+from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
 __all__ = ["PATIENCE", "WireConnection"]
@@ -27,7 +28,7 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
-_BUDGET, _STORE = "budget", "store"
+_BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
 
@@ -35,6 +36,10 @@ class WireEngine(Protocol):
     """What all engines are."""
 
     reading_paused: bool
+
+    @property
+    def unfinished(self) -> int:
+        """How many octets have come of messages that are not whole."""
 
     def receive_data(self, data: bytes) -> None:
         """Take octets from the peer."""
@@ -63,11 +68,13 @@ class WireConnection(Connection):
         self.virtual_host = ""
         self.session: Session
         self.directory: Directory
+        self.publisher: Publisher
         self.gone = False  # the client will send nothing more
         self.ending = ""  # why the connection is ending, once it is
         self._transport = transport
+        self._wire = engine
         self._receive = engine.receive_data
-        self._octets = 0  # that have come since something was last published: a large message takes many chunks
+        self._unfinished = 0  # octets, as the account of all connections has it
         self._turn: Turn
         self._since = trio.current_time()
         self._left = False  # everything is put back; only the transport's end is awaited
@@ -94,8 +101,9 @@ class WireConnection(Connection):
                 self._stop()
             return
         self._receive(data)
-        self._octets += len(data)
         self._work()
+        if self._wire.unfinished or self._unfinished:
+            self._note_unfinished()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
             large = self._turn.spent * _LARGE_BODY < len(data)
@@ -109,23 +117,50 @@ class WireConnection(Connection):
         """Go on where the transport had taken no more."""
         raise NotImplementedError
 
+    # Messages that are not whole
+
+    def _note_unfinished(self) -> None:
+        """Tell the broker's account how much is here of messages that are not whole; see whether they may come."""
+        self.judge_unfinished()
+        octets = self._wire.unfinished
+        if octets != self._unfinished:
+            self._unfinished = octets
+            self.house.unfinished.note(self, octets)
+
+    def judge_unfinished(self) -> None:
+        """Refuse what has begun and may not come; let the client wait with what may come later."""
+
+    @property
+    def is_held_otherwise(self) -> bool:
+        """Whether nothing is read for another reason than that unfinished messages take too much."""
+        return self.gates.is_closed_beside(_ROOM)
+
+    def wait_for_room(self) -> None:
+        """Read nothing as long as unfinished messages take too much."""
+        self.gates.close(_ROOM)
+
+    def go_on_with_room(self) -> None:
+        """Read again."""
+        self.go_on_apart(_ROOM)
+
+    def give_up_message(self, reason: str) -> None:
+        """End the connection, since the rest of its message does not come."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._give_up, reason)
+
+    def _give_up(self, reason: str) -> None:
+        if not self._left:
+            self.refuse_unfinished(reason)
+            self._note_unfinished()
+
+    def refuse_unfinished(self, reason: str) -> None:
+        """Say that too much is unfinished, and end."""
+        raise NotImplementedError
+
     # When nothing is read
 
     def spend(self, pushes: int) -> None:
         """Count queue pushes against the turn's budget."""
         self._turn.spent += pushes
-
-    def note_published(self, pushes: int) -> None:
-        """Tell the memory alarm what was published in this turn; read no more while too much waits for the disk."""
-        self.directory.memory.note(pushes, self._octets)
-        self._octets = 0
-        keeping = self.directory.keeping
-        if keeping is not None and keeping.is_behind:
-            self.gates.close(_STORE)
-            keeping.when_caught_up(self._caught_up)
-
-    def _caught_up(self) -> None:
-        self.ref.act(self.go_on, _STORE)
 
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
@@ -141,6 +176,8 @@ class WireConnection(Connection):
         self.gates.open(gate)
         if not self._left:
             self._work()
+            if self._unfinished:
+                self._note_unfinished()
 
     # Whose it is
 
@@ -150,27 +187,11 @@ class WireConnection(Connection):
         if user is not None:
             self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
 
-    def has_room(self, what: str) -> bool:
-        """Tell whether the user may have one more of ``"connections"``, ``"channels"`` or ``"queues"``."""
-        user = self.house.users.get(self.user)
-        return user is not None and self.house.presence.has_room(user, what)
-
-    def limit_of(self, what: str) -> int | None:
-        """Give the user's limit, for texts."""
-        user = self.house.users.get(self.user)
-        limit: int | None = None if user is None else getattr(user.limits, what)
-        return limit
-
-    def count_queue(self, store: QueueStore) -> None:
-        """Count a queue that the user has declared, as long as it is there."""
-        user, queues = self.house.users.get(self.user), self.directory.queues
-        if user is not None:
-            self.house.presence.declare_queue(user, lambda: queues.get(store.name) is store)
-
-    def join(self, session: Session, directory: Directory, virtual_host: str) -> None:
-        """Work in a domain from now on, as one more connection of a session."""
+    def join(self, session: Session, directory: Directory, virtual_host: str, access: Access) -> None:
+        """Work in a domain from now on, as one more connection of a session, with the rights of its user."""
         self.session, self.directory, self.virtual_host = session, directory, virtual_host
-        self.house.presence.come(self.user)
+        self.publisher = Publisher(directory, access, self._turn)
+        self.house.quotas.take(self.user, "connections")
         session.attach()
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -220,10 +241,11 @@ class WireConnection(Connection):
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""
         self._left = True
+        self.house.unfinished.forget(self)
         if self.virtual_host:
             self.put_back()
             self.virtual_host = ""
-            self.house.presence.go(self.user)
+            self.house.quotas.give(self.user, "connections")
             self.session.detach()
 
     def _stop(self) -> None:

@@ -17,9 +17,16 @@ from triomq.security.mechanisms import (
     read_plain,
 )
 from triomq.security.permissions import ALL, ANY_DOMAIN, Access, Permission, permission_in
-from triomq.security.presence import Presence
 from triomq.security.scram import Scram
-from triomq.security.user import ADMINISTRATOR, MONITORING, User, UserLimits, make_administrator
+from triomq.security.user import (
+    ADMINISTRATOR,
+    DEFAULT_LIMITS,
+    MONITORING,
+    UNLIMITED,
+    User,
+    UserLimits,
+    make_administrator,
+)
 from triomq.security.users import UserChanges, Users
 from triomq.security.verifiers import (
     ITERATIONS,
@@ -34,11 +41,13 @@ __all__ = [
     "ADMINISTRATOR",
     "ALL",
     "ANY_DOMAIN",
+    "DEFAULT_LIMITS",
     "ITERATIONS",
     "LEAST_ITERATIONS",
     "MONITORING",
     "MOST_ITERATIONS",
     "SCRAM_HASHES",
+    "UNLIMITED",
     "AMQPlain",
     "Accepted",
     "Access",
@@ -52,7 +61,6 @@ __all__ = [
     "Pending",
     "Permission",
     "Plain",
-    "Presence",
     "Scram",
     "Step",
     "User",

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -11,7 +11,7 @@ from triomq.checked import Checked
 from triomq.security.permissions import ALL, ANY_DOMAIN, Permission
 from triomq.security.verifiers import Verifier, read_verifier
 
-__all__ = ["ADMINISTRATOR", "MONITORING", "User", "UserLimits", "make_administrator"]
+__all__ = ["ADMINISTRATOR", "DEFAULT_LIMITS", "MONITORING", "UNLIMITED", "User", "UserLimits", "make_administrator"]
 
 ADMINISTRATOR = "administrator"
 """The tag of who may look into the whole broker, and whatever there will be that others may not."""
@@ -19,21 +19,50 @@ ADMINISTRATOR = "administrator"
 MONITORING = "monitoring"
 """The tag of who may look into the whole broker."""
 
-_Count = Annotated[int, msgspec.Meta(ge=0)] | None
+UNLIMITED = "unlimited"
+"""What stands for no limit."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None
 
 
 class UserLimits(Checked, frozen=True, forbid_unknown_fields=True, gc=False):
-    """How much a user may have at once; None is no limit.
+    """How much a user may have at once, in all domains together; ``"unlimited"`` is no limit, None is the default.
+
+    The defaults are far above what well-behaved programs have, and low enough that a program in an endless loop, or
+    somebody who means harm, takes some hundred megabytes and not all memory.
 
     Args:
-        connections: Connections, of all endpoints together.
-        channels: Channels on all its connections.
-        queues: Queues that it has declared and that still exist, in all domains.
+        connections: Connections to all endpoints: 10,000.
+        channels: Channels on all its connections: 50,000.
+        queues: Queues that it has declared and that still exist, exclusive ones too: 100,000.
+        sinks: Sinks (exchanges) that it has declared and that still exist: 10,000.
+        bindings: Bindings that it has made and that still exist: 200,000.
     """
 
     connections: _Count = None
     channels: _Count = None
     queues: _Count = None
+    sinks: _Count = None
+    bindings: _Count = None
+
+    def of(self, resource: str) -> int | None:
+        """Return the limit of one of the fields; None if there is no limit."""
+        found: int | str | None = getattr(self, resource)
+        if found is None:
+            return DEFAULT_LIMITS[resource]
+        return found if isinstance(found, int) else None
+
+
+DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "connections": 10_000,  # some 90 MB
+        "channels": 50_000,  # some 100 MB
+        "queues": 100_000,  # some 150 MB; RabbitMQ is in trouble long before
+        "sinks": 10_000,  # some 20 MB
+        "bindings": 200_000,  # some 150 MB
+    }
+)
+"""Limits of users for whom nothing else is said."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,6 +134,16 @@ class Users:
 
     # What they may
 
+    def limit(self, name: str, resource: str) -> int | None:
+        """Tell how much a user may have at once; None is no limit. Who is no user any more may have nothing new.
+
+        Args:
+            name: The user.
+            resource: One of the fields of ``UserLimits``.
+        """
+        user = self.get(name)
+        return 0 if user is None else user.limits.of(resource)
+
     def access(self, user: str, domain: str) -> Access:
         """Say what a user may do in a domain; the answer changes with the user."""
         access = self._accesses.get((user, domain))

@@ -7,6 +7,7 @@ from triomq.store.backing import back_up
 from triomq.store.body import BodyRun, decode_body, encode_body
 from triomq.store.checking import Gap, QueueReport, Report, check
 from triomq.store.compacting import compact
+from triomq.store.connecting import DATABASE
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
 from triomq.store.lock import DirectoryLock
@@ -84,6 +85,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "SegmentFound",
     "assemble",
     # stores
+    "DATABASE",
     "DirectoryLock",
     "Reader",
     "SqliteReader",

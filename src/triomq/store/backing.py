@@ -1,8 +1,9 @@
-"""A copy of a store that is in use, as it was at one moment."""
+"""A copy of a store that is in use, as it was at one moment: a directory that a broker can be started on."""
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from triomq.errors import StoreError, StoreUnwritable
@@ -13,16 +14,16 @@ __all__ = ["back_up"]
 
 
 def back_up(directory: Path, target: Path) -> None:
-    """Copy what is kept to a file, while brokers go on using it; the copy is put in place whole, and compact.
+    """Copy what is kept to a new directory, while brokers go on using it; the copy is put in place whole, and compact.
 
-    To use it, make a directory with the file in it, called ``store.db``.
+    The copy has an identity of its own: a log or a mark of the original is not taken for the copy's.
 
     Args:
         directory: The store's.
-        target: The file to make.
+        target: The directory to make; its parent must be there.
 
     Raises:
-        StoreUnwritable: The file is there already, or cannot be made.
+        StoreUnwritable: There is something of that name already, or it cannot be made.
         StoreError: The store cannot be read, or there is none.
     """
     source = directory / DATABASE
@@ -34,25 +35,43 @@ def back_up(directory: Path, target: Path) -> None:
     with closing(connection):
         try:
             _begin(target, part)
-            connection.execute("VACUUM INTO ?", (str(part),))
+            _copy(connection, part / DATABASE)
+            _sync(part / DATABASE)
             _sync(part)
             part.rename(target)
             _sync(target.parent)
         except (OSError, ValueError) as error:  # a path with a zero octet is no path
-            raise StoreUnwritable(f"{target} cannot be written ({error}); name a file that can be made") from error
+            raise StoreUnwritable(f"{target} cannot be written ({error}); name a directory that can be made") from error
         except sqlite3.Error as error:
             raise fault_of(target, error) from error
         finally:
-            with suppress(OSError, ValueError):
-                part.unlink()
+            _remove(part)
 
 
 def _begin(target: Path, part: Path) -> None:
-    """Make the file that becomes the copy; messages are nobody else's business."""
+    """Make the directory that becomes the copy; messages are nobody else's business."""
     if target.exists():
-        raise StoreUnwritable(f"{target} is there already; name a file that is not, so that no older backup is lost")
-    part.unlink(missing_ok=True)
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        raise StoreUnwritable(
+            f"{target} is there already; name a directory that is not, so that no older backup is lost"
+        )
+    _remove(part)
+    part.mkdir(mode=0o700)
+
+
+def _copy(connection: sqlite3.Connection, target: Path) -> None:
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    connection.execute("VACUUM INTO ?", (str(target),))
+    with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('progress')")}
+        if "identity" in columns:  # a store that no broker of this version has opened yet gets one when it is opened
+            copy.execute("UPDATE progress SET identity = randomblob(16)")
+
+
+def _remove(part: Path) -> None:
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+    except ValueError:
+        pass  # no path; who makes the copy is about to say so
 
 
 def _sync(path: Path) -> None:

@@ -3,12 +3,14 @@
 import sqlite3
 from pathlib import Path
 
-__all__ = ["DATABASE", "SPILL", "connect", "connect_reader"]
+__all__ = ["DATABASE", "MARK", "PAGE_SIZE", "SPILL", "connect", "connect_alone", "connect_reader"]
 
 DATABASE = "store.db"
 """The file with everything that is kept."""
 SPILL = "spill.db"
 """The file with what is only out of memory; emptied when a broker starts."""
+MARK = "store.mark"
+"""The file that says how far the other one has come; see ``triomq.store.mark``."""
 
 PAGE_SIZE = 16384
 """Octets: a quarter of the pages that a commit of some kilobytes would touch with SQLite's own 4,096."""
@@ -42,6 +44,11 @@ def connect(path: Path, *, synced: bool = True) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def connect_alone(path: Path) -> sqlite3.Connection:
+    """Open a file that is there for reading alone, as it is without its log. Nobody may write it meanwhile."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, isolation_level=None)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

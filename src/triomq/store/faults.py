@@ -12,8 +12,8 @@ __all__ = ["fault_of", "faults_named"]
 _PRIMARY = 0xFF  # the rest of a code says more precisely what happened
 
 _CORRUPT = (
-    "{path} is damaged ({error}). Stop the broker, keep a copy of the directory, then put a backup in its place; "
-    "`triomq store check` says what can still be read, and with an empty directory the broker starts empty"
+    "{path} is damaged ({error}). Stop the broker and keep a copy of the directory; then either let it start on a "
+    "backup, or `triomq store salvage` writes all that can be read to a new directory"
 )
 _FULL = (
     "{path} cannot grow ({error}): the disk is full, or a limit on file sizes is reached. Free space or raise the "

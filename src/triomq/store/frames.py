@@ -61,7 +61,7 @@ class ReadDelayed(_Frame, frozen=True, tag=3):
 
 
 class BackUp(_Frame, frozen=True, tag=4):
-    """Copy the store to a file while it is in use; answered by ``BackedUp``."""
+    """Copy the store to a directory while it is in use; answered by ``BackedUp``."""
 
     number: int
     path: str

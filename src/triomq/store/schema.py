@@ -13,7 +13,7 @@ from pathlib import Path
 
 from triomq.errors import StoreCorrupt, StoreTooNew
 
-__all__ = ["APPLICATION", "MIGRATIONS", "VERSION", "migrate"]
+__all__ = ["APPLICATION", "MIGRATIONS", "VERSION", "migrate", "require_known"]
 
 APPLICATION = 0x744D5131
 """SQLite's ``application_id`` of our files: tMQ1."""
@@ -49,39 +49,44 @@ _FIRST = f"""
     ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Mapping[int, str] = {0: _FIRST}
+_IDENTITY = """
+    -- tells a store from every other, so that a mark or a log of another one is not taken for its own
+    ALTER TABLE progress ADD COLUMN identity BLOB NOT NULL DEFAULT x'';
+    UPDATE progress SET identity = randomblob(16);
+"""
+
+MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY}
 """For each version the statements that lead to the next one."""
 
 VERSION = max(MIGRATIONS) + 1
 """The version that this program reads and writes."""
 
 
-def migrate(connection: sqlite3.Connection, path: Path, migrations: Mapping[int, str] = MIGRATIONS) -> int:
-    """Bring a file to the newest version, each step in a transaction of its own, and give the version it had.
-
-    Raises:
-        StoreTooNew: It has a version that this program does not know.
-        StoreCorrupt: It is a database, but not one of ours.
-    """
+def migrate(connection: sqlite3.Connection, migrations: Mapping[int, str] = MIGRATIONS) -> int:
+    """Bring a file to the newest version, each step in a transaction of its own, and give the version it had."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
-    newest = max(migrations) + 1
-    if found > newest:
-        raise StoreTooNew(
-            f"{path} has format {found}, and this version of triomq knows formats up to {newest}. Install the version "
-            "that wrote it or a later one, or put a backup in its place that was made before the update"
-        )
-    _require_ours(connection, path, found)
-    for version in range(found, newest):
+    for version in range(found, max(migrations) + 1):
         step = f"{migrations[version]}; PRAGMA user_version = {version + 1}"
         connection.executescript(f"BEGIN IMMEDIATE; {step}; COMMIT;")
     return int(found)
 
 
-def _require_ours(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Refuse to touch a database that somebody else has made."""
+def require_known(connection: sqlite3.Connection, path: Path, newest: int = VERSION) -> None:
+    """Refuse to touch a database that another program has made, or a later version of this one.
+
+    Raises:
+        StoreTooNew: It has a version that this program does not know.
+        StoreCorrupt: It is a database, but not one of ours.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if (version or tables) and application != APPLICATION:
         raise StoreCorrupt(
             f"{path} is a database, but not a store of triomq. Give the broker a data directory of its own"
+        )
+    if version > newest:
+        raise StoreTooNew(
+            f"{path} has format {version}, and this version of triomq knows formats up to {newest}. Install the "
+            "version that wrote it or a later one, or start on a backup that was made before the update"
         )

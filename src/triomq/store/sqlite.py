@@ -2,23 +2,28 @@
 
 Two files: one with all that is kept, and one with messages that are only out of memory, which is never synced and is
 emptied when a broker starts (not when only the store's process does). A batch goes into both; each file knows which
-batches it has, so that a batch that is sent again is done where it was not done before.
+batches it has, so that a batch that is sent again is done where it was not done before. A third, small one is the mark:
+the number of the last batch, so that a log that was removed or damaged is missed.
+
+A sync that fails leaves the whole transaction in the log, behind its end. What is committed next may be shorter, and
+would leave the rest of it there; after a few of those the log would look damaged. So it is emptied first.
 """
 
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from triomq.errors import StoreUnwritable
-from triomq.store.connecting import DATABASE, SPILL, connect, connect_reader
+from triomq.errors import StoreLocked, StoreUnwritable
+from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
+from triomq.store.examining import examine
 from triomq.store.faults import faults_named
 from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
-from triomq.store.log_tail import lost_frames, written_frames
+from triomq.store.mark import Mark
 from triomq.store.operations import Batch, DeleteQueue, Operation, Settle, Spill, Unspill
 from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
@@ -40,14 +45,14 @@ class _File:
 
     def __init__(self, path: Path, *, synced: bool) -> None:
         self.path = path
-        written = written_frames(Path(f"{path}-wal"))
+        self._has_rest = False  # whether the log may have something behind its end
         with faults_named(path):
             self.connection = connect(path, synced=synced)
             try:
-                self.cut = lost_frames(self.connection, written)
-                self.version = migrate(self.connection, path)
+                migrate(self.connection)
                 self.tables = Tables(self.connection)
-                self.committed = int(self.connection.execute("SELECT committed FROM progress").fetchone()[0])
+                row = self.connection.execute("SELECT committed, identity FROM progress").fetchone()
+                self.committed, self.identity = int(row[0]), bytes(row[1])
             except BaseException:
                 self.connection.close()
                 raise
@@ -56,6 +61,8 @@ class _File:
         """Do the operations of batches, which are given by their numbers, in one transaction."""
         connection, apply = self.connection, self.tables.apply
         with faults_named(self.path):
+            if self._has_rest:
+                self.empty_log()
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 for number, operations in work:
@@ -63,10 +70,26 @@ class _File:
                         apply(operation, number)
                 connection.execute("UPDATE progress SET committed = ?", (last,))
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
+                self._has_rest = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC
                 self._roll_back()
                 raise
         self.committed = last
+
+    def empty_log(self) -> None:
+        """Move all of the log to the database.
+
+        Raises:
+            sqlite3.Error: It cannot be done.
+            StoreLocked: Somebody reads what is in it, such as a backup.
+        """
+        busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreLocked(
+                f"the log of {self.path} has to be emptied, since a write to it has failed, and another program reads "
+                "it, such as a backup. Wait for its end"
+            )
+        self._has_rest = False
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:  # SQLite may have done it by itself
@@ -133,30 +156,32 @@ class SqliteStore:
 
     Raises:
         StoreLocked: Another broker has the directory.
-        StoreCorrupt, StoreTooNew: The file there cannot be used.
+        StoreCorrupt, StoreTooNew: What is there cannot be used; nothing was changed.
         StoreUnwritable, DiskFull: The directory cannot be written.
     """
 
     def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE) -> None:
         """Lock and open it."""
         self.directory = directory
-        self._lock = DirectoryLock(directory, patience=patience)
         self._reader: SqliteReader | None = None
-        self._files: list[_File] = []
-        try:
+        with ExitStack() as opened:
+            opened.callback(DirectoryLock(directory, patience=patience).release)
+            examined = examine(directory)
             if fresh:
                 _empty(directory)
-            self._kept = self._open(DATABASE, synced=True)
-            self._spilled = self._open(SPILL, synced=False)
-        except BaseException:
-            self.close()
-            raise
+            self._kept = _File(directory / DATABASE, synced=True)
+            opened.callback(self._kept.close)
+            if examined.is_torn:
+                with faults_named(self._kept.path):
+                    self._kept.empty_log()
+            self._spilled = _File(directory / SPILL, synced=False)
+            opened.callback(self._spilled.close)
+            self._mark = _open_mark(directory / MARK, self._kept)
+            opened.callback(self._mark.close)
+            self._opened = opened.pop_all()
         self._committed = self._kept.committed
-
-    def _open(self, name: str, *, synced: bool) -> _File:
-        file = _File(self.directory / name, synced=synced)
-        self._files.append(file)
-        return file
+        self.notices = examined.notices
+        """What whoever runs the broker should know of how it was opened."""
 
     @property
     def committed(self) -> int:
@@ -167,17 +192,6 @@ class SqliteStore:
     def connection(self) -> sqlite3.Connection:
         """The connection that writes what is kept; for whoever compacts, and for tests of a full disk."""
         return self._kept.connection
-
-    @property
-    def notices(self) -> list[str]:
-        """What whoever runs the broker should know of how it was opened."""
-        file, said = self._kept, []
-        if file.cut:
-            said.append(
-                f"the log of {file.path} ends within a batch; the store is opened at batch {file.committed}, the last "
-                "whole one. So it is after the end of a process or a machine, and nothing of the rest was confirmed"
-            )
-        return said
 
     def commit(self, batches: Sequence[Batch]) -> int:
         """Keep batches, all in one transaction.
@@ -193,6 +207,7 @@ class SqliteStore:
             self._spilled.commit(spilling, last)
         if keeping := _work(fresh, self._kept.committed, spilled=False):
             self._kept.commit(keeping, last)
+            self._mark.write(last)
         self._committed = last
         return last
 
@@ -233,9 +248,7 @@ class SqliteStore:
         """Close the files and let others have the directory; what is committed stays."""
         if self._reader is not None:
             self._reader.close()
-        for file in self._files:
-            file.close()
-        self._lock.release()
+        self._opened.close()
 
 
 def _work(batches: Sequence[Batch], committed: int, *, spilled: bool) -> _Work:
@@ -249,6 +262,15 @@ def _work(batches: Sequence[Batch], committed: int, *, spilled: bool) -> _Work:
         if operations:
             found.append((batch.number, operations))
     return found
+
+
+def _open_mark(path: Path, kept: _File) -> Mark:
+    try:
+        mark = Mark(path, kept.identity)
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be written ({error.strerror})") from error
+    mark.write(kept.committed)
+    return mark
 
 
 def _empty(directory: Path) -> None:

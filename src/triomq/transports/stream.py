@@ -76,6 +76,19 @@ class Transport(Protocol):
         """Close both directions at once; the driver hears nothing more."""
 
 
+class _Nobody:
+    """The driver of a transport that is closed: one that was left there would be a cycle with its transport."""
+
+    def received(self, data: bytes) -> None:
+        """Hear nothing."""
+
+    def drained(self) -> None:
+        """Hear nothing."""
+
+
+_NOBODY = _Nobody()
+
+
 class RawSocket:
     """A non-blocking stream socket, used without any layer in between.
 
@@ -226,6 +239,7 @@ class RawSocket:
             self._watch(0)
             self._socket.close()
         self._rest = ()
+        self._driver = _NOBODY
 
 
 def _without(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:

@@ -5,18 +5,18 @@ from decimal import Decimal
 import pytest
 import typer
 
-from triomq.app.cli.properties import encode_given, plain_properties
-from triomq.protocols import BasicProperties, Timestamp, Typed, decode_properties, encode_properties
+from triomq.app.cli.properties import plain_properties, read_given
+from triomq.protocols import BasicProperties, Timestamp, Typed, encode_properties
 
 
 def test_a_message_is_persistent_unless_told_otherwise() -> None:
-    assert decode_properties(encode_given([], [])) == BasicProperties(delivery_mode=2)
-    assert decode_properties(encode_given(["delivery-mode=1"], [])) == BasicProperties(delivery_mode=1)
+    assert read_given([], []) == BasicProperties(delivery_mode=2)
+    assert read_given(["delivery-mode=1"], []) == BasicProperties(delivery_mode=1)
 
 
 def test_properties_are_pairs() -> None:
     given = ["content-type=text/plain; a=b", "priority=5", "expiration=1000", "app_id="]
-    assert decode_properties(encode_given(given, [])) == BasicProperties(
+    assert read_given(given, []) == BasicProperties(
         content_type="text/plain; a=b", priority=5, expiration="1000", app_id="", delivery_mode=2
     )
 
@@ -24,7 +24,7 @@ def test_properties_are_pairs() -> None:
 def test_headers_are_texts_or_json() -> None:
     given = ["a=1", "b:=1", 'c:={"d": [true, null, 1.5]}', "e=x=y"]
     headers = {"a": "1", "b": 1, "c": {"d": [True, None, 1.5]}, "e": "x=y"}
-    assert decode_properties(encode_given([], given)).headers == headers
+    assert read_given([], given).headers == headers
 
 
 WRONG = [
@@ -43,7 +43,7 @@ WRONG = [
 @pytest.mark.parametrize(("properties", "headers", "text"), WRONG)
 def test_what_is_wrong_is_named(properties: list[str], headers: list[str], text: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
-        encode_given(properties, headers)
+        read_given(properties, headers)
     assert text in str(caught.value)
 
 

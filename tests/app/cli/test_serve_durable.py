@@ -15,10 +15,10 @@ import pytest
 
 from app.cli.process import PATIENCE, run, serving
 from triomq.clients import BlockingConnection, open_blocking
-from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols import BasicProperties
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 
-PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
+PERSISTENT = BasicProperties(delivery_mode=2)
 
 
 @contextmanager
@@ -194,7 +194,7 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
     [
         (
             spoil_with_garbage,
-            "{data}/store.db is damaged (file is not a database, SQLITE_NOTADB). Stop the broker, keep",
+            "{data}/store.db is damaged (file is not a database, SQLITE_NOTADB). ",
         ),
         (spoil_with_a_later_version, "{data}/store.db has format 99, and this version of triomq knows formats up to "),
         (spoil_with_another_database, "{data}/store.db is a database, but not a store of triomq. Give the broker a "),

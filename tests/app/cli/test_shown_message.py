@@ -4,15 +4,16 @@ import msgspec
 import pytest
 
 from triomq.app.cli.shown_message import browsed, print_body, print_json, print_message, taken
-from triomq.clients import Got
+from triomq.clients import Fetched
 from triomq.protocols import BasicProperties, encode_properties
+from triomq.protocols.amqp import BasicGetOk, FramingTable
 from triomq.protocols.control import MessageRecord
 
 PROPERTIES = encode_properties(BasicProperties(type="t", headers={"n": 1, "\x1b": "\x1b"}))
 
 
-def got(body: bytes) -> Got:
-    return Got(1, "shop", "k", True, 0, PROPERTIES, body)
+def got(body: bytes) -> Fetched:
+    return Fetched(None, BasicGetOk(1, True, "shop", "k", 0), FramingTable().joined(PROPERTIES), PROPERTIES + body)
 
 
 def record(body: bytes, size: int, properties: bytes | None = b"\0\0") -> MessageRecord:

@@ -45,7 +45,7 @@ def test_check_shows_what_each_queue_has(data: Path) -> None:
     heading, row, summary = done.stdout.splitlines()
     assert heading.split() == ["domain", "queue", "messages", "delayed", "size", "gaps", "missing"]
     assert row.split() == ["default", "orders\\n", "3", "1", "3.1", "KiB", "1", "0"]
-    assert summary == "format 1, 1 queue, 3 messages"
+    assert summary == "format 2, 1 queue, 3 messages"
 
 
 def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
@@ -95,8 +95,7 @@ def test_a_directory_must_be_named() -> None:
 
 
 def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Path) -> None:
-    (tmp_path / "restored").mkdir()
-    copy = tmp_path / "restored" / "store.db"
+    copy = tmp_path / "restored"
     with broker(tmp_path / "data") as (process, url), open_blocking(url) as connection:
         publish(connection, b"1", b"2")
         done = run("store", "backup", "--data", str(tmp_path / "data"), str(copy))
@@ -114,7 +113,6 @@ def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Pa
 def test_a_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
     """Its last batches are still in the log alone."""
     data = tmp_path / "data"
-    (tmp_path / "restored").mkdir()
     with broker(data) as (process, url), watched(holder(data)) as store, open_blocking(url) as connection:
         publish(connection, b"1", b"2")
         process.send_signal(signal.SIGSTOP)  # so that it starts no other store
@@ -123,7 +121,7 @@ def test_a_copy_is_made_of_what_a_killed_broker_left(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert (data / "store.db-wal").stat().st_size
-    assert run("store", "backup", "--data", str(data), str(tmp_path / "restored" / "store.db")).returncode == 0
+    assert run("store", "backup", "--data", str(data), str(tmp_path / "restored")).returncode == 0
     with broker(tmp_path / "restored") as (process, url):
         assert ready(url) == 2
         end(process)
@@ -133,5 +131,5 @@ def test_an_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").write_bytes(b"precious")
     done = run("store", "backup", "--data", str(data), str(tmp_path / "copy"))
     assert done.returncode == 1
-    assert "is there already; name a file that is not" in done.stderr
+    assert "is there already; name a directory that is not" in done.stderr
     assert (tmp_path / "copy").read_bytes() == b"precious"

@@ -57,21 +57,19 @@ async def test_it_listens_and_stops_listening(broker: AsyncioBroker) -> None:
 
 
 def test_what_it_keeps_on_disk_can_be_copied(tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
-
     async def main() -> None:
         async with open_asyncio_broker(data_dir=tmp_path / "data", store_host="thread") as broker:
             await broker.declare_queue("q")
             await broker.publish("", "q", b"x")
-            await broker.back_up(tmp_path / "copy" / "store.db")
+            await broker.back_up(tmp_path / "copy")
 
     asyncio.run(main())
     with open_blocking_broker(data_dir=tmp_path / "copy", store_host="thread") as blocking:
         delivery = blocking.queue("q").get(timeout=PATIENCE)
         assert delivery is not None
         assert delivery.body == b"x"
-        blocking.back_up(tmp_path / "again.db", timeout=PATIENCE)
-    assert (tmp_path / "again.db").exists()
+        blocking.back_up(tmp_path / "again", timeout=PATIENCE)
+    assert (tmp_path / "again").exists()
 
 
 def test_domains_are_apart() -> None:

@@ -49,6 +49,7 @@ from triomq.protocols.amqp import (
     TxRollbackOk,
     TxSelect,
     TxSelectOk,
+    plain,
 )
 
 from .wire import body, content, exchange, header, last, method, pair, running, said, sent
@@ -174,13 +175,60 @@ def test_a_close_without_a_reason_takes_the_reason_of_the_one_that_crosses_it() 
     assert client.events() == [ChannelClosed(1, 404, "NOT_FOUND - nothing there", by_peer=False)]
 
 
-def test_a_close_after_the_peer_s_close_says_nothing() -> None:
+REFUSED = (1, ChannelClose(404, "NOT_FOUND - late"))
+
+
+def test_a_refusal_of_what_came_before_the_client_s_close_goes_before_its_answer() -> None:
     server = running()
     server.receive_data(method(1, ChannelClose(200, "")))
     server.close_channel(1, 404, "late")
-    assert sent(server) == b""
     server.send_method(1, ChannelCloseOk())
+    assert said(server) == [REFUSED, (1, ChannelCloseOk())]
+    server.events()
+    server.receive_data(method(1, QueueDeclare("dropped")) + method(1, ChannelClose(200, "again")))
+    assert server.events() == []
     assert said(server) == [(1, ChannelCloseOk())]
+    server.receive_data(method(1, ChannelCloseOk()))
+    assert server.events() == [ChannelClosed(1, 404, "NOT_FOUND - late", by_peer=False)]
+    server.receive_data(method(1, ChannelOpen()))
+    assert last(server, ChannelOpened).channel == 1
+
+
+def test_a_client_has_nothing_to_say_after_the_server_s_close_but_its_answer() -> None:
+    client, server = pair()
+    server.close_channel(1, 404, "late")
+    client.receive_data(sent(server))
+    client.close_channel(1, 200, "too late")
+    client.send_method(1, ChannelCloseOk())
+    assert said(client) == [(1, ChannelCloseOk())]
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_a_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cut: int) -> None:
+    """The server is given ``cut`` words at first; the client answers the refusal last of all."""
+    server = running()
+    words = [QueueDeclare("refused"), ChannelClose(200, ""), ChannelOpen(), QueueDeclare("good"), ChannelCloseOk()]
+    octets, heard = [method(1, word) for word in words], []
+    for piece in (b"".join(octets[:cut]), b"".join(octets[cut:])):
+        server.receive_data(piece)
+        for event in server.events():
+            if event == Received(1, QueueDeclare("refused")):
+                server.close_channel(1, 404, "late")
+            elif isinstance(event, ChannelClosed):
+                server.send_method(1, ChannelCloseOk())
+            elif isinstance(event, ChannelOpened):
+                server.send_method(1, ChannelOpenOk())
+            else:
+                assert event == Received(1, QueueDeclare("good"))
+                server.send_method(1, QueueDeclareOk("good"))
+        heard += said(server)
+    answers = [ChannelCloseOk(), ChannelOpenOk(), QueueDeclareOk("good")]
+    assert heard == [REFUSED, *((1, answer) for answer in answers)]
+    server.receive_data(method(1, ChannelClose(200, "")))
+    assert last(server, ChannelClosed).by_peer
+    server.send_method(1, ChannelCloseOk())
+    with pytest.raises(LocalProtocolError, match="not open"):
+        server.send_method(1, QueueDeclareOk("gone"))
 
 
 def test_what_is_sent_on_a_closing_channel_is_dropped() -> None:
@@ -265,7 +313,39 @@ def test_unfinished_contents_are_bounded_over_all_channels() -> None:
         server.receive_data(body(number, bytes(120_000)) * 8)
     failed = last(server, Failed)
     assert failed.code == 506
-    assert failed.text == "RESOURCE_ERROR - more than 5242880 octets of unfinished contents"
+    assert failed.text == "RESOURCE_ERROR - more than 2097152 octets of unfinished contents"
+
+
+def test_a_publish_that_is_not_whole_is_told_once_until_it_is_whole_or_dropped() -> None:
+    server = running(channels=(1, 2, 3))
+    whole = content(1, BasicPublish("", "q"), b"whole")
+    begun = method(1, BasicPublish("e", "k")) + header(1, 5) + method(2, BasicPublish("f", "k"))
+    server.receive_data(whole + begun + method(3, BasicPublish("g", "k")) + header(3, 0))
+    assert server.take_begun() == [(1, BasicPublish("e", "k")), (2, BasicPublish("f", "k"))]
+    assert server.take_begun() == []
+    server.receive_data(body(1, b"12345") + method(1, BasicPublish("h", "k")) + header(1, 5))
+    server.close_channel(1, 404, "gone")
+    assert server.take_begun() == []
+
+
+def test_unfinished_octets_are_those_of_contents_and_of_the_frame_that_is_not_whole() -> None:
+    server = running()
+    begun = method(1, BasicPublish("", "q")) + header(1, 1000) + body(1, bytes(400))
+    server.receive_data(begun + body(1, bytes(500))[:300])
+    assert server.unfinished_contents == 400 + len(header(1, 1000))
+    assert server.unfinished == server.unfinished_contents + 300
+    server.close(320, "bye")
+    assert server.unfinished_contents == 0
+
+
+def test_a_client_may_receive_several_large_bodies_side_by_side() -> None:
+    client, _ = pair(
+        client_settings=Settings(login=plain("guest", "guest"), heartbeat=0, max_message_size=1024 * 1024), channels=4
+    )
+    for number in range(1, 5):
+        client.receive_data(method(number, BasicDeliver("c", 1, False, "", "q")) + header(number, 1024 * 1024))
+        client.receive_data(body(number, bytes(120_000)) * 8)
+    assert client.events() == []
 
 
 def test_the_bound_is_given_back_when_contents_are_whole_or_dropped() -> None:

@@ -27,6 +27,7 @@ from triomq.protocols.amqp import (
     Closed,
     ConfirmSelect,
     ConnectionClose,
+    ConnectionCloseOk,
     DeliverRun,
     EndOfStream,
     Event,
@@ -53,6 +54,7 @@ from .wire import (
     flatten,
     frame,
     header,
+    last,
     method,
     pair,
     running,
@@ -74,7 +76,8 @@ CLIENT_WORDS = [
     method(1, QueueDeclare("q", durable=True, arguments={"x-max-length": 5})),
     method(1, BasicPublish("e", "k")) + method(2, ConfirmSelect()) + header(1, 2) + HEARTBEAT + body(1, b"ab"),
 ]
-CLOSING = method(2, ChannelClose(200, "bye")) + method(0, ConnectionClose(200, "bye"))
+CLOSE = method(0, ConnectionClose(200, "bye"))
+CLOSING = method(2, ChannelClose(200, "bye")) + CLOSE
 SERVER_WORDS = [
     b"".join(content(1, BasicDeliver("c", tag, False, "e", "k"), b"body") for tag in range(1, 5)),
     content(1, BasicDeliver("c", 5, True, "e", "k"), b"body", TEXT),
@@ -258,6 +261,55 @@ def test_both_sides_close_a_channel_and_the_connection() -> None:
     told = exchange(client, server)
     assert told == ([Closed(200, "bye", by_peer=False)], [Closed(200, "bye", by_peer=True)])
     assert client.finished
+    assert server.finished
+
+
+def test_what_came_before_a_client_s_close_is_answered_before_it() -> None:
+    server = running()
+    server.receive_data(method(1, QueueDeclare("q")) + CLOSE + method(1, QueueDeclare("passed over")) + CLOSE)
+    assert server.events() == [Received(1, QueueDeclare("q")), Closed(200, "bye", by_peer=True)]
+    assert not server.finished
+    server.send_method(1, QueueDeclareOk("q"))
+    server.send_method(0, ConnectionCloseOk())
+    assert said(server) == [(1, QueueDeclareOk("q")), (0, ConnectionCloseOk()), (0, ConnectionCloseOk())]
+    assert server.finished
+
+
+def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
+    server = running()
+    server.receive_data(CLOSE)
+    server.close(503, "unknown exchange type 'nope'", 40, 10)
+    server.send_method(0, ConnectionCloseOk())
+    close = ConnectionClose(503, "COMMAND_INVALID - unknown exchange type 'nope'", 40, 10)
+    assert said(server) == [(0, close), (0, ConnectionCloseOk())]
+    server.receive_data(method(0, ConnectionCloseOk()))
+    assert last(server, Closed) == Closed(503, close.reply_text, by_peer=False)
+    assert server.finished
+
+
+@pytest.mark.parametrize("rest", [b"", HEARTBEAT, frame(1, 0, bytes(5000)), b"\xce" * 9], ids=len)
+def test_further_closes_are_answered_until_what_comes_cannot_be_read(rest: bytes) -> None:
+    server = running()
+    server.receive_data(CLOSE)
+    server.send_method(0, ConnectionCloseOk())
+    server.receive_data(CLOSE[:5])
+    server.receive_data(CLOSE[5:] + method(1, QueueDeclare("passed over")))
+    assert said(server) == [(0, ConnectionCloseOk())] * 2
+    server.receive_data(rest + CLOSE)
+    assert said(server) == [(0, ConnectionCloseOk())] * (len(rest) <= len(HEARTBEAT))
+    server.receive_data(b"")
+    server.receive_data(CLOSE)
+    assert sent(server) == b""
+    assert server.events() == [Closed(200, "bye", by_peer=True)]
+
+
+def test_a_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read() -> None:
+    server = running()
+    server.receive_data(CLOSE)
+    server.receive_data(b"")
+    assert server.events() == [Closed(200, "bye", by_peer=True), EndOfStream()]
+    server.send_method(0, ConnectionCloseOk())
+    assert said(server) == [(0, ConnectionCloseOk())]
     assert server.finished
 
 

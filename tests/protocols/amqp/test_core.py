@@ -3,7 +3,15 @@
 import pytest
 
 from triomq.errors import LocalProtocolError
-from triomq.protocols.amqp import AMQP_METHODS, Closed, ConnectionBlocked, ConnectionClose, Failed, Settings
+from triomq.protocols.amqp import (
+    AMQP_METHODS,
+    Closed,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    Failed,
+    Settings,
+)
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.core import Core
 
@@ -56,9 +64,20 @@ def test_our_close_ends_with_what_we_said() -> None:
     assert made.timers.next() is None
 
 
-def test_a_peer_s_close_is_answered_and_ends_the_connection() -> None:
-    made = core()
+def test_a_client_s_close_waits_for_the_endpoint_and_ends_the_connection() -> None:
+    made = core("ending")  # where the table says that the method leads
     made.closed_by_peer(ConnectionClose(200, "bye"))
     assert made.events == [Closed(200, "bye", by_peer=True)]
-    assert [type(method).__name__ for method in waiting(made)] == ["ConnectionCloseOk"]
+    assert waiting(made) == []
+    assert not made.over
+    made.say("connection.close-ok", ConnectionCloseOk())
+    assert waiting(made) == [ConnectionCloseOk()]
+    assert made.over
+
+
+def test_a_server_s_close_is_answered_at_once() -> None:
+    made = Core("client", 0.0, Settings(), AMQP_METHODS)
+    made.state = "running"
+    made.closed_by_peer(ConnectionClose(200, "bye"))
+    assert waiting(made) == [ConnectionCloseOk()]
     assert made.over

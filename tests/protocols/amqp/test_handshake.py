@@ -267,6 +267,7 @@ def test_a_peer_may_close_in_the_middle() -> None:
     server = tuning()
     server.receive_data(method(0, ConnectionClose(200, "changed my mind")))
     assert last(server, Closed) == Closed(200, "changed my mind", by_peer=True)
+    server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(0, ConnectionCloseOk())]
     assert server.finished
 

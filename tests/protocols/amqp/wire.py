@@ -11,6 +11,8 @@ from triomq.protocols.amqp import (
     BasicDeliver,
     ChannelOpen,
     ChannelOpenOk,
+    Closed,
+    ConnectionCloseOk,
     ConnectionOpen,
     ConnectionStartOk,
     ConnectionTuneOk,
@@ -91,6 +93,8 @@ def admit(server: AMQPEngine) -> list[Event]:
             elif isinstance(event, OpenRequested):
                 server.open_connection()
             else:
+                if isinstance(event, Closed) and event.by_peer:
+                    server.send_method(0, ConnectionCloseOk())
                 others.append(event)
     return others
 

@@ -52,6 +52,30 @@ async def test_nothing_is_confirmed_while_syncing_fails(
     assert [segment.count for segment in segments(tmp_path / "store")] == [2]
 
 
+async def test_a_sync_that_failed_leaves_nothing_behind_the_end_of_the_log(
+    tmp_path: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left there by several of them would look like damage after a kill."""
+    fails, log = tmp_path / "fails", tmp_path / "store" / "store.db-wal"
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+    monkeypatch.setenv("TRIOMQ_TEST_SYNC_FAILS", str(fails))
+    async with house(tmp_path / "store", "process") as one:
+        declare(one.journal)
+        one.journal.append(1, 1, b"head", [bytes(500_000)], 500_000)
+        await one.committed()
+        assert log.stat().st_size > 500_000
+        fails.touch()
+        failed = trio.Event()
+        one.journal.on_fault(lambda fault: failed.set())
+        one.journal.append(1, 2, b"head", [b"a"], 1)
+        with trio.fail_after(20):
+            await failed.wait()
+        fails.unlink()
+        await one.committed()
+        assert log.stat().st_size < 500_000
+    assert [segment.first for segment in segments(tmp_path / "store")] == [1, 2]
+
+
 async def test_no_answer_leaves_before_the_sync_that_covers_it(
     tmp_path: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,4 +91,4 @@ async def test_no_answer_leaves_before_the_sync_that_covers_it(
             await one.committed()
         noted = trace.read_text()[begin:]  # w for a write to a file, s for a sync, c for what is sent to the broker
     assert noted.count("c") == 99
-    assert re.fullmatch("([ws]*sc)+", noted)
+    assert re.fullmatch("([ws]*swc)+", noted)  # the last write is the mark's, which nothing syncs

@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from triomq.app.cli.failing import fail
-from triomq.app.cli.properties import encode_given
+from triomq.app.cli.properties import read_given
 from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.shown_message import ShownMessage, browsed, print_body, print_json, print_message, taken
 from triomq.clients import BlockingConnection
@@ -54,12 +54,12 @@ def publish(
     """
     if (body is not None) + (file is not None) > 1 or (lines and (body is not None or count > 1)):
         raise typer.BadParameter("--body, --file, and --lines with --body or --count, exclude each other")
-    encoded = encode_given(properties or (), headers or ())
+    given = read_given(properties or (), headers or ())
     with reaching(url) as connection:
         publisher = connection.publisher
         try:
             for message in _bodies(body, file, count, lines=lines):
-                publisher.send(exchange, key, message, encoded, mandatory=mandatory)
+                publisher.send(exchange, key, message, given, mandatory=mandatory)
             publisher.wait_confirmed()
         except TriomqError as error:
             with suppress(TriomqError):

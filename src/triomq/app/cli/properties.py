@@ -10,15 +10,15 @@ import typer
 from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 
-__all__ = ["encode_given", "plain_properties"]
+__all__ = ["plain_properties", "read_given"]
 
 _NUMBERS = ("delivery_mode", "priority", "timestamp")
 _NAMES = tuple(name for name in BasicProperties.__struct_fields__ if name != "headers")
 _PERSISTENT = 2
 
 
-def encode_given(properties: Iterable[str], headers: Iterable[str]) -> bytes:
-    """Encode ``name=value`` pairs as a content header carries them; a message is persistent unless they say otherwise.
+def read_given(properties: Iterable[str], headers: Iterable[str]) -> BasicProperties:
+    """Read ``name=value`` pairs; a message is persistent unless they say otherwise.
 
     Raises:
         typer.BadParameter: A pair is none, there is no such property, or its value does not fit.
@@ -34,7 +34,9 @@ def encode_given(properties: Iterable[str], headers: Iterable[str]) -> bytes:
     if said:
         found["headers"] = said
     try:
-        return encode_properties(BasicProperties(**found))  # type: ignore[arg-type]  # a number where one is due
+        given = BasicProperties(**found)  # type: ignore[arg-type]  # a number where one is due
+        encode_properties(given)
+        return given
     except LocalProtocolError as error:
         raise typer.BadParameter(str(error)) from None
 

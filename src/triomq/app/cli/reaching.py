@@ -24,7 +24,7 @@ UrlOption: TypeAlias = Annotated[
         metavar="URL",
         show_envvar=True,
         show_default=True,
-        help="The broker: amqp://user:password@host:port/virtual-host, or amqp+unix://user:password@/path/to/socket.",
+        help="The broker: amqp://user:password@host:port/virtual-host, amqps:// for TLS, or amqp+unix://user:password@/path/to/socket.",
     ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, one object on each line.")]

@@ -7,7 +7,7 @@ import typer
 
 from triomq.app.cli.properties import plain_properties
 from triomq.app.cli.showing import body_lines, octets, printable
-from triomq.clients import Got
+from triomq.clients import Fetched
 from triomq.protocols.control import MessageRecord, sayable
 
 __all__ = ["ShownMessage", "browsed", "print_body", "print_json", "print_message", "taken"]
@@ -40,10 +40,10 @@ class ShownMessage(msgspec.Struct, frozen=True):
         return len(self.body) < self.size
 
 
-def taken(got: Got) -> ShownMessage:
+def taken(got: Fetched) -> ShownMessage:
     """Show a message that was taken."""
     exchange, key = sayable(got.exchange), sayable(got.routing_key)
-    properties = plain_properties(got.properties)
+    properties = plain_properties(got.encoded)
     return ShownMessage(None, exchange, key, got.redelivered, len(got.body), properties, got.body)
 
 

@@ -18,7 +18,7 @@ from triomq.app.cli.queues import print_table
 from triomq.app.cli.showing import octets, printable
 from triomq.core import decode_key
 from triomq.errors import StoreError, StoreLocked
-from triomq.store import Report, back_up
+from triomq.store import DATABASE, Report, back_up
 from triomq.store import check as look_over
 from triomq.store import compact as write_anew
 
@@ -53,11 +53,11 @@ def compact(data: _Data) -> None:
 
 
 @store.command()
-def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The file to make.")]) -> None:
+def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to make.")]) -> None:
     """Copy all that is there, as it is at one moment, whether a broker works with it or not."""
     with _failing():
         back_up(data, target)
-    typer.echo(f"{target} has it all, {octets(target.stat().st_size)}")
+    typer.echo(f"{target} has it all, {octets((target / DATABASE).stat().st_size)}")
 
 
 @contextmanager

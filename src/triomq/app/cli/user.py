@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -26,6 +26,7 @@ from triomq.security import (
     LEAST_ITERATIONS,
     MOST_ITERATIONS,
     SCRAM_HASHES,
+    UNLIMITED,
     Permission,
     UserLimits,
     make_verifier,
@@ -45,7 +46,19 @@ _Pattern = Annotated[str | None, typer.Option(help="Regular expression of names;
 _Iterations = Annotated[
     int, typer.Option(help="Rounds of PBKDF2.", min=LEAST_ITERATIONS, max=MOST_ITERATIONS, show_default=True)
 ]
-_Limit = Annotated[int | None, typer.Option(help="The most at once.", min=0)]
+
+
+def _read_limit(text: str | None) -> str | None:
+    """Check a limit; the text stays one, since there are numbers and a word."""
+    if text is not None and text != UNLIMITED and not text.isdecimal():
+        raise typer.BadParameter(f"found {text!r}; a limit is a number, or {UNLIMITED}")
+    return text
+
+
+_Limit = Annotated[
+    str | None,
+    typer.Option(help="The most at once, a number or unlimited.", callback=_read_limit, metavar="NUMBER|unlimited"),
+]
 
 _HERE = Path("users.json")
 
@@ -68,6 +81,8 @@ def add(
     max_connections: _Limit = None,
     max_channels: _Limit = None,
     max_queues: _Limit = None,
+    max_sinks: _Limit = None,
+    max_bindings: _Limit = None,
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Log in by a TLS client certificate alone: there is no password.")
     ] = False,
@@ -80,7 +95,8 @@ def add(
         if name in users:
             fail(f"{file} has a user {name!r} already; `triomq user password` gives it another password")
         first = not users
-        limits = UserLimits(max_connections, max_channels, max_queues)
+        most = (max_connections, max_channels, max_queues, max_sinks, max_bindings)
+        limits = UserLimits(*map(_limit, most))
         users[name] = User(
             verifiers=() if certificate else _verifiers(_read_password(), iterations),
             certificate=certificate,
@@ -160,6 +176,10 @@ def _failing() -> Iterator[None]:
         yield
     except (ConfigError, ValueError) as error:
         fail(str(error))
+
+
+def _limit(text: str | None) -> int | Literal["unlimited"] | None:
+    return int(text) if text is not None and text.isdecimal() else "unlimited" if text else None
 
 
 def _find(users: dict[str, User], name: str, file: Path) -> User:

@@ -117,7 +117,7 @@ class AsyncioBroker(AsyncioDomain):
         await self._caller.call(self.portal.broker.wait_idle)
 
     async def back_up(self, path: Path | str) -> None:
-        """Copy the store to a file while everything goes on; ``Broker.back_up`` says how it is used."""
+        """Copy the store to a new directory while everything goes on; ``Broker.back_up`` says how it is used."""
         await self._caller.call(lambda: self.portal.broker.back_up(path))
 
     @property

@@ -129,7 +129,7 @@ class BlockingBroker(BlockingDomain):
             raise TimeoutError(f"not idle within {timeout} s: {broker.describe_busy()}") from None
 
     def back_up(self, path: Path | str, *, timeout: float | None = None) -> None:
-        """Copy the store to a file while everything goes on; ``Broker.back_up`` says how it is used."""
+        """Copy the store to a new directory while everything goes on; ``Broker.back_up`` says how it is used."""
         self._caller.call(lambda: self.portal.broker.back_up(path), timeout=timeout)
 
     @property

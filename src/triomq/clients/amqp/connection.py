@@ -95,15 +95,20 @@ class AMQPConnection:
             LimitExceeded: As many channels are open as the broker allows.
             Disconnected: The connection is lost.
         """
-        channel = AMQPChannel(self, confirms=confirms, prefetch=prefetch)
-        await self._begin(channel)
-        self._channels.append(channel)
+        channel = await self.begin_channel(confirms=confirms, prefetch=prefetch)
         try:
             yield channel
         except BaseException:
             channel.abandon()
             raise
         await channel.close()
+
+    async def begin_channel(self, *, confirms: bool, prefetch: int = 0) -> AMQPChannel:
+        """Open a channel that its caller abandons, or the connection's end; for clients that have no blocks."""
+        channel = AMQPChannel(self, confirms=confirms, prefetch=prefetch)
+        await self._begin(channel)
+        self._channels.append(channel)
+        return channel
 
     async def _begin(self, channel: AMQPChannel) -> None:
         """Open a channel for the first time; again if the connection is lost meanwhile and comes back."""

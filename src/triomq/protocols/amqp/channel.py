@@ -11,10 +11,22 @@ class Channel:
 
     ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
     ``failed`` says that the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
-    that had this number before, which the endpoint has yet to give.
+    that had this number before, which the endpoint has yet to give. ``unanswered`` counts our closes that the peer has
+    yet to answer, those of channels that had this number before among them.
     """
 
-    __slots__ = ("_greeted", "_owed", "assembly", "close_code", "close_text", "failed", "number", "plain", "state")
+    __slots__ = (
+        "_greeted",
+        "_owed",
+        "assembly",
+        "close_code",
+        "close_text",
+        "failed",
+        "number",
+        "plain",
+        "state",
+        "unanswered",
+    )
 
     def __init__(self, number: int) -> None:
         """Begin as an opening channel."""
@@ -25,6 +37,7 @@ class Channel:
         self.close_code = 0
         self.close_text = ""
         self.failed = False
+        self.unanswered = 0
         self._owed: list[str] = []
         self._greeted = False
 
@@ -34,6 +47,8 @@ class Channel:
         if state is None:
             return False
         self._greeted |= event == "sent channel.open-ok"
+        if state == "closed" and self.unanswered:
+            state = "crossed"
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
         if state not in ("opening", "open"):
             self.drop_content()
@@ -41,13 +56,20 @@ class Channel:
         return True
 
     def reopened(self) -> "Channel":
-        """Make the channel that is opened under this number while the close of this one is still to be answered."""
+        """Make the channel that is opened under this number while a close of this one is still to be answered."""
         channel = Channel(self.number)
-        channel._owed = self._owed
+        channel._owed, channel.unanswered = self._owed, self.unanswered
+        if self.state == "crossed":
+            return channel
         if not self._greeted:
             channel._owed.append("channel.open-ok")
         channel._owed.append("channel.close-ok")
         return channel
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the endpoint has yet to end a channel that had this number before: what it says is for that one."""
+        return bool(self._owed)
 
     def owes(self, name: str) -> bool:
         """Say whether this word is owed to a channel that had the number before; then it is given now."""

@@ -42,8 +42,13 @@ __all__ = ["ChannelTable"]
 # The reply code of a close at the end of work.
 NO_REASON = 200
 
+# Large bodies that a peer may have under way at once: a broker sends those of several channels side by side, while of a
+# client, of which there may be thousands, nobody is to hold more than it can publish with.
+_LARGE_ONES = {"server": 1, "client": 4}
+
 _CLOSE_OK = b"\x00\x14\x00\x29"
 _CLOSE = b"\x00\x14\x00\x28"
+_OPEN = b"\x00\x14\x00\x0a"
 
 # What a whole content becomes; a table keyed by the type of its method.
 _CONTENT_EVENTS: dict[type[Method], Callable[[int, Method, Framing, bytes], Event]] = {
@@ -68,26 +73,27 @@ _CONTENT_EVENTS: dict[type[Method], Callable[[int, Method, Framing, bytes], Even
 class ChannelTable:
     """Owned by one engine: its channels by number, those still closing among them."""
 
-    __slots__ = ("_cache", "_core", "_framings", "_incarnations", "_limits", "_lost", "open")
+    __slots__ = ("_begun", "_cache", "_core", "_framings", "_incarnations", "_lost", "limits", "open")
 
     def __init__(self, core: Core, cache: MethodCache, framings: FramingTable) -> None:
         """Begin with no channel."""
         self._core = core
         self._cache = cache
         self._framings = framings
-        self._limits = Limits(core.settings.max_message_size)
+        self.limits = Limits(core.settings.max_message_size, _LARGE_ONES[core.role])
         self._incarnations = 0
         # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
         self.open: dict[int, Channel] = {}
+        self._begun: dict[int, Assembly] = {}  # publishes that nobody has asked for yet, by their channels' numbers
 
     # What comes in
 
     def receive(self, kind: int, number: int, frame: memoryview) -> None:
         """Take one whole frame of a channel, the general way."""
         channel = self.open.get(number)
-        if channel is not None and channel.state == "closing":
+        if channel is not None and channel.state in ("closing", "crossed"):
             self._drop(channel, kind, frame)
         elif kind == METHOD:
             self._receive_method(number, channel, bytes(frame[7:-1]))
@@ -100,18 +106,28 @@ class ChannelTable:
         """Pass over what the peer sent before it saw our channel.close."""
         # Section 1.5.2.5: after sending channel.close, anything but close and close-ok must be discarded.
         index = bytes(frame[7:11])
-        if kind != METHOD or index not in (_CLOSE, _CLOSE_OK):
+        if kind != METHOD:
             return
-        channel.move("received channel.close" if index == _CLOSE else "received channel.close-ok")
         if index == _CLOSE:
+            channel.move("received channel.close")
             self._core.send(ChannelCloseOk(), channel.number)
             self._hear_reason(channel, bytes(frame[7:-1]))
-        else:
-            del self.open[channel.number]
-            if channel.failed:
-                self._lost.add(channel.number)
-            text = channel.close_text
-            self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
+        elif index == _CLOSE_OK:
+            self._close_answered(channel)
+        elif index == _OPEN and channel.state == "crossed":
+            self._open(channel.number, channel)
+
+    def _close_answered(self, channel: Channel) -> None:
+        """Take the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
+        channel.unanswered -= 1
+        if channel.unanswered or channel.state not in ("closing", "crossed"):
+            return
+        channel.move("received channel.close-ok")
+        del self.open[channel.number]
+        if channel.failed:
+            self._lost.add(channel.number)
+        text = channel.close_text
+        self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
 
     def _hear_reason(self, channel: Channel, payload: bytes) -> None:
         """Let the peer's close, which has crossed ours, be the reason where we had none."""
@@ -129,11 +145,17 @@ class ChannelTable:
         if row.method is ChannelOpen:
             self._open(number, channel)
             return
+        if row.method is ChannelCloseOk and channel is not None and channel.unanswered:
+            self._close_answered(channel)
+            return
         if channel is None or channel.state == "ending":
             raise PeerError(504, "expected 'channel.open'", row.class_id, row.method_id)
         if row.content:
             method = self._cache.decode(payload) if row.method is BasicPublish else self._core.methods.decode(payload)
-            channel.begin_content(Assembly(layout, method, self._limits))
+            assembly = Assembly(layout, method, self.limits)
+            channel.begin_content(assembly)
+            if row.method is BasicPublish:
+                self._begun[number] = assembly
             return
         self._dispatch(channel, layout, self._core.methods.decode(payload))
 
@@ -154,7 +176,7 @@ class ChannelTable:
 
     def _open(self, number: int, channel: Channel | None) -> None:
         """Let the client open a channel."""
-        if channel is not None and channel.state != "ending":
+        if channel is not None and channel.state not in ("ending", "crossed"):
             raise PeerError(504, "second 'channel.open' seen", 20, 10)
         # As RabbitMQ counts: channels, not their numbers.
         limit = self._core.channel_max
@@ -184,10 +206,20 @@ class ChannelTable:
             self._fail(channel, refusal)
             return
         if whole:
+            self._begun.pop(channel.number, None)
             channel.end_content()
             framing, content = assembly.finish(channel.number, self._framings)
             make = _CONTENT_EVENTS[type(assembly.method)]
             self._core.events.append(make(channel.number, assembly.method, framing, content))
+
+    def take_begun(self) -> list[tuple[int, BasicPublish]]:
+        """Give the publishes that have begun since the last call and are not whole, with their channels' numbers."""
+        begun, self._begun = self._begun, {}
+        return [
+            (number, cast(BasicPublish, assembly.method))
+            for number, assembly in begun.items()
+            if number in self.open and self.open[number].assembly is assembly
+        ]
 
     def _fail(self, channel: Channel, error: PeerError) -> None:
         channel.failed = True
@@ -228,19 +260,32 @@ class ChannelTable:
             if number in self._lost:
                 return None
             raise LocalProtocolError(f"channel {number} is not open")
-        return None if channel.state == "closing" else channel
+        return None if channel.state in ("closing", "crossed") else channel
 
     def close(self, number: int, code: int, text: str, class_id: int, method_id: int) -> None:
-        """Queue channel.close, and drop all that comes on the channel until close-ok."""
+        """Queue channel.close, and drop all that comes on the channel until close-ok.
+
+        A server may do so after the client's close, to refuse what came before that.
+        """
         channel = self.writable(number)
-        # Closed by both sides already: the peer's close needs an answer, not another close.
-        if channel is None or not channel.move("sent channel.close"):
-            return
-        channel.close_code, channel.close_text = code, close_text(code, text)
-        self._core.send(ChannelClose(code, channel.close_text, class_id, method_id), number)
+        if channel is None or (channel.state == "ending" and self._core.role == "client"):
+            return  # for a client's close nothing is left to say but an answer
+        text = close_text(code, text)
+        channel.unanswered += 1
+        if not channel.is_behind:
+            channel.move("sent channel.close")
+            channel.close_code, channel.close_text = code, text
+        self._core.send(ChannelClose(code, text, class_id, method_id), number)
+
+    def stop_runs(self) -> None:
+        """Let the fast readers read nothing more: the peer has closed the connection."""
+        for channel in self.open.values():
+            channel.plain = False
 
     def drop(self) -> None:
         """Forget all channels: the connection is ending, and its frames are passed over."""
+        for channel in self.open.values():
+            channel.drop_content()
         self.open.clear()
 
     def _request_open(self, number: int) -> None:

@@ -64,13 +64,16 @@ class AMQPEngine:
     def receive_data(self, data: bytes) -> None:
         """Take octets from the peer; ``b""`` says that it will send no more."""
         core = self._core
-        if core.state == "closed":
+        if core.state == "closed" and not core.hears_closes:
             return
         if data:
             core.timers.heard = True
             self._reader.feed(data)
-        else:
+            return
+        core.hears_closes = False
+        if core.state != "closed":
             core.events.append(EndOfStream())
+        if core.state != "ending":  # who has closed may still read the answer
             core.end()
 
     def events(self) -> list[Event]:
@@ -110,13 +113,33 @@ class AMQPEngine:
         return self._core.outbox.unsent
 
     @property
+    def unfinished(self) -> int:
+        """How many octets have come of frames and contents that are not whole."""
+        return len(self._reader.pending) + self._channels.limits.unfinished  # once for each read: no further calls
+
+    @property
+    def unfinished_contents(self) -> int:
+        """How many of these are of contents."""
+        return self._channels.limits.unfinished
+
+    def take_begun(self) -> list[tuple[int, BasicPublish]]:
+        """Give the publishes that have begun since the last call and whose contents are not whole, with their channels.
+
+        They are not events, for how octets are cut makes no difference to these.
+        """
+        return self._channels.take_begun()
+
+    @property
     def state(self) -> ConnectionState:
         """Where the connection stands, in the words of ``states.py``."""
         return self._core.state
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
+        """Whether no event will follow; then write what is left to send, and shut the transport.
+
+        A server whose client has closed the connection leaves that to the client for a while: it still answers closes.
+        """
         return self._core.state == "closed"
 
     @property

@@ -18,6 +18,9 @@ CONTENT_HEADER = struct.Struct(">HHQH")
 # A part of a body that is at least this part of the chunk that it came in holds on to the chunk.
 _WORTH = 4
 
+# What may be under way beside a body of the largest size: eight frames of the usual size.
+_SMALL_ONES = 1024 * 1024
+
 # How many shapes of content a connection remembers; one publisher has a few.
 FRAMINGS = 256
 
@@ -94,15 +97,15 @@ class Limits:
 
     __slots__ = ("max_message_size", "unfinished", "unfinished_max")
 
-    def __init__(self, max_message_size: int) -> None:
-        """Allow four bodies of the largest size to be under way at once.
+    def __init__(self, max_message_size: int, messages: int = 1) -> None:
+        """Allow so many bodies of the largest size to be under way at once, and small ones beside them.
 
-        Without this bound each of two thousand channels could hold one; with it, clients that interleave a few large
-        publishes still can.
+        Without this bound each of two thousand channels could hold one; with it, clients still can interleave one large
+        publish with many small ones.
         """
         self.max_message_size = max_message_size
         self.unfinished = 0
-        self.unfinished_max = 4 * max_message_size + 1024 * 1024
+        self.unfinished_max = messages * max_message_size + _SMALL_ONES
 
     def add(self, octets: int) -> None:
         """Count octets that a channel begins to hold."""
@@ -192,19 +195,20 @@ class Assembly:
 
     def finish(self, channel: int, framings: FramingTable) -> tuple[Framing, bytes]:
         """Give the whole content and its shape."""
-        header = self._header
+        header, pieces = self._header, self._pieces
         flags = int.from_bytes(header[19:21], "big")
         self.drop()
         if self._single or not self.body_size:
             framing = framings.framed(channel, flags, len(header) - 8, self.body_size > 0)
             return framing, b"".join((header, self._single))
         properties = header[19:-1]
-        return framings.joined(properties), b"".join((properties, *self._pieces))
+        return framings.joined(properties), b"".join((properties, *pieces))
 
     def drop(self) -> None:
-        """Give back what the connection's limit counted for this content."""
+        """Forget what has come, and give back what the connection's limit counted for it."""
         self._limits.unfinished -= self._held
         self._held = 0
+        self._pieces = []
 
     def _hold(self, octets: int) -> None:
         self._held += octets

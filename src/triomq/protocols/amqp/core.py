@@ -21,9 +21,11 @@ class Core:
 
     __slots__ = (
         "channel_max",
+        "closes",
         "events",
         "frame_max",
         "goodbye",
+        "hears_closes",
         "methods",
         "outbox",
         "role",
@@ -44,6 +46,8 @@ class Core:
         self.frame_max = FRAME_MIN_SIZE
         self.channel_max = settings.channel_max
         self.goodbye = Closed(0, "", by_peer=False)
+        self.closes = 0  # of the peer, that are still to be answered
+        self.hears_closes = False  # whether it is read on after the peer's close, to answer further ones
 
     @property
     def over(self) -> bool:
@@ -59,7 +63,7 @@ class Core:
         return True
 
     def say(self, name: str, method: Method) -> None:
-        """Queue a method of the connection class that moves the state; too late, drop it.
+        """Queue a method of the connection class that moves the state; too late, drop it. Close-ok is the last.
 
         Raises:
             LocalProtocolError: the state does not allow it.
@@ -68,7 +72,11 @@ class Core:
             return
         if not self.move(f"sent {name}"):
             raise LocalProtocolError(f"{name} cannot be sent by a {self.role} in state {self.state}")
-        self.send(method)
+        if self.state == "closed":
+            self._answer_closes()
+            self.end()
+        else:
+            self.send(method)
 
     def send(self, method: Method, channel: int = 0) -> None:
         """Queue a method frame."""
@@ -88,6 +96,7 @@ class Core:
         self.goodbye = Closed(code, text, by_peer=False)
         if self.move("sent connection.close"):
             self.send(ConnectionClose(code, text, class_id, method_id))
+            self._answer_closes()  # that have crossed ours
             self.timers.expect_within(self.settings.close_timeout)
         else:
             self.end()
@@ -98,10 +107,27 @@ class Core:
         self.events.append(Failed(error.code, error.text, error.class_id, error.method_id))
 
     def closed_by_peer(self, method: ConnectionClose) -> None:
-        """Answer the peer's connection.close."""
-        self.send(ConnectionCloseOk())
+        """Take the peer's connection.close: a server's endpoint answers it, behind all that came before."""
         self.events.append(Closed(method.reply_code, method.reply_text, by_peer=True))
-        self.end()
+        self.closes = 1
+        self.timers.stop()
+        self.frame_max = FRAME_MIN_SIZE  # as much as a close may have
+        if self.role == "client":
+            self._answer_closes()
+            self.end()
+        else:
+            self.hears_closes = True
+
+    def closed_again(self) -> None:
+        """Take a further connection.close: before the first one is answered it waits for that, later it does not."""
+        self.closes += 1
+        if self.state != "ending":
+            self._answer_closes()
+
+    def _answer_closes(self) -> None:
+        for _ in range(self.closes):
+            self.send(ConnectionCloseOk())
+        self.closes = 0
 
     def end(self) -> None:
         """Take nothing more from the peer and expect nothing more."""

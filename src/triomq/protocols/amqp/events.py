@@ -207,7 +207,11 @@ class HeartbeatLost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
-    """The connection was closed in order: by the peer, or by us and the peer's answer is here (or overdue)."""
+    """The connection was closed in order: by the peer, or by us and the peer's answer is here (or overdue).
+
+    With ``by_peer`` a server answers, when it has answered what came before, with ``send_method(0,
+    ConnectionCloseOk())``; a client's engine has done so itself.
+    """
 
     code: int
     text: str

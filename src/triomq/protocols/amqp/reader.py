@@ -15,8 +15,8 @@ from triomq.protocols.amqp.frames import (
     PROTOCOL_HEADER,
 )
 from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHandshake
-from triomq.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
-from triomq.protocols.amqp.runs import RunReader
+from triomq.protocols.amqp.methods import ConnectionClose
+from triomq.protocols.amqp.runs import Reader, RunReader
 
 __all__ = ["FrameReader"]
 
@@ -29,6 +29,10 @@ LARGE_FRAME = 16 * 1024
 # The states of a server in which the next word is its own.
 _HELD = ("authenticating", "admitting")
 
+# Those in which nothing counts but a close and its answer.
+_LAST = ("ending", "closing", "closed")
+_ENDS = ("ending", "closed")
+
 _CLOSE = b"\x00\x0a\x00\x32"
 _CLOSE_OK = b"\x00\x0a\x00\x33"
 
@@ -36,7 +40,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 class FrameReader:
     """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
 
-    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_pending", "_runs")
+    __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
     def __init__(
         self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
@@ -45,13 +49,14 @@ class FrameReader:
         self._core = core
         self._channels = channels
         self._runs = runs
+        self._readers: dict[bytes, Reader] = {}  # none until frames may be read in runs
         self._handshake = handshake
-        self._pending = bytearray()
+        self.pending = bytearray()  # an unfinished frame
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
         """Take octets; they are looked at when they complete something."""
-        pending, start = self._pending, 0
+        pending, start = self.pending, 0
         if pending:
             missing = self._needed - len(pending)
             if len(data) < missing or self._held:
@@ -76,9 +81,9 @@ class FrameReader:
 
     def read_on(self) -> None:
         """Read what was held back."""
-        if self._pending:
-            data = bytes(self._pending)
-            self._pending.clear()
+        if self.pending:
+            data = bytes(self.pending)
+            self.pending.clear()
             self._read(data)
 
     def _read(self, data: bytes) -> None:
@@ -111,7 +116,7 @@ class FrameReader:
 
     def _read_frames(self, data: bytes, position: int) -> None:
         """Read as many frames as are whole; keep the rest."""
-        core, readers, channels = self._core, self._runs.readers, self._channels.open
+        core, readers, channels = self._core, self._readers, self._channels.open
         end = len(data)
         while core.state == "running" or not self._held:
             if end - position < FRAME_HEADER.size:
@@ -142,25 +147,27 @@ class FrameReader:
             except PeerError as error:
                 self.fail(error)
             position = stop
-        if position < end and core.state != "closed":
+        if position < end and (core.state != "closed" or core.hears_closes):
             self._keep(memoryview(data)[position:])
 
     @property
     def _held(self) -> bool:
         """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
         core = self._core
-        return core.state == "closed" or (core.role == "server" and core.state in _HELD)
+        if core.state in _ENDS:
+            return not core.hears_closes
+        return core.role == "server" and core.state in _HELD
 
     def _keep(self, rest: bytes | memoryview) -> None:
         """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
-        self._pending += rest
-        if self._held and len(self._pending) > HELD_MAX:
+        self.pending += rest
+        if self._held and len(self.pending) > HELD_MAX:
             self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
         """Take one whole frame."""
         core = self._core
-        if core.state == "closing":
+        if core.state in _LAST:
             if number == 0 and kind == METHOD:
                 self._receive_last(bytes(frame[7:-1]))
         elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
@@ -184,6 +191,7 @@ class FrameReader:
             raise PeerError(504, text, row.class_id, row.method_id)
         if type(method) is ConnectionClose:
             core.closed_by_peer(method)
+            self._channels.stop_runs()
         elif type(method) in HANDSHAKE:
             self._handshake.receive(method)
             self.start_running()
@@ -191,16 +199,17 @@ class FrameReader:
             core.events.append(Received(0, method))
 
     def _receive_last(self, payload: bytes) -> None:
-        """Look for the answer to our connection.close; everything else is passed over (section 1.4.2.9)."""
-        if payload[:4] == _CLOSE_OK:
+        """Look for closes and for the answer to ours; everything else is passed over (section 1.4.2.9)."""
+        if payload[:4] == _CLOSE:
+            self._core.closed_again()
+        elif payload[:4] == _CLOSE_OK and self._core.state == "closing":
             self._core.end_closed()
-        elif payload[:4] == _CLOSE:
-            self._core.send(ConnectionCloseOk())
 
     def start_running(self) -> None:
         """Read runs too, once the connection is open."""
         if self._core.state == "running":
-            self._runs.begin(self._core.role, self._core.frame_max - OVERHEAD, self._core.settings.max_message_size)
+            core = self._core
+            self._readers = self._runs.begin(core.role, core.frame_max - OVERHEAD, core.settings.max_message_size)
 
     def fail(self, error: PeerError) -> None:
         """End the connection because of what the peer did."""
@@ -223,7 +232,9 @@ class FrameReader:
         """Say why and take nothing more, not even an answer: what follows cannot be read."""
         if self._core.state == "closing":
             self._core.end_closed()
+        elif self._core.state in _ENDS:
+            self._core.hears_closes = False
         else:
             self.fail(error)
             self._core.end()
-        self._pending.clear()
+        self.pending.clear()

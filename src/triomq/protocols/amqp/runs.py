@@ -85,7 +85,7 @@ class MethodCache:
 class RunReader:
     """The readers of one connection, their caches and the list that they add events to."""
 
-    __slots__ = ("_events", "_framings", "_methods", "_properties", "_table", "body_max", "payload_max", "readers")
+    __slots__ = ("_events", "_framings", "_methods", "_properties", "_table", "body_max", "payload_max")
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
         """Read nothing until the engine says what frames may hold; add runs to ``events``."""
@@ -97,17 +97,20 @@ class RunReader:
         # The same for all properties, where only sizes of bodies change.
         self._properties = b""
         self.payload_max = self.body_max = 0
-        self.readers: dict[bytes, Reader] = {}
 
-    def begin(self, role: Role, payload_max: int, max_message_size: int) -> None:
-        """Start to read, now that the size of frames is agreed."""
+    def begin(self, role: Role, payload_max: int, max_message_size: int) -> dict[bytes, Reader]:
+        """Start to read, now that the size of frames is agreed; give the reader for each method's first octets.
+
+        They are not held here: that would be a cycle, for each of them holds this object.
+        """
         self.payload_max = payload_max
         self.body_max = min(payload_max, max_message_size)
-        self.readers = {b"\x00\x3c\x00\x50": self.acks}
+        readers: dict[bytes, Reader] = {b"\x00\x3c\x00\x50": self.acks}
         if role == "server":
-            self.readers[b"\x00\x3c\x00\x28"] = self.publishes
+            readers[b"\x00\x3c\x00\x28"] = self.publishes
         else:
-            self.readers[b"\x00\x3c\x00\x3c"] = self.deliveries
+            readers[b"\x00\x3c\x00\x3c"] = self.deliveries
+        return readers
 
     def acks(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
         """Read basic.acks of single deliveries."""

@@ -21,6 +21,7 @@ ConnectionState: TypeAlias = Literal[
     "opening",  # open is due, or open-ok
     "admitting",  # open was seen, the endpoint is to judge it
     "running",
+    "ending",  # the client's close was seen; our close-ok is due, behind the answers to what came before
     "closing",  # our close is sent, close-ok is due
     "closed",
 ]
@@ -29,12 +30,14 @@ ChannelState: TypeAlias = Literal[
     "open",
     "closing",  # our close is sent; everything but close-ok is dropped
     "ending",  # the peer's close was seen; our close-ok is due
+    "crossed",  # both have closed and the peer's close is answered; its answer to ours is due
     "closed",
 ]
 StateTable: TypeAlias = dict[str, dict[str, str]]
 
 # Either side may give up at any time between the protocol header and the end (section 2.2.4).
-_ENDS: Final = {"received connection.close": "closed", "sent connection.close": "closing"}
+_ENDS: Final = {"received connection.close": "ending", "sent connection.close": "closing"}
+_CLIENT_ENDS: Final = {"received connection.close": "closed", "sent connection.close": "closing"}
 _LAST: Final = {
     # Closes may cross: each side answers the other's and waits for its own answer.
     "closing": {"received connection.close": "closing", "received connection.close-ok": "closed"},
@@ -56,27 +59,37 @@ SERVER: StateTable = {
         "sent connection.update-secret-ok": "running",
     }
     | _ENDS,
+    # What came before the close is answered before it; a refusal may be a close of our own.
+    "ending": {
+        "sent connection.blocked": "ending",
+        "sent connection.unblocked": "ending",
+        "sent connection.update-secret-ok": "ending",
+        "sent connection.close-ok": "closed",
+        "sent connection.close": "closing",
+    },
     **_LAST,
 }
 
+# Nothing that a client could still say would be read, so it answers a close at once.
 CLIENT: StateTable = {
     "waiting": {"received connection.start": "starting"},
-    "starting": {"sent connection.start-ok": "authenticating"} | _ENDS,
-    "authenticating": {"received connection.secure": "securing", "received connection.tune": "tuning"} | _ENDS,
-    "securing": {"sent connection.secure-ok": "authenticating"} | _ENDS,
-    "tuning": {"sent connection.tune-ok": "opening"} | _ENDS,
-    "opening": {"sent connection.open": "opening", "received connection.open-ok": "running"} | _ENDS,
+    "starting": {"sent connection.start-ok": "authenticating"} | _CLIENT_ENDS,
+    "authenticating": {"received connection.secure": "securing", "received connection.tune": "tuning"} | _CLIENT_ENDS,
+    "securing": {"sent connection.secure-ok": "authenticating"} | _CLIENT_ENDS,
+    "tuning": {"sent connection.tune-ok": "opening"} | _CLIENT_ENDS,
+    "opening": {"sent connection.open": "opening", "received connection.open-ok": "running"} | _CLIENT_ENDS,
     "running": {
         "received connection.blocked": "running",
         "received connection.unblocked": "running",
         "sent connection.update-secret": "running",
         "received connection.update-secret-ok": "running",
     }
-    | _ENDS,
+    | _CLIENT_ENDS,
     **_LAST,
 }
 
-# The same for both roles: who may send what is said by the method table.
+# The same for both roles: who may send what is said by the method table. Every close of ours is answered sooner or
+# later, that of a channel which had the number before, too; such a close-ok changes nothing.
 CHANNEL: StateTable = {
     "closed": {"received channel.open": "opening", "sent channel.open": "opening"},
     "opening": {
@@ -86,7 +99,18 @@ CHANNEL: StateTable = {
         "sent channel.close": "closing",
     },
     "open": {"received channel.close": "ending", "sent channel.close": "closing"},
-    "closing": {"received channel.close": "closing", "received channel.close-ok": "closed"},
-    # Open and close may come in one piece; each is answered, in order.
-    "ending": {"sent channel.open-ok": "ending", "sent channel.close-ok": "closed"},
+    "closing": {"received channel.close": "crossed", "received channel.close-ok": "closed"},
+    # Open and close may come in one piece; each is answered, in order. What came between them may be refused by a
+    # close of our own: then the channel is not closed but crossed, until the peer has answered that.
+    "ending": {
+        "sent channel.open-ok": "ending",
+        "sent channel.close": "ending",
+        "sent channel.close-ok": "closed",
+    },
+    # Who has closed may open again, whatever is still on the way.
+    "crossed": {
+        "received channel.close": "crossed",
+        "received channel.close-ok": "closed",
+        "received channel.open": "opening",
+    },
 }

@@ -140,6 +140,11 @@ class DMPEngine:
         return self._reader.begun if self._reader.unfinished and not self.reading_paused else 0
 
     @property
+    def unfinished(self) -> int:
+        """How many octets have come of words and messages that are not whole."""
+        return len(self._rest) + self._reader.unfinished
+
+    @property
     def unsent(self) -> int:
         """How many octets wait for ``data_to_send``."""
         return self._outbox.unsent

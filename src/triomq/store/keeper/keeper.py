@@ -49,7 +49,7 @@ class WaitCommitted(Request[None], frozen=True):
 
 
 class BackUpStore(Request[StoreError | None], frozen=True):
-    """To the store's actor: copy the store to a file that is not there yet; answers why not, if it cannot be done."""
+    """To the store's actor: copy the store to a directory that is not there yet; answers why it cannot be done."""
 
     path: Path
 

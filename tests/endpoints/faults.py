@@ -1,0 +1,26 @@
+"""What a store may do to endpoints: it cannot be written, or it takes its time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from triomq.app import Broker
+from triomq.errors import StoreUnwritable
+from triomq.store import Journal
+
+
+def journal_of(broker: Broker) -> Journal:
+    keeping = broker.directory.keeping
+    assert keeping is not None
+    return keeping.journal
+
+
+@contextmanager
+def unwritable(broker: Broker) -> Iterator[None]:
+    """Let the journal hear that the store cannot be written, as the store's actor tells it, and then that it can."""
+    journal = journal_of(broker)
+    journal.failed(StoreUnwritable("the disk is in a bad mood; soothe it"))
+    try:
+        yield
+    finally:
+        journal.answered(journal.committed)
+        journal.wake()
