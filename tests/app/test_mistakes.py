@@ -11,9 +11,10 @@ import trio
 
 from app.conftest import bodies, fill
 from triomq import AMQP, Broker, Properties, QueueHandle, SinkHandle, Synchronise, open_broker
+from triomq.actors import InPlaceActor
 from triomq.app.portal import open_asyncio_broker, open_blocking_broker
-from triomq.core import NoSuchQueue
-from triomq.errors import ActorStopped
+from triomq.core import Outcome, settle
+from triomq.errors import ActorStopped, NoSuchQueue
 
 Anything: Any = object()
 
@@ -32,6 +33,19 @@ async def leave_and_iterate(broker: Broker, queue: QueueHandle, sink: SinkHandle
     async with queue.open_feed() as feed:
         pass
     await anext(feed)
+
+
+class Idler(InPlaceActor):
+    """Does nothing."""
+
+
+async def ack(broker: Broker, queue: QueueHandle, sink: SinkHandle) -> None:
+    async with queue.open_feed() as feed:
+        delivery = await anext(feed)
+        try:
+            delivery.ack()  # type: ignore[operator]
+        finally:
+            settle(delivery._batch, Outcome.RETURN)
 
 
 async def open_and(**arguments: Any) -> None:
@@ -157,6 +171,14 @@ ROWS = [
         "the property priority cannot be published: Expected int",
     ),
     # consuming
+    Row("ack", ack, AttributeError, r"a delivery has no 'ack'; use accept\(\), or `with delivery:`"),
+    Row("an actor that is none", lambda b, q, s: b.system.start(lambda: 5), TypeError, "factory gave 5, of type int"),
+    Row(
+        "a class of actors",
+        lambda b, q, s: b.system.start(lambda: Idler),
+        TypeError,
+        "factory gave the class Idler",
+    ),
     Row(
         "a negative prefetch", lambda b, q, s: open_feed(q, prefetch=-1), ValueError, "prefetch is -1; .*of at least 0"
     ),
@@ -313,6 +335,23 @@ async def test_a_delivery_that_is_settled_too_late_leaves_a_line(
     (record,) = caplog.records
     assert (record.levelname, record.__dict__["fields"]) == ("WARNING", {"queue": "q", "outcome": "accept"})
     assert await bodies(queue, 2) == [(b"1", True), (b"2", True)]
+
+
+async def test_a_feed_that_stands_still_for_want_of_settling_says_so_once(
+    broker: Broker, queue: QueueHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(broker, b"1", b"2", b"3")
+    async with queue.open_feed(prefetch=2) as feed:
+        with trio.move_on_after(59):
+            async for _ in feed:
+                pass
+        assert caplog.records == []
+        with trio.move_on_after(300):
+            await anext(feed)
+    (record,) = caplog.records
+    fields = {"queue": "q", "unsettled": 2, "seconds": 60.0}
+    assert (record.levelname, record.__dict__["fields"]) == ("WARNING", fields)
+    assert "with delivery" in record.message
 
 
 # The same from outside of Trio

@@ -2,12 +2,23 @@
 
 from threading import get_ident
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from triomq.app.consumers import Consumers
 from triomq.core import Batch, Codecs, Entry, Outcome, Properties, postpone, settle
 
 __all__ = ["Browsed", "Delivery"]
+
+_OTHER_WORDS = {
+    "ack": "accept(), or `with delivery:`, which accepts when the block ends",
+    "acknowledge": "accept(), or `with delivery:`, which accepts when the block ends",
+    "nack": "requeue() to put it back, or reject() to give it up",
+    "message": "body, and properties for what was said about it",
+    "headers": "properties.headers",
+    "key": "routing_key",
+    "sink": "exchange",
+}
+"""What other libraries call what a delivery has."""
 
 _TOO_LATE = (
     "a delivery was settled after its feed was closed, or after its queue was restarted or deleted; if the queue is "
@@ -88,6 +99,12 @@ class Delivery:
         if outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
             queue = self._batch.queue.name.removeprefix("queue.") if self._batch.queue is not None else ""
             self._consumers.warn(_TOO_LATE, lambda: {"queue": queue, "outcome": outcome.value})
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what it is called here that has another name elsewhere."""
+        word = _OTHER_WORDS.get(name)
+        hint = f"use {word}" if word else "settle it with accept(), reject() or requeue()"
+        raise AttributeError(f"a delivery has no {name!r}; {hint}")
 
     def __enter__(self) -> Self:
         """Work on it."""

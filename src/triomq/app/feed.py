@@ -1,5 +1,6 @@
 """A feed for consumers in the same process: ``async for delivery in feed``."""
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
@@ -10,10 +11,20 @@ from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
 from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
 
+_log = logging.getLogger("triomq.app")
+
 __all__ = ["LocalFeed", "Subscriber"]
 
 _FEW = 16
 """Batches that may be settled and are remembered still; more only if as many are not, so that forgetting is cheap."""
+
+_STANDSTILL = 60.0
+"""Seconds for which a feed's window may be full before that is logged; few consumers work longer on each of many."""
+
+_STANDS_STILL = (
+    "a feed stands still: as many deliveries as its prefetch allows are unsettled, and nothing was settled for long; "
+    "settle each with `with delivery:`, or with accept(), requeue() or reject()"
+)
 
 _LEFT = "this feed is closed: its block was left; iterate inside `async with queue.open_feed() as feed:`"
 
@@ -106,6 +117,7 @@ class LocalFeed:
         self._feed: Feed | None = None
         self._batch: Batch | None = None
         self._position = 0
+        self._has_warned = False  # that it stands still
         self._open: dict[int, Batch] = {}  # what may not be wholly settled
         self._look_at = _FEW
 
@@ -139,6 +151,8 @@ class LocalFeed:
             elif self._inbox.batches:
                 self._begin(self._inbox.batches.popleft())
                 await trio.lowlevel.checkpoint()
+            elif self._is_full():
+                await self._wait_full()
             else:
                 await self._inbox.wait()
 
@@ -151,6 +165,19 @@ class LocalFeed:
             await trio.lowlevel.checkpoint()
         else:
             await self._keeping.wait_committed(self._keeping.journal.said)
+
+    def _is_full(self) -> bool:
+        return not self._has_warned and self._feed is not None and self._feed.is_full()
+
+    async def _wait_full(self) -> None:
+        """Wait for somebody to settle something; say so, once, if that takes long."""
+        with trio.move_on_after(_STANDSTILL):
+            await self._inbox.wait()
+            return
+        if self._is_full() and self._feed is not None:
+            self._has_warned = True
+            fields = {"queue": self._feed.queue.name.removeprefix("queue."), "unsettled": self._feed.unsettled}
+            _log.warning(_STANDS_STILL, extra={"fields": fields | {"seconds": _STANDSTILL}})
 
     def _next(self) -> Delivery | None:
         """Take the next message of the present batch that is still ours."""
