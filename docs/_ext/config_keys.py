@@ -1,6 +1,7 @@
 """Draw the tables of the configuration's keys from the Structs that read it, and what their docstrings say."""
 
 import re
+import types
 import typing
 from collections.abc import Iterator
 from datetime import datetime
@@ -44,9 +45,8 @@ def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 def allowed(kind: object) -> str:
     """Say what a key takes."""
-    members = [member for member in typing.get_args(kind) if member is not type(None)]
-    if type(None) in typing.get_args(kind) and len(members) == 1:
-        return allowed(members[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(allowed(member) for member in typing.get_args(kind) if member is not type(None))
     if choices := choices_of(kind):
         return " or ".join(f"``{choice}``" for choice in choices)
     if not isinstance(shape_of(kind), Leaf):
@@ -62,8 +62,6 @@ def default(field: msgspec.structs.FieldInfo) -> str:
     """Say what holds when a key is not there."""
     made = field.default_factory is not msgspec.NODEFAULT
     value = field.default_factory() if made else field.default
-    if value is msgspec.NODEFAULT:
-        return "it must be said"
     if value is msgspec.NODEFAULT:
         return "has to be there"
     if isinstance(value, msgspec.Struct):

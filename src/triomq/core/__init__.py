@@ -30,7 +30,7 @@ from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
-from triomq.core.policy import AppliesTo, Policies, Policy, PolicyOptions
+from triomq.core.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
@@ -153,6 +153,7 @@ __all__ = [
     "Permissions",
     "Policies",
     "Policy",
+    "PolicyChange",
     "PolicyOptions",
     "Postpone",
     "Predicate",
