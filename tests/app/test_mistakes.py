@@ -84,6 +84,10 @@ ROWS = [
     Row("with open", lambda b, q, s: say(lambda: open_broker().__enter__()), TypeError, "async with open_broker"),
     Row("feed not entered", lambda b, q, s: say(lambda: aiter(q.open_feed())), TypeError, "async with queue.open_feed"),
     Row("left feed", leave_and_iterate, trio.ClosedResourceError, "its block was left"),
+    Row("a thread's with", lambda b, q, s: say(lambda: open_blocking_broker().queue), AttributeError, "with open_bl"),
+    Row(
+        "asyncio's with", lambda b, q, s: say(lambda: open_asyncio_broker().queue), AttributeError, "with open_asyncio"
+    ),
     # endpoints and arguments of open_broker
     Row("listen to a port", lambda b, q, s: b.listen(5672), TypeError, r"AMQP\(port=5672\)"),
     Row("listen to a host", lambda b, q, s: b.listen("localhost"), TypeError, r"AMQP\(host=…"),
@@ -171,6 +175,8 @@ ROWS = [
         "the property priority cannot be published: Expected int",
     ),
     # consuming
+    Row("browse a negative number", lambda b, q, s: q.browse(limit=-1), ValueError, "limit is -1"),
+    Row("discard by text", lambda b, q, s: q.discard("5"), TypeError, "up_to is '5'"),
     Row("ack", ack, AttributeError, r"a delivery has no 'ack'; use accept\(\), or `with delivery:`"),
     Row("an actor that is none", lambda b, q, s: b.system.start(lambda: 5), TypeError, "factory gave 5, of type int"),
     Row(

@@ -17,6 +17,7 @@ from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetters
 from triomq.actors.events import Event, EventStream, Subscription
 from triomq.actors.registry import Registry
+from triomq.actors.running import require_trio
 from triomq.actors.supervisor import Supervisor
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode, snapshot
@@ -168,7 +169,13 @@ async def open_system(
 
     Raises:
         RestartLimitExceeded: top-level actors crashed too often; ``__cause__`` is the last error.
+        RuntimeError: this does not run in Trio.
     """
+    require_trio(
+        "open_system",
+        asyncio_way="run it in a thread of its own, with trio.run",
+        otherwise="call it in trio.run(main)",
+    )
     root = supervisor or Supervisor(max_restarts=max_restarts, period=period, backoff=backoff)
     system = System(root, check_waits=check_waits)
     error: BaseException | None = None

@@ -94,7 +94,8 @@ class Broker(DomainHandle):
     async def wait_idle(self) -> None:
         """Wait until nothing happens by itself any more, in any domain; made for tests.
 
-        Then no queue has a message that is out with a consumer, that is delayed, or that an open feed could take, what
+        Then no queue has a message that is out with a consumer, that is delayed or comes back after a failure, or that
+        an open feed could take, what
         clients have sent is read, and all other tasks of this Trio run wait for something. A consumer that has failed
         is not reported here.
 

@@ -303,7 +303,9 @@ class DomainHandle:
             key: The routing key.
             body: The octets.
             properties: What to say about it.
-            mandatory: Whether it is an error if no queue wants it.
+            mandatory: Whether it is an error if no queue wants it. Otherwise it is dropped then, as AMQP has it. A key
+                of the default sink that names no queue is often a typing error, so that is logged at WARNING, at most
+                once a minute; it is no error by itself, or who answers a request whose asker has gone would fail.
             delay: Seconds until consumers can have it; limits of queues do not apply to it.
 
         Raises:

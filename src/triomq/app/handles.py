@@ -143,6 +143,8 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
+        check_whole("after", after, 0)
+        check_whole("limit", limit, 0)
         entries = await self._ask(Browse(after, limit))
         return [Browsed(entry, self._domain.consumers.codecs) for entry in entries]
 
@@ -152,6 +154,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
+        check_whole("up_to", up_to, 0)
         return await self._ask(Discard(up_to))
 
     async def purge(self) -> int:

@@ -1,12 +1,12 @@
-"""What ``open_…`` gives: something to enter with ``async with``, which says so to whoever forgets it."""
+"""What ``open_…`` gives: something to enter with ``async with`` or ``with``, which says so to whoever forgets it."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeVar
 
-__all__ = ["Opening", "opening"]
+__all__ = ["BlockingOpening", "Opening", "opening", "opening_blocking"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,6 +70,59 @@ def opening(way: str) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, O
         @wraps(function)
         def open_it(*args: P.args, **kwargs: P.kwargs) -> Opening[T]:
             return Opening(make(*args, **kwargs), way)
+
+        return open_it
+
+    return decorate
+
+
+class BlockingOpening(AbstractContextManager[T], Generic[T]):
+    """The same for plain threads; made by a function that ``opening_blocking`` decorates.
+
+    Args:
+        manager: What opens and closes.
+        way: How it is written.
+    """
+
+    def __init__(self, manager: AbstractContextManager[T], way: str) -> None:
+        """Open nothing yet."""
+        self._manager = manager
+        self._way = way
+
+    def __enter__(self) -> T:
+        """Open it."""
+        return self._manager.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Close it."""
+        return self._manager.__exit__(kind, error, traceback)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Explain that nothing is open yet."""
+        raise AttributeError(f"nothing is open yet, so there is no {name!r}; write `{self._way}`")
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            """Explain that nothing is open yet."""
+            raise TypeError(f"nothing is open yet to iterate over; write `{self._way}`")
+
+
+def opening_blocking(way: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, BlockingOpening[T]]]:
+    """Make a context manager of a generator, as ``contextmanager`` does, with better errors.
+
+    Args:
+        way: How its use is written, for the errors.
+    """
+
+    def decorate(function: Callable[P, Iterator[T]]) -> Callable[P, BlockingOpening[T]]:
+        make = contextmanager(function)
+
+        @wraps(function)
+        def open_it(*args: P.args, **kwargs: P.kwargs) -> BlockingOpening[T]:
+            return BlockingOpening(make(*args, **kwargs), way)
 
         return open_it
 

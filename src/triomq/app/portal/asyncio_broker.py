@@ -1,12 +1,12 @@
 """A broker for asyncio: ``async with open_asyncio_broker(AMQP()) as broker: …``."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Unpack
 
 from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.listening import Listening
+from triomq.app.opening import opening
 from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments, bare
 from triomq.app.portal.asyncio_caller import AsyncioCaller
 from triomq.app.portal.asyncio_handles import AsyncioQueue, AsyncioSink
@@ -131,7 +131,7 @@ class AsyncioBroker(AsyncioDomain):
         return AsyncioListening(self._caller, listening)
 
 
-@asynccontextmanager
+@opening("async with open_asyncio_broker() as broker:")
 async def open_asyncio_broker(
     *endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]
 ) -> AsyncIterator[AsyncioBroker]:

@@ -1,11 +1,11 @@
 """Queues and sinks, as a coroutine of asyncio holds them."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Unpack
 
 from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
+from triomq.app.opening import opening
 from triomq.app.portal.arguments import FeedArguments, bare
 from triomq.app.portal.asyncio_caller import AsyncioCaller
 from triomq.app.portal.asyncio_feed import AsyncioFeed, LoopOutlet
@@ -37,7 +37,7 @@ class AsyncioQueue:
         """Its name."""
         return self.handle.name
 
-    @asynccontextmanager
+    @opening("async with queue.open_feed() as feed:")
     async def open_feed(self, **arguments: Unpack[FeedArguments]) -> AsyncIterator[AsyncioFeed]:
         """Consume: ``async with queue.open_feed() as feed: async for delivery in feed: …``.
 

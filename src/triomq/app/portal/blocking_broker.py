@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Unpack
 
 from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.listening import Listening
+from triomq.app.opening import opening_blocking
 from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments, bare
 from triomq.app.portal.blocking_caller import BlockingCaller
 from triomq.app.portal.blocking_handles import BlockingQueue, BlockingSink
@@ -143,7 +143,7 @@ class BlockingBroker(BlockingDomain):
         return BlockingListening(self._caller, listening)
 
 
-@contextmanager
+@opening_blocking("with open_blocking_broker() as broker:")
 def open_blocking_broker(*endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]) -> Iterator[BlockingBroker]:
     """Open a broker in a thread of its own, for plain threads; arguments are those of ``open_broker``.
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import contextmanager
 from typing import Unpack
 
 from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
+from triomq.app.opening import opening_blocking
 from triomq.app.portal.arguments import FeedArguments, bare
 from triomq.app.portal.blocking_caller import BlockingCaller
 from triomq.app.portal.blocking_feed import BlockingFeed, ThreadOutlet
@@ -38,7 +38,7 @@ class BlockingQueue:
         """Its name."""
         return self.handle.name
 
-    @contextmanager
+    @opening_blocking("with queue.open_feed() as feed:")
     def open_feed(self, *, timeout: float | None = None, **arguments: Unpack[FeedArguments]) -> Iterator[BlockingFeed]:
         """Consume: ``with queue.open_feed() as feed: for delivery in feed: …``.
 
