@@ -24,8 +24,6 @@ from triomq.protocols.amqp import (
     QueueDeclare,
     QueueDeclareOk,
     Returned,
-    TxCommit,
-    TxCommitOk,
     TxSelect,
     TxSelectOk,
 )
@@ -141,33 +139,65 @@ async def test_what_reaches_nobody_is_returned_as_ever(client: Client, broker: B
     assert (await client.expect(Returned)).method.reply_code == 312
 
 
-async def test_without_confirms_a_persistent_message_ends_the_connection(client: Client, broker: Broker) -> None:
+async def publish_and_ack(client: Client, broker: Broker) -> None:
+    """Let a client that has a message out publish another one without confirms, and then ack."""
     await ring(client, broker)
-    await client.call(1, BasicConsume("q"), BasicConsumeOk)
-    await client.deliveries(1)
-    client.publish(1, "", "q", b"1", properties=PERSISTENT)
-    await client.flush()
-    code, text = await client.closed()
-    assert (code, text[:32]) == (506, "RESOURCE_ERROR - low on memory: ")
-
-
-async def test_without_confirms_all_else_is_dropped_and_that_is_logged_once(
-    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    await ring(client, broker)
-    await client.declare("transient", durable=False)
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     (first,) = await client.deliveries(1)
-    client.publish(1, "", "q", b"1")
-    client.publish(1, "", "transient", b"2", properties=PERSISTENT)
-    assert (await client.declare("transient", durable=False)).message_count == 0
-    dropped = [record for record in caplog.records if record.message == "transient messages are dropped"]
-    assert len(dropped) == 1
+    client.publish(1, "", "q", b"1", properties=PERSISTENT)
     await client.say(1, BasicAck(first.tag))
-    await trio.sleep(1)
-    client.publish(1, "", "q", b"3")
+    await blocked(client)
+
+
+async def out(broker: Broker) -> tuple[int, int]:
+    """Messages of the queue that are ready, and that are with a consumer."""
+    found = await broker.queue("q").statistics()
+    return found.ready, found.unsettled
+
+
+async def test_publish_without_confirms_pauses_a_consumer_and_no_ack_overtakes_it(
+    client: Client, broker: Broker
+) -> None:
+    await publish_and_ack(client, broker)
+    await trio.sleep(29)
+    assert await out(broker) == (0, 1)
+    broker.set_memory_high_watermark(0)
+    await client.read(ConnectionUnblocked, 0)
+    assert [one.body for one in await client.deliveries(1)] == [b"1"]
+    await trio.sleep(30)
+    assert await out(broker) == (0, 1)
+
+
+async def test_publish_without_confirms_ends_a_consumer_after_a_while_and_gives_back_what_it_had(
+    client: Client, broker: Broker
+) -> None:
+    await publish_and_ack(client, broker)
+    began = trio.current_time()
+    code, text = await client.closed()
+    assert (code, text[:32]) == (506, "RESOURCE_ERROR - low on memory: ")
+    assert 29 < trio.current_time() - began < 31
+    assert isinstance(await client.next(), EndOfStream)
+    delivery = await broker.queue("q").get()
+    assert delivery is not None
+    with delivery:
+        assert (delivery.body, delivery.redelivered) == (FILLING, True)
+    assert await out(broker) == (0, 0)
+
+
+async def test_consumer_whose_queue_goes_while_it_is_paused_has_nothing_to_give_back_and_stays(
+    client: Client, broker: Broker
+) -> None:
+    await ring(client, broker)
+    await client.declare("mine")
+    await client.call(1, BasicConsume("mine", consumer_tag="t"), BasicConsumeOk)
+    client.publish(1, "", "q", b"1")
     await client.flush()
-    assert [one.body for one in await client.deliveries(1)] == [b"3"]
+    await blocked(client)
+    await broker.queue("mine").delete()
+    assert (await client.read(BasicCancel)).consumer_tag == "t"
+    await client.silence()
+    broker.set_memory_high_watermark(0)
+    await client.read(ConnectionUnblocked, 0)
 
 
 async def test_a_transaction_is_refused_as_a_whole(client: Client, broker: Broker) -> None:
@@ -185,19 +215,6 @@ async def test_a_transaction_is_refused_as_a_whole(client: Client, broker: Broke
     code, text = await client.channel_closed()
     assert (code, text) == (406, "PRECONDITION_FAILED - low on memory; the whole transaction was rolled back")
     await client.silence()
-
-
-async def test_what_a_transaction_will_settle_makes_room(client: Client, broker: Broker) -> None:
-    await ring(client, broker)
-    await client.call(1, TxSelect(), TxSelectOk)
-    await client.say(1, BasicGet("q"))
-    got = await client.got()
-    await client.open_channel(2)
-    await client.say(1, BasicAck(got.tag))
-    client.publish(2, "", "q", b"1")  # dropped, for the connection must not be paused before its commit
-    await client.flush()
-    await client.call(1, TxCommit(), TxCommitOk)
-    assert (await client.declare("q", durable=True)).message_count == 0
 
 
 async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, broker: Broker) -> None:

@@ -16,6 +16,8 @@ from triomq.protocols.amqp import (
     BasicConsume,
     BasicConsumeOk,
     BasicPublish,
+    ConfirmSelect,
+    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionUnblocked,
     QueueDeclare,
@@ -161,8 +163,9 @@ async def test_the_heart_of_a_client_that_waits_is_not_missed(connect: Connect, 
 async def test_a_consumer_with_an_unfinished_message_is_read_though_older_publishers_wait_for_the_alarm(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
-    """Only its acks end the alarm, and they stand behind its own message."""
+    """Only its acks end the alarm, and they stand behind its own message, which will be refused by a nack."""
     await client.declare("q")
+    await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     publisher = await connect()
     await publisher.open_channel()
     for _ in range(5):

@@ -336,7 +336,8 @@ async def open_broker(
         peers: Brokers that are to know what there is here; more can follow with ``Broker.synchronise``.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
-            above 1, a part of the machine's memory if it is not, 0 for no such mark.
+            above 1, a part of the machine's memory if it is not, 0 for no such mark. Unfinished messages may take an
+            eighth of it.
         data_dir: The directory of the store, made if it is not there; no other broker may have it.
         queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
         store_host: Where the store's work is done: in a ``process`` of its own, or on a ``thread``, which is much

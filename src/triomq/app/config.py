@@ -72,7 +72,8 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         log: What is logged, and how.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
-            above 1, a part of the machine's memory if it is not, 0 for no such mark.
+            above 1, a part of the machine's memory if it is not, 0 for no such mark. Unfinished messages may take an
+            eighth of it; and the process itself may have 60 % of the machine's memory.
         data_dir: The directory of the store, from the folder of the configuration, made if it is not there; without it
             everything is in memory alone.
         queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.

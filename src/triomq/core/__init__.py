@@ -23,7 +23,7 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.keeping import QUEUE_MEMORY, Keeping
-from triomq.core.kept_topology import recover, recovered_domains
+from triomq.core.kept_topology import recover, recovered_domains, require_decodable
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm, Process
@@ -82,7 +82,7 @@ from triomq.core.requests import (
 )
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
-from triomq.core.stored import decode_key
+from triomq.core.stored import decode_key, encode_key, encode_options
 from triomq.core.transaction import Transaction
 from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.window import Window
@@ -204,6 +204,8 @@ __all__ = [
     "decode_core",
     "decode_key",
     "encode_core",
+    "encode_key",
+    "encode_options",
     "knows_process_memory",
     "make_binding",
     "make_predicate",
@@ -213,6 +215,7 @@ __all__ = [
     "properties_of",
     "recover",
     "recovered_domains",
+    "require_decodable",
     "settle",
     "take_now",
 ]

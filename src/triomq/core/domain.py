@@ -10,7 +10,7 @@ import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
 from triomq.core.bindings import Binding, Target
-from triomq.core.chores import PER_TURN, EndSession, Forget, Govern, TakeBindings
+from triomq.core.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
 from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
 from triomq.core.kept_topology import (
@@ -78,7 +78,7 @@ class Domain(DynamicSupervisor):
         """Start an actor for each store that is there already."""
         await super().on_start()
         directory = self.directory
-        directory.spend = self.system.turn.spend
+        directory.spend = self.system.turn.charge
         for number, sink in enumerate(directory.sinks.values()):
             self._start_sink(sink)
             await self._breathe(number)
@@ -116,7 +116,7 @@ class Domain(DynamicSupervisor):
             return False
         user = "" if message.session is None else message.session.user
         directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
-        self.system.turn.spend(_COST)
+        self.system.turn.charge(_COST)
         store = SinkStore(message.name, message.options, directory.policies, message.origin, user)
         self._start_sink(store)
         directory.sinks[message.name] = store
@@ -182,7 +182,7 @@ class Domain(DynamicSupervisor):
             return existing
         user = message.session.user
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
-        self.system.turn.spend(_COST)
+        self.system.turn.charge(_COST)
         store = QueueStore(message.name, options, directory, owner, message.origin, user=user)
         self._start_queue(store)
         directory.queues[message.name] = store
@@ -225,6 +225,8 @@ class Domain(DynamicSupervisor):
             store.owner.queues.pop(store.name, None)
         if store.bound:
             directory.chores.begin(TakeBindings(store, session), self)
+        if store.feeds:
+            directory.chores.begin(CloseFeeds(store), self)
         self.stop_child_nowait(store.ref)
         forget_queue(directory, store)
         self._tell(Action.DELETED, Kind.QUEUE, store, session)
@@ -266,7 +268,7 @@ class Domain(DynamicSupervisor):
         weight = sink.table.weight(binding)
         if there is None and user:
             self._require_room(sink, binding, user, weight)
-        self.system.turn.spend(_COST * (1 + weight))
+        self.system.turn.charge(_COST * (1 + weight))
         added = _ask(sink, AddBinding(binding, destination))
         if added:
             sink.note_maker(binding, message.origin, user)

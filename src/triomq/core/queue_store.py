@@ -160,7 +160,7 @@ class QueueStore:
         if keeping is None:
             return backlog
         number = number or keeping.number_queue()
-        return PagedBacklog(backlog, keeping, number, durable=self.durable, now=directory.clock.now)
+        return PagedBacklog(backlog, keeping, number, name=self.name, durable=self.durable, now=directory.clock.now)
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
@@ -247,15 +247,21 @@ class QueueStore:
     def take_back(self, reason: str) -> None:
         """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.
 
+        The feeds of a queue that was deleted are closed by its domain.
         What its consumers settle from now on is ignored, so the room that it took in windows is given back here.
         """
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():
-            feed.forget()
-            feed.consumer.tell_nowait(FeedClosed(feed, reason))
+            close_feed(feed, reason)
         for batch in self.postponed.take_all() if self.postponed is not None else ():
             self.backlog.requeue(batch, marked=False)  # its failure is counted already
         for batch in self.backlog.outstanding():
             count, size = self.backlog.requeue(batch)
             if batch.feed is not None:
                 batch.feed.give(count, size)
+
+
+def close_feed(feed: Feed, reason: str) -> None:
+    """Close a feed, and tell its consumer."""
+    feed.forget()
+    feed.consumer.tell_nowait(FeedClosed(feed, reason))

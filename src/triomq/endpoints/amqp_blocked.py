@@ -1,20 +1,21 @@
-"""What the memory alarm means for one AMQP connection (RabbitMQ's connection.blocked).
+"""What a pressure means for one AMQP connection (RabbitMQ's connection.blocked).
 
-Queues are in memory, so only consuming makes room. Who cannot make any, since it has no consumer and nothing that it
-could settle, is not read any more when it publishes, and told so. Nobody else may be paused, for its acks would wait
-behind its publishes: what it publishes is refused.
+Memory is made free by consuming alone. So a connection with something to consume or to settle should go on, and can if
+it has asked for confirms: then what it publishes is answered by basic.nack. All others are not read from their first
+publish on, and told so, for nothing may overtake that publish: an ack that was read past it would settle an input whose
+output might still be lost. Who waits like this with messages in its hands holds up its own queue. After a while it is
+closed, and what it had goes to others.
+
+A disk that cannot be written is no reason to wait, since it may last for days: durable messages are refused.
 """
 
 import logging
-from collections.abc import Iterable
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.actors import Ref
-from triomq.core import Directory, Message, Pressure
-from triomq.endpoints.amqp_answers import AnswerError
-from triomq.protocols import decode_properties
+from triomq.core import Pressure
 from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
 
 if TYPE_CHECKING:
@@ -25,7 +26,16 @@ __all__ = ["Blocked"]
 _GATES = {Pressure.MEMORY: "memory alarm", Pressure.BEHIND: "store"}
 _REASON = Pressure.MEMORY.value  # RabbitMQ's word
 _UNWRITABLE = Pressure.DISK.value
-_PERSISTENT = 2  # delivery-mode
+
+_PATIENCE = 30.0
+"""Seconds that a connection with messages in its hands may wait for memory: a short alarm is over by then, and a queue
+whose only consumer waits stands still no longer than that."""
+
+GAVE_UP = (
+    "low on memory: a publish has waited for 30 s, and with it what this connection has consumed; consume and publish "
+    "on connections of their own, or use confirms"
+)
+"""What a client hears whose patience is over."""
 
 
 class Blocked:
@@ -35,13 +45,14 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_drops_told", "_paused_by", "_unwritable_told")
+    __slots__ = ("_connection", "_paused_by", "_unwritable_told", "due")
 
     def __init__(self, connection: "AMQPConnection") -> None:
         """Start unpaused."""
         self._connection = connection
         self._paused_by: Pressure | None = None
-        self._drops_told = False  # that messages are dropped, in this alarm
+        self.due = inf
+        """When a client that waits has waited so long that what it holds is to go to others."""
         self._unwritable_told = False  # that the store cannot be written
 
     @property
@@ -62,10 +73,20 @@ class Blocked:
         self._paused_by = pressure
         connection.gates.close(_GATES[pressure])
         if pressure is Pressure.MEMORY:
+            if self.can_make_room:
+                self.due = trio.current_time() + _PATIENCE
+                connection.reschedule()
             if connection.login.client_can("connection.blocked"):
                 connection.engine.send_method(0, ConnectionBlocked(_REASON))
             connection.note(logging.WARNING, "connection blocked", reason=_REASON)
         connection.publisher.when_open(pressure, self._over)
+
+    def take_due(self, now: float) -> bool:
+        """Return whether the client's patience is over by now and it still holds something; only once."""
+        if now < self.due:
+            return False
+        self.due = inf
+        return self.can_make_room
 
     def _over(self) -> None:
         """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
@@ -78,7 +99,6 @@ class Blocked:
             return
         self.forget()
         if pressure is Pressure.MEMORY:
-            self._drops_told = False
             if connection.login.client_can("connection.blocked"):
                 connection.engine.send_method(0, ConnectionUnblocked())
             connection.note(logging.INFO, "connection unblocked")
@@ -87,6 +107,7 @@ class Blocked:
     def forget(self) -> None:
         """Wait for the end of a pressure no longer."""
         self._paused_by = None
+        self.due = inf
         self._connection.publisher.forget(self._over)
         self._connection.publisher.forget(self._writable)
 
@@ -118,18 +139,3 @@ class Blocked:
             connection.engine.send_method(0, ConnectionUnblocked())
         connection.note(logging.INFO, "durable messages are taken again")
         connection.ref.touch()
-
-    def drop(self, message: Message, queues: Iterable[Ref]) -> None:
-        """Drop a message whose publisher asked for no confirms, if that may be.
-
-        Raises:
-            AnswerError: It is persistent and was to go to a durable queue, so that losing it ends the connection.
-        """
-        connection = self._connection
-        stores = connection.directory.queues
-        durable = any(stores[Directory.name_of(queue)].options.durable for queue in queues)
-        if durable and decode_properties(message.properties).delivery_mode == _PERSISTENT:
-            raise AnswerError(506, "low on memory: persistent messages are refused; use confirms, or publish less")
-        if not self._drops_told:
-            self._drops_told = True
-            connection.note(logging.WARNING, "transient messages are dropped", reason=_REASON)

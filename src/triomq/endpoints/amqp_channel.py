@@ -211,17 +211,18 @@ class Channel:
 
     # Ending
 
-    def end(self, *, connection_ends: bool) -> None:
-        """Stop: close the feeds, put back what is out. The connection has dropped what was not encoded yet.
+    def end(self, *, connection_ends: bool) -> Iterator[None]:
+        """Stop, step by step: close the feeds, put back what is out. The connection has dropped what was not encoded.
 
         A feed to a direct connection ends with the channel, but not with its connection: then the direct one has it.
         """
         self.open = False
-        for consumer in self.consumers.values():
+        for consumer in list(self.consumers.values()):
             if connection_ends and consumer.is_direct:
                 continue
             self.connection.session.close_feed(consumer.feed)
             consumer.end()
+            yield
         if connection_ends and self.gate.held:
             self.gate.release()  # nobody is left to do it
         self.consumers.clear()

@@ -73,6 +73,13 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         channel.reply(BasicConsumeOk(consumer.tag))
 
 
+MOST_CONSUMERS = 10_000
+"""Consumers of a channel: to close it with as many takes 20 ms. More can be had on other channels."""
+
+_COST = 10
+"""What a consumer counts against the turn's budget, in queue pushes: it takes some 20 µs."""
+
+
 def open_consumer(
     channel: Channel,
     store: QueueStore,
@@ -85,6 +92,9 @@ def open_consumer(
 ) -> Consumer:
     """Let a channel have what comes into a queue, under a tag that is free; raises as ``Session.open_feed`` does."""
     connection = channel.connection
+    if len(channel.consumers) >= MOST_CONSUMERS:
+        raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
+    connection.spend(_COST)
     consumer = Consumer(channel, tag, no_ack=no_ack)
     consumer.home = consumer.feed = Feed(
         store.ref,

@@ -296,26 +296,23 @@ class ChannelPublisher:
             AnswerError: The publisher cannot be told otherwise.
         """
         channel, blocked = self._channel, self._channel.connection.blocked
-        if paused.pressure is Pressure.BEHIND or (paused.pressure is Pressure.MEMORY and not blocked.can_make_room):
+        hears = self.confirms is not None or channel.transaction is not None
+        if paused.pressure is Pressure.BEHIND:
+            raise paused
+        if paused.pressure is Pressure.MEMORY and not (hears and blocked.can_make_room):
             raise paused
         if paused.pressure is Pressure.DISK:
             blocked.tell_unwritable()
         if channel.transaction is not None:
             raise AnswerError(406, f"{paused.pressure.value}; the whole transaction was rolled back")
-        if self.confirms is None and paused.pressure is Pressure.DISK:
+        if self.confirms is None:
             raise AnswerError(506, "the store cannot be written: persistent messages are refused; use confirms")
         for run in runs:
             for content in run.contents:  # some of them may go to queues that take them
-                self._publish_or_refuse(method, run._replace(contents=[content], size=len(content)))
-
-    def _publish_or_refuse(self, method: BasicPublish, run: RoutedRun) -> None:
-        try:
-            self._publish_all(method, [run])
-        except PublishingPaused as paused:
-            if self.confirms is not None:
-                self.confirms.expect(1, 1).refused(0, 1)
-            else:
-                self._channel.connection.blocked.drop(Message(run.head, run.contents[0]), paused.queues)
+                try:
+                    self._publish_all(method, [run._replace(contents=[content], size=len(content))])
+                except PublishingPaused:
+                    self.confirms.expect(1, 1).refused(0, 1)
 
     def confirm(self) -> None:
         """Tell the publisher what is placed by now: refusals singly, then the rest."""

@@ -7,6 +7,8 @@ Then messages go one way, into a sink or out of a feed, in turns as on AMQP conn
 import logging
 from collections import deque
 
+import trio
+
 from triomq.core import (
     Deliver,
     Directory,
@@ -34,6 +36,8 @@ __all__ = ["DMPConnection"]
 
 _PRESSURE, _RETURNS = "pressure", "unread returns"
 """Why nothing is read for now."""
+
+_LOOK = 0.5  # seconds between two looks at what nobody tells: that the queue is gone, that returns or octets are read
 
 
 class DMPConnection(WireConnection):
@@ -190,14 +194,12 @@ class DMPConnection(WireConnection):
 
     # Time
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether something is to be done by now."""
+    def due_at(self) -> float:
+        """Say when something is to be done: soon at the latest, for there is what nobody tells."""
         if self._left:
-            return self._linger_until <= now
-        timer = self.engine.next_timer()
-        if timer is not None and timer <= now:
-            return True
-        return self.outlet.stuck_for(now) >= PATIENCE or self._queue_is_gone or _RETURNS in self.gates.closed
+            return self._linger_until
+        timer, soon = self.engine.next_timer(), trio.current_time() + _LOOK
+        return soon if timer is None else min(timer, soon)
 
     @property
     def _queue_is_gone(self) -> bool:

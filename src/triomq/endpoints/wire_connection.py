@@ -159,8 +159,8 @@ class WireConnection(Connection):
     # When nothing is read
 
     def spend(self, pushes: int) -> None:
-        """Count queue pushes against the turn's budget."""
-        self._turn.spent += pushes
+        """Count work against the turn's budget, by what it would be in queue pushes."""
+        self._turn.charge(pushes)
 
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
@@ -227,16 +227,22 @@ class WireConnection(Connection):
         The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
         client might never see our last words.
         """
-        # Who never came to work is of interest to nobody: something looked whether the port is open.
-        level = logging.INFO if self.virtual_host else logging.DEBUG
-        seconds = round(trio.current_time() - self._since, 3)
-        self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
+        self.note_closed()
         self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
         if self.gone and self.is_written:
             self._stop()
+        else:
+            self.reschedule()
+
+    def note_closed(self) -> None:
+        """Log the end."""
+        # Who never came to work is of interest to nobody: something looked whether the port is open.
+        level = logging.INFO if self.virtual_host else logging.DEBUG
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
 
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""

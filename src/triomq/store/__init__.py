@@ -29,7 +29,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
-from triomq.store.reading import Reading, SegmentRead
+from triomq.store.reading import Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -43,6 +43,7 @@ from triomq.store.recovered import (
     SegmentFound,
     assemble,
 )
+from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
@@ -70,6 +71,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "decode_body",
     "encode_body",
     # what it gives back
+    "Damaged",
     "Reading",
     "SegmentRead",
     # what it finds
@@ -94,9 +96,13 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "StoreStatistics",
     # looking after one
     "Gap",
+    "REPORT",
     "QueueReport",
     "Report",
     "back_up",
+    "Salvage",
+    "SalvagedQueue",
     "check",
     "compact",
+    "salvage",
 ]

@@ -5,6 +5,7 @@ that happened, its end of the pair is closed: then this process commits what it 
 """
 
 import argparse
+import os
 import signal
 import socket
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fresh", action="store_true", help="the broker starts, and wants to know what is there")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to wait for the directory's lock")
     given = parser.parse_args(arguments)
+    os.umask(0o077)  # messages are nobody else's business
     # Ctrl-C and a service manager tell all processes of a group. The broker drains then, and needs its store for that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -30,7 +30,7 @@ class Place:
         self.journal = self.disk.journal
         inner = PriorityBacklog(self.levels) if self.levels else MemoryBacklog()
         keeping = Keeping(self.journal, self.memory)
-        self.backlog = PagedBacklog(inner, keeping, 1, durable=self.durable, now=float)
+        self.backlog = PagedBacklog(inner, keeping, 1, name="q", durable=self.durable, now=float)
 
     def live_again(self) -> None:
         """Begin another life with what is on disk by now."""

@@ -26,7 +26,7 @@ class Place:
         self.journal = self.disk.journal
         self.keeping = Keeping(self.journal)
         self.journal.add(DeclareQueue(1, b"", b""))
-        self.paged = PagedTail(self.keeping, 1, float)
+        self.paged = PagedTail(self.keeping, 1, "q", float)
         self.next_id = 1
         self.answers: list[Reading | StoreError] = []
 

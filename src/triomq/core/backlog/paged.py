@@ -35,6 +35,7 @@ class PagedBacklog:
         inner: The backlog of what is at hand.
         keeping: The broker's.
         queue: The queue's number in the store.
+        name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
         now: Gives the time of the domain's clock, in seconds.
     """
@@ -61,6 +62,7 @@ class PagedBacklog:
         keeping: Keeping,
         queue: int,
         *,
+        name: str,
         durable: bool,
         now: Callable[[], float],
     ) -> None:
@@ -74,7 +76,7 @@ class PagedBacklog:
         # Which message of a queue with priorities goes first is only known if all are at hand.
         self._whole = isinstance(inner, PriorityBacklog)
         self._memory = inf if self._whole else keeping.queue_memory
-        self._tail = PagedTail(keeping, queue, now)
+        self._tail = PagedTail(keeping, queue, name, now)
         self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
         self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
         self.expiring_paged_in = False
@@ -141,6 +143,11 @@ class PagedBacklog:
     def has_spilled(self) -> bool:
         """Whether messages were put into the store only to have them out of memory."""
         return self._tail.spilled
+
+    @property
+    def damaged(self) -> int:
+        """How many messages the disk has changed; they stay in the store and count nowhere else."""
+        return self._tail.damaged
 
     @property
     def is_unreadable(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from triomq.core.keeping import Keeping
 from triomq.core.message import Head
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
+from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -61,35 +61,41 @@ class PagedTail:
 
     ``first`` is the id from which on all messages that are not settled are paged out, ``count`` how many they are,
     ``size`` the octets of their bodies, ``held`` how many of these octets are in memory until they are written.
+    ``damaged`` counts messages that the disk has changed: they are left where they are, and count no more in ``count``.
 
     Args:
         keeping: The broker's.
         queue: The queue's number in the store.
+        name: The queue's name, for the log.
         now: Gives the time of the domain's clock, in seconds.
     """
 
     __slots__ = (
+        "_damaged_ranges",
         "_expects",
         "_fetch",
         "_journal",
         "_keeping",
         "_loose",
+        "_name",
         "_now",
         "_pending",
         "_queue",
         "broken",
         "count",
+        "damaged",
         "first",
         "held",
         "size",
         "spilled",
     )
 
-    def __init__(self, keeping: Keeping, queue: int, now: Callable[[], float]) -> None:
+    def __init__(self, keeping: Keeping, queue: int, name: str, now: Callable[[], float]) -> None:
         """Start empty."""
         self._keeping = keeping
         self._journal = keeping.journal
         self._queue = queue
+        self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
         self._loose = 0  # octets of the last pending ones that the store was not told of
@@ -101,6 +107,8 @@ class PagedTail:
         self.count = 0
         self.size = 0
         self.held = 0
+        self.damaged = 0
+        self._damaged_ranges: list[Range] = []
 
     def recover(self, first: int, count: int, size: int) -> None:
         """Begin with what the store has from an earlier life of the broker."""
@@ -180,7 +188,7 @@ class PagedTail:
             self._fetch = self._journal.fetch(self._queue, self.first, written, _READ, done)
             return []
         if not self._pending:
-            missing = {"queue": self._queue, "messages": self.count}
+            missing = {"queue": self._name, "messages": self.count}
             _log.error("the store has fewer messages than it said; see `triomq store check`", extra={"fields": missing})
             self.count = self.size = 0
         return self._take_pending()
@@ -222,16 +230,44 @@ class PagedTail:
         self._fetch = None
         if isinstance(reading, StoreError):
             self.broken = True
-            _log.error("messages cannot be read", extra={"fields": {"queue": self._queue, "reason": str(reading)}})
+            _log.error("messages cannot be read", extra={"fields": {"queue": self._name, "reason": str(reading)}})
             return []
-        found = [run for segment in reading.segments for run in self._runs_of(segment)]
+        damaged = list(reading.damaged)
+        found = [run for segment in reading.segments for run in self._runs_of(segment, damaged)]
+        for each in damaged:
+            self._set_aside(each)
         self.first = max(self.first, reading.up_to)
         for run in found:
             self._count_back(run, run.size - len(run.contents) * run.head.overhead)
         return found
 
-    def _runs_of(self, segment: SegmentRead) -> list[PagedRun]:
-        """Take a segment apart, without what is settled or at hand already."""
+    def _set_aside(self, damaged: Damaged) -> None:
+        """Count messages that cannot be given, and let nobody wait for them; they stay in the store."""
+        bits = int.from_bytes(damaged.settled, "little")
+        left = _unsettled(bits, damaged.count, self.first - damaged.first)
+        count = min(self.count, sum(stop - start for start, stop in left))
+        self.size = self.size * (self.count - count) // self.count if self.count else 0
+        self.count -= count
+        self.damaged += count
+        if damaged.count:
+            self._damaged_ranges.append((damaged.first, damaged.count))
+        fields = {
+            "queue": self._name,
+            "messages": count if damaged.count else "unknown",
+            "first": damaged.first,
+            "reason": damaged.reason,
+        }
+        _log.error("messages are damaged and set aside; see `triomq store salvage`", extra={"fields": fields})
+
+    def _runs_of(self, segment: SegmentRead, damaged: list[Damaged]) -> list[PagedRun]:
+        """Take a segment apart, without what is settled or at hand already; note it if it cannot be."""
+        try:
+            return self._decoded(segment)
+        except msgspec.DecodeError as error:
+            damaged.append(Damaged(segment.first, segment.count, segment.settled, f"they cannot be decoded ({error})"))
+            return []
+
+    def _decoded(self, segment: SegmentRead) -> list[PagedRun]:
         bits = int.from_bytes(segment.settled, "little")
         if segment.spilled:
             self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
@@ -254,6 +290,10 @@ class PagedTail:
         self.broken = False  # what could not be read is gone
         if count and self.spilled:
             self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
+        for first, damaged in self._damaged_ranges:
+            self._journal.settle(self._queue, first, damaged)
+        self._damaged_ranges.clear()
+        self.damaged = 0
         self._pending.clear()
         self._loose = 0
         self.first = stop
