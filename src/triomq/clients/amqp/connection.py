@@ -241,8 +241,10 @@ class AMQPConnection:
         while True:
             await link.ended.wait()
             assert link.error is not None
-            if not self._is_ending:
-                _log_state(logging.WARNING, "connection lost", self.url, reason=link.error)
+            comes_back = self._policy is not None and link.may_return
+            if not self._is_ending:  # one that does not come back is an error to whoever uses it, which says it louder
+                level = logging.WARNING if comes_back else logging.INFO
+                _log_state(level, "connection lost", self.url, reason=link.error)
             if self._policy is None or not link.may_return:
                 self._give_up(link.error)
                 return
