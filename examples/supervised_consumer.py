@@ -1,4 +1,4 @@
-"""A consumer that its supervisor starts again when it fails; the order on which it failed comes again, marked."""
+"""A consumer that its supervisor starts again when it fails; the order over which it failed comes later, marked."""
 
 import logging
 import sys
@@ -39,7 +39,7 @@ class Shipper(InPlaceActor):
     async def run(self) -> None:  # an exception here ends this incarnation, and the supervisor makes another
         async with self.orders.open_feed(prefetch=1) as feed:
             async for delivery in feed:
-                with delivery:  # puts the order back when the block fails
+                with delivery:  # puts the order back when the block fails, a second later
                     again = "again, " if delivery.redelivered else ""
                     print(f"incarnation {self.epoch}: {again}order {delivery.body.decode()}")
                     await self.post.ship(delivery.body)

@@ -35,19 +35,21 @@ PACKAGES = {
         "app endpoints errors", "trio pytest"
     ),  # apart from app, which pytest is not to load for all
     "errors": package(""),
+    "checked": package("errors"),
     "protocols": package("errors"),
-    "transports": package("errors", "trio zmq"),
+    "transports": package("checked errors", "trio zmq"),
     "actors": package("errors", "trio outcome"),  # outcome: what Trio's own reschedule takes
     "store": package("actors errors", "trio"),  # only the keeper: the store itself runs without a loop
-    "security": package("actors errors", "scramp"),
+    "security": package("checked actors errors", "scramp"),
     "core": package(
-        "actors store errors", "trio"
+        "checked actors store errors", "trio"
     ),  # for WouldBlock, and for the tasks of a domain and of an alarm; no queue waits
-    "clients": package("protocols transports security actors errors", "trio"),
+    "clients": package("checked protocols transports security actors errors", "trio"),
     "jobs": package("core clients actors store errors"),
-    "endpoints": package("core protocols transports security clients actors errors", "trio"),
+    "endpoints": package("checked core protocols transports security clients actors errors", "trio"),
     "app": package(
-        "triomq errors protocols transports actors store security core clients jobs endpoints", "trio typer rich"
+        "checked triomq errors protocols transports actors store security core clients jobs endpoints",
+        "trio typer rich",
     ),
     "pipeline": package("clients errors"),
 }

@@ -2,7 +2,12 @@
 
 TriomqError
 ├─ ProtocolError            LocalProtocolError (our misuse) · RemoteProtocolError (the peer's)
-├─ Refused                  NotFound · AccessRefused · PreconditionFailed · ResourceLocked · LimitExceeded · Unroutable
+├─ Refused                  Unroutable · QueueUnreadable · SinkBroken
+│  ├─ NotFound              NoSuchSink · NoSuchQueue · QueueStopped
+│  ├─ AccessRefused         InExclusiveUse · ForeignResource · SinkInternal
+│  ├─ PreconditionFailed    Inequivalent · SinkInUse · QueueInUse · QueueNotEmpty
+│  ├─ ResourceLocked        QueueLocked
+│  └─ LimitExceeded         QueueFull
 ├─ Disconnected · ConsumerCancelled
 ├─ ActorError               ActorStopped · HandlerFailed · MailboxFull · NameTaken · NoSuchActor · RestartLimitExceeded
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
@@ -19,19 +24,33 @@ __all__ = [
     "ConsumerCancelled",
     "Disconnected",
     "DiskFull",
+    "ForeignResource",
     "HandlerFailed",
+    "InExclusiveUse",
+    "Inequivalent",
     "LimitExceeded",
     "LocalProtocolError",
     "MailboxFull",
     "NameTaken",
     "NoSuchActor",
+    "NoSuchQueue",
+    "NoSuchSink",
     "NotFound",
     "PreconditionFailed",
     "ProtocolError",
+    "QueueFull",
+    "QueueInUse",
+    "QueueLocked",
+    "QueueNotEmpty",
+    "QueueStopped",
+    "QueueUnreadable",
     "Refused",
     "RemoteProtocolError",
     "ResourceLocked",
     "RestartLimitExceeded",
+    "SinkBroken",
+    "SinkInUse",
+    "SinkInternal",
     "StoreCorrupt",
     "StoreError",
     "StoreLocked",
@@ -87,6 +106,160 @@ class LimitExceeded(Refused):
 
 class Unroutable(Refused):
     """A message published as mandatory reached no queue."""
+
+
+class NoSuchSink(NotFound):
+    """There is no sink of that name."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"no sink {name!r} here; declare it first")
+
+
+class NoSuchQueue(NotFound):
+    """There is no queue of that name."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"no queue {name!r} here; declare it first")
+
+
+class QueueStopped(NotFound):
+    """The queue crashed so often that its supervisor gave it up; its messages are kept."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(
+            f"queue {name!r} process is stopped by supervisor; the log says why; delete it or restart the broker"
+        )
+
+
+class QueueLocked(ResourceLocked):
+    """The queue belongs exclusively to another session, or its exclusiveness differs from what is asked for."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(
+            f"queue {name!r} belongs exclusively to another session; use another name or wait until it ends"
+        )
+
+
+class InExclusiveUse(AccessRefused):
+    """The queue has a feed that wants to be the only one, or the new one wants to be and is not."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+
+
+class ForeignResource(AccessRefused):
+    """Whoever had a sink, a queue or a binding made is not who wants it gone: another broker, or a client of ours.
+
+    RestMS, profile 4/AMQP9: resources from another server are protected from clients of this one.
+
+    Args:
+        what: The thing, as texts call it.
+        origin: Where it comes from; empty if it is our own.
+        asker: Who wants it gone, in the same way.
+    """
+
+    def __init__(self, what: str, origin: str, asker: str) -> None:
+        """Word the refusal."""
+        self.origin = origin
+        if origin:
+            reason = f"{what} comes from {origin!r}; delete it there, or forget that origin here"
+        else:
+            reason = f"{what} was made here and not by {asker!r}; delete it here"
+        super().__init__(reason)
+
+
+class SinkInternal(AccessRefused):
+    """Only other sinks may publish into the sink."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} is internal; publish into a sink that is bound to it")
+
+
+class SinkInUse(PreconditionFailed):
+    """The sink has bindings and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} has bindings; unbind them first, or delete it with if_unused=False")
+
+
+class QueueInUse(PreconditionFailed):
+    """The queue has feeds and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} has feeds; close them first, or delete it with if_unused=False")
+
+
+class QueueNotEmpty(PreconditionFailed):
+    """The queue has messages and was to be deleted only without."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is not empty; purge it first, or delete it with if_empty=False")
+
+
+class QueueFull(LimitExceeded):
+    """The queue has no room for what is to be published, and refuses rather than let older messages give way."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
+
+
+class Inequivalent(PreconditionFailed):
+    """What exists was declared with another value.
+
+    Args:
+        name: The sink's or queue's name.
+        option: The option's name in the core's words.
+        received: What this declare says.
+        current: What is in force.
+    """
+
+    def __init__(self, name: str, option: str, received: object, current: object) -> None:
+        """Word the refusal."""
+        self.name = name
+        self.option = option
+        self.received = received
+        self.current = current
+        super().__init__(
+            f"{option} of {name!r} is {current!r}, not {received!r}; declare it the same, or delete it first"
+        )
+
+
+class QueueUnreadable(Refused):
+    """The store cannot give back what it has of a queue."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
+
+
+class SinkBroken(Refused):
+    """The sink crashed over this very request, or so often before that it was stopped."""
+
+    def __init__(self, name: str) -> None:
+        """Word the refusal."""
+        self.name = name
+        super().__init__(f"sink {name!r} crashed; the log says why")
 
 
 class Disconnected(TriomqError):

@@ -71,7 +71,10 @@ def test_methods_that_take_other_things_are_no_handlers() -> None:
         def two(self, message: Note, other: int) -> None:
             pass
 
-        def differently_named(self, note: Note) -> None:
+        def _helper(self, note: Note) -> None:
+            pass
+
+        def unknown(self, note: "NotThere") -> None:  # type: ignore[name-defined]  # noqa: F821
             pass
 
     assert set(handler_table(Helpful).plain) == {Ping}
@@ -197,3 +200,11 @@ def test_handlers_are_described_with_the_place_of_their_code() -> None:
     assert f"Both.add  {__name__}:{Both.add.__code__.co_firstlineno}" in add
     assert note.split()[1] == "async"
     assert ping.split()[0] == "Ping"
+
+
+def test_a_public_handler_may_call_its_message_as_it_likes() -> None:
+    class Taker(InPlaceActor):
+        def take(self, note: Note) -> None:
+            pass
+
+    assert set(handler_table(Taker).plain) == {Note, Ping}

@@ -50,7 +50,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
                 await trio.sleep(0.5)
             await trio.sleep_forever()
     assert str(error.value.__cause__) == "for good"
-    assert "/ gives up" in caplog.text
+    assert "/broker crashed: too many restarts, it is stopped" in caplog.text
 
 
 async def test_the_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
@@ -83,9 +83,9 @@ async def test_a_declare_may_be_repeated_but_not_differ(broker: Broker) -> None:
 
 
 async def test_kinds_and_overflows_have_names(broker: Broker) -> None:
-    with pytest.raises(ValueError, match="'ring' is not a valid SinkKind"):
+    with pytest.raises(ValueError, match="kind is 'ring', allowed are 'direct', 'fanout'"):
         await broker.declare_sink("s", "ring")
-    with pytest.raises(ValueError, match="'explode' is not a valid Overflow"):
+    with pytest.raises(ValueError, match="overflow is 'explode', allowed are 'drop-head'"):
         await broker.declare_queue("q", overflow="explode")
 
 

@@ -99,15 +99,15 @@ async def test_a_queue_is_declared_with_all_that_the_core_knows(broker: Broker) 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"max_length": -1}, "max_length is -1; it is a number at least 0"),
+        ({"max_length": -1}, "max_length is -1; it is a whole number of at least 0"),
         ({"max_bytes": -1}, "max_bytes is -1"),
         ({"message_ttl": -0.5}, "message_ttl is -0.5"),
         ({"message_ttl": float("nan")}, "message_ttl is nan"),
-        ({"expires": 0}, "expires is 0; it is a number at least 0.001"),
-        ({"max_priority": 256}, "max_priority is 256; it is a number from 0 to 255"),
+        ({"expires": 0}, "expires is 0; it is a number of at least 0.001"),
+        ({"max_priority": 256}, "max_priority is 256; it is a whole number from 0 to 255"),
         ({"delivery_limit": -1}, "delivery_limit is -1"),
         ({"dead_letter_key": "k"}, "there is no dead_letter_sink to use it at"),
-        ({"overflow": "sometimes"}, "'sometimes' is not a valid Overflow"),
+        ({"overflow": "sometimes"}, "overflow is 'sometimes', allowed are 'drop-head'"),
     ],
 )
 async def test_what_no_queue_could_live_by_is_refused(broker: Broker, options: dict[str, object], text: str) -> None:

@@ -79,7 +79,7 @@ async def test_endpoints_come_and_go_and_what_stays_keeps_its_clients(log: pytes
         assert [listening.config for listening in broker.listening] == list(new.endpoints)
         gone = broker.listening[2].address
         await change_to(broker, new, old)
-        assert [event for event, _ in said(log)] == ["endpoint closed", "endpoint closed"]
+        assert [event for event, _ in said(log)] == ["drained", "endpoint closed"] * 2
         with pytest.raises(OSError):
             await trio.open_tcp_stream(*gone)
         await client.open_channel(1)
@@ -94,7 +94,7 @@ async def test_an_endpoint_that_differs_is_closed_and_opened_again(
     async with open_broker(*old.endpoints) as broker:
         said(log)
         await change_to(broker, old, new)
-        assert [event for event, _ in said(log)] == ["endpoint closed", "listening"]
+        assert [event for event, _ in said(log)] == ["drained", "endpoint closed", "listening"]
         assert [listening.config.heartbeat for listening in broker.listening] == [5]
 
 

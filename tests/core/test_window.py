@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -227,3 +228,13 @@ async def test_closing_a_called_feed_lets_the_next_go() -> None:
         house.turn(settle_and_close)
         assert consumers[1].take() == []
         assert consumers[2].take() == [b"x"]
+
+
+@pytest.mark.parametrize("limits", [{"messages": -1}, {"bytes": -1}])
+def test_a_limit_below_zero_is_refused_and_never_taken_for_none_or_for_no_room(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="limits are 0 for none, or more"):
+        Window(**limits)
+    window = Window(1)
+    with pytest.raises(ValueError, match="limits are 0 for none, or more"):
+        window.resize(limits.get("messages", 0), bytes=limits.get("bytes", 0))
+    assert window.room() == 1

@@ -11,6 +11,7 @@ from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
 from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.ref import Ref, RefStatistics
 from triomq.actors.registry import Registry
+from triomq.actors.running import is_under_asyncio, require_trio
 from triomq.actors.status import State
 from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
 from triomq.actors.system import System, open_system
@@ -32,7 +33,9 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "System",
     "TaskRef",
     "Turn",
+    "is_under_asyncio",
     "open_system",
+    "require_trio",
     # supervising them
     "Backoff",
     "ChildSpec",

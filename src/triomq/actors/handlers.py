@@ -111,30 +111,37 @@ def _place_of(function: object) -> str:
 
 
 def _find_handlers(actor_class: type) -> Iterator[tuple[type, FunctionType]]:
+    """Find the methods that take one message: whose parameter is called ``message``, or public ones with any name."""
     for name in dir(actor_class):
         function = inspect.getattr_static(actor_class, name)
-        if isinstance(function, FunctionType) and _takes_one_message(function):
-            hints = _hints(actor_class, function)
-            annotation = hints.get("message")
-            message_class = get_origin(annotation) or annotation
-            if isinstance(message_class, type) and _is_message(message_class):
-                _check_answer(actor_class, function, annotation, hints)
-                yield message_class, function
+        if not isinstance(function, FunctionType) or not _takes_one(function):
+            continue
+        parameter = function.__code__.co_varnames[1]
+        if parameter != "message" and (name.startswith("_") or parameter not in function.__annotations__):
+            continue
+        hints = _hints(actor_class, function, required=parameter == "message")
+        annotation = hints.get(parameter)
+        message_class = get_origin(annotation) or annotation
+        if isinstance(message_class, type) and _is_message(message_class):
+            _check_answer(actor_class, function, annotation, hints)
+            yield message_class, function
 
 
-def _takes_one_message(function: FunctionType) -> bool:
+def _takes_one(function: FunctionType) -> bool:
     code = function.__code__
-    return code.co_argcount == 2 and code.co_varnames[1] == "message" and code.co_kwonlyargcount == 0
+    return code.co_argcount == 2 and code.co_kwonlyargcount == 0
 
 
 def _is_message(message_class: type) -> bool:
     return issubclass(message_class, Message) and message_class not in (Message, Request)
 
 
-def _hints(actor_class: type, function: FunctionType) -> dict[str, object]:
+def _hints(actor_class: type, function: FunctionType, *, required: bool) -> dict[str, object]:
     try:
         return get_type_hints(function)
     except NameError as error:
+        if not required:
+            return {}  # it may be no handler at all
         raise TypeError(
             f"{actor_class.__qualname__}.{function.__name__} looks like a handler, but its annotations cannot be "
             f"resolved ({error}); import or define what they name at run time, at module level"

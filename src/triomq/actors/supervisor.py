@@ -244,6 +244,7 @@ class Supervisor(Parent, Actor):
 
     def _admit(self, spec: ChildSpec, actor: Actor | InPlaceActor) -> Ref:
         """Make the Ref of a new child and give it a place among its siblings."""
+        _check_actor(actor)
         kids = self.ref._kids
         name = spec.name
         number = len(kids)
@@ -447,6 +448,22 @@ class Supervisor(Parent, Actor):
     def _log(self, ref: Ref, error: BaseException | None, consequence: str) -> None:
         if error is not None:
             logger.error("%s crashed: %s", ref.path, consequence, exc_info=error)
+
+
+def _check_actor(made: object) -> None:
+    """Refuse what a factory made that is no actor.
+
+    Raises:
+        TypeError: It is something else; the text says what a factory is.
+    """
+    if not isinstance(made, Actor | InPlaceActor):
+        what = (
+            f"the class {made.__qualname__}" if isinstance(made, type) else f"{made!r}, of type {type(made).__name__}"
+        )
+        raise TypeError(
+            f"the factory gave {what}; it gives a new actor each time that it is called: a class that derives from "
+            "Actor or InPlaceActor, or a function such as `lambda: Counter(start)`"
+        )
 
 
 class DynamicSupervisor(Supervisor):

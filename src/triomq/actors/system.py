@@ -17,6 +17,7 @@ from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetters
 from triomq.actors.events import Event, EventStream, Subscription
 from triomq.actors.registry import Registry
+from triomq.actors.running import require_trio
 from triomq.actors.supervisor import Supervisor
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode, snapshot
@@ -147,7 +148,12 @@ def _bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @asynccontextmanager
 async def open_system(
-    *, max_restarts: int = 3, period: float = 5.0, backoff: Backoff | None = None, check_waits: bool = False
+    *,
+    max_restarts: int = 3,
+    period: float = 5.0,
+    backoff: Backoff | None = None,
+    check_waits: bool = False,
+    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[System]:
     """Open a system whose actors live until the block is left.
 
@@ -158,12 +164,20 @@ async def open_system(
         max_restarts: Restarts of top-level actors within ``period`` seconds; one more is a failure of the system.
         period: See ``max_restarts``.
         backoff: How long restarts of top-level actors are put off.
+        supervisor: The root of the tree, instead of one that has the properties above.
         check_waits: Whether a wait that a class does not declare in ``waits_for`` is an error; for tests.
 
     Raises:
         RestartLimitExceeded: top-level actors crashed too often; ``__cause__`` is the last error.
+        RuntimeError: this does not run in Trio.
     """
-    system = System(Supervisor(max_restarts=max_restarts, period=period, backoff=backoff), check_waits=check_waits)
+    require_trio(
+        "open_system",
+        asyncio_way="run it in a thread of its own, with trio.run",
+        otherwise="call it in trio.run(main)",
+    )
+    root = supervisor or Supervisor(max_restarts=max_restarts, period=period, backoff=backoff)
+    system = System(root, check_waits=check_waits)
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:

@@ -3,17 +3,19 @@
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
-from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system
+from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system, require_trio
+from triomq.app.checks import check_number, check_text, check_whole
 from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
-from triomq.app.listening import Listening, is_exposed, require_loopback, say_goodbye
+from triomq.app.listening import Listening, check_endpoint, is_exposed, require_loopback, say_goodbye
 from triomq.app.machine import DEFAULT_WATERMARK, memory_mark, own_process
+from triomq.app.opening import opening
 from triomq.app.peers import Peer
-from triomq.app.tree import Tree
+from triomq.app.tree import Root, Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
@@ -63,6 +65,7 @@ class Broker(DomainHandle):
         Raises:
             NotFound: There is none of that name.
         """
+        self.consumers.check_open()
         handle = self._handles.get(name)
         if handle is None:
             raise NotFound(f"there is no domain {name!r}, but {', '.join(map(repr, self._handles))}")
@@ -80,6 +83,8 @@ class Broker(DomainHandle):
 
     async def add_domain(self, name: str) -> DomainHandle:
         """Let there be one more domain, with the sinks that every domain has; if it is there already it is given."""
+        self.consumers.check()
+        check_text("the name of the domain", name)
         if name not in self._handles:
             ref = await self._tree.start_domain(name)
             handle = DomainHandle(ref, self._tree.directories[name], self.consumers)
@@ -90,13 +95,15 @@ class Broker(DomainHandle):
     async def wait_idle(self) -> None:
         """Wait until nothing happens by itself any more, in any domain; made for tests.
 
-        Then no queue has a message that is out with a consumer, that is delayed, or that an open feed could take, what
+        Then no queue has a message that is out with a consumer, that is delayed or comes back after a failure, or that
+        an open feed could take, what
         clients have sent is read, and all other tasks of this Trio run wait for something. A consumer that has failed
         is not reported here.
 
         Raises:
             ActorStopped: The broker, or one of its domains, has ended.
         """
+        self.consumers.check()
         await wait_idle(list(self._handles.values()), self.consumers)
 
     def describe_busy(self) -> str:
@@ -117,6 +124,7 @@ class Broker(DomainHandle):
             ConfigError: There are to be no users of one's own, and an endpoint is open to other machines; or a password
                 cannot be read.
         """
+        self.consumers.check()
         records = records_of(_DEFAULT_USERS if users is None else users)
         if users is None:
             require_loopback(host for listening in self.listening for host in listening.config.hosts)
@@ -133,11 +141,13 @@ class Broker(DomainHandle):
         Raises:
             ConfigError: The password cannot be read.
         """
+        self.consumers.check()
         (record,) = records_of({name: user})
         return self._note_users(self._users.put(record))
 
     def remove_user(self, name: str) -> UserChanges:
         """Let there be no such user; who is connected as that one is told goodbye."""
+        self.consumers.check()
         return self._note_users(self._users.remove(name))
 
     def _note_users(self, changes: UserChanges) -> UserChanges:
@@ -162,6 +172,7 @@ class Broker(DomainHandle):
             StoreError: The store cannot be read, or there is none: the broker was opened without ``data_dir``.
             ActorStopped: The broker has ended.
         """
+        self.consumers.check()
         store = self._tree.store
         if store is None:
             raise StoreError("this broker keeps everything in memory; open it with data_dir=… to have what to copy")
@@ -173,6 +184,8 @@ class Broker(DomainHandle):
 
     def set_memory_high_watermark(self, watermark: float) -> None:
         """Let publishers wait or be refused from another mark on; ``open_broker`` says what it means."""
+        self.consumers.check()
+        check_number("the memory high watermark", watermark, 0)
         self._tree.memory.set_mark(memory_mark(watermark))
 
     def watch_process_memory(self) -> None:
@@ -208,6 +221,8 @@ class Broker(DomainHandle):
             ConfigError: The address cannot be had, or it is open to other machines while the users are still the
                 default ones.
         """
+        self.consumers.check()
+        check_endpoint(config)
         if self._open_to_all:
             require_loopback(config.hosts)
         configs = [config]
@@ -256,6 +271,9 @@ class Broker(DomainHandle):
         Raises:
             ConfigError: There is no such domain, the URL is wrong, or a password or a certificate cannot be read.
         """
+        self.consumers.check()
+        if not isinstance(config, Synchronise):
+            raise TypeError(f"a peer is of type {type(config).__name__}; it is a Synchronise(url)")
         name = _free_name(config.name, self.peer_refs)
         spec = peer_spec(config, self.house, name)
         await self.peers_supervisor.start_child(spec)
@@ -288,7 +306,7 @@ def _of(endpoint: str) -> dict[str, object]:
     return {"fields": {"endpoint": endpoint}}
 
 
-@asynccontextmanager
+@opening("async with open_broker() as broker:")
 async def open_broker(
     *endpoints: EndpointConfig,
     users: Mapping[str, str | User] | None = None,
@@ -307,7 +325,9 @@ async def open_broker(
     everything is in memory, and gone when the block is left.
 
     Leaving the block drains it: endpoints take nothing new, clients are told goodbye, queues finish what they were
-    told. An error that supervision could not absorb comes out of the block, bare; so does the block's own.
+    told. An error of the broker itself that supervision could not absorb comes out of the block, bare; so does the
+    block's own. An actor of the program's own, started with ``broker.system.start``, that fails too often is stopped
+    alone.
 
     Args:
         endpoints: What to listen for, such as ``AMQP(port=0)``; more can follow with ``Broker.listen``.
@@ -330,20 +350,56 @@ async def open_broker(
     Raises:
         ConfigError: An address cannot be had, or a peer cannot be.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
+        RuntimeError: This does not run in Trio.
+        TypeError, ValueError: An argument is not of its type, or out of its range.
     """
+    require_trio(
+        "open_broker",
+        asyncio_way="use `async with open_asyncio_broker() as broker:`, which takes the same arguments",
+        otherwise="call it in trio.run(main), or use `with open_blocking_broker() as broker:`",
+    )
+    for config in endpoints:
+        check_endpoint(config)
+    _check_domains(domains)
+    check_number("drain", drain, 0)
+    check_number("memory_high_watermark", memory_high_watermark, 0)
+    check_whole("queue_memory", queue_memory, 1)
+    check_whole("disk_reserve", disk_reserve, 0)
+    if store_host not in get_args(HostKind):
+        raise ValueError(f"store_host is {store_host!r}, allowed are {', '.join(map(repr, get_args(HostKind)))}")
     store = None if data_dir is None else StoreSettings(Path(data_dir), store_host, reserve=disk_reserve)
-    async with open_system() as system:
-        tree = Tree(store, queue_memory)
-        tree.memory.mark = memory_mark(memory_high_watermark)
-        await tree.start(system)
-        first, *others = domains
-        await tree.start_domain(first)
-        broker = Broker(system, tree, first, users=users, drain=drain)
-        for name in others:
-            await broker.add_domain(name)
-        for config in endpoints:
-            await broker.listen(config)
-        for peer in peers:
-            await broker.synchronise(peer)
-        yield broker
-        await broker.drain()
+    broker: Broker | None = None
+    try:
+        async with open_system(supervisor=Root()) as system:
+            tree = Tree(store, queue_memory)
+            tree.memory.mark = memory_mark(memory_high_watermark)
+            await tree.start(system)
+            first, *others = domains
+            await tree.start_domain(first)
+            broker = Broker(system, tree, first, users=users, drain=drain)
+            for name in others:
+                await broker.add_domain(name)
+            for config in endpoints:
+                await broker.listen(config)
+            for peer in peers:
+                await broker.synchronise(peer)
+            yield broker
+            await broker.drain()
+    finally:
+        if broker is not None:
+            broker.consumers.close()
+
+
+def _check_domains(domains: Sequence[str]) -> None:
+    """Refuse what is no list of names.
+
+    Raises:
+        TypeError: It is something else, such as one name alone, whose letters would be domains.
+        ValueError: There is no name in it.
+    """
+    if isinstance(domains, str):
+        raise TypeError(f"domains is the text {domains!r}; it is a list of names, such as [{domains!r}]")
+    for name in domains:
+        check_text("the name of a domain", name)
+    if not domains:
+        raise ValueError("domains is empty; a broker needs at least one, such as 'default'")

@@ -18,6 +18,7 @@ from triomq.app.policies import PolicyConfig, check_policies
 from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
+from triomq.checked import Checked
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import AMQP, Synchronise
 from triomq.errors import ConfigError
@@ -45,7 +46,7 @@ _LEAST_QUEUE_MEMORY = 64 * 1024
 """Octets; with less, a queue would read from disk for every few messages. Who writes 8 means MiB, and is told."""
 
 
-class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Log(Checked, frozen=True, forbid_unknown_fields=True):
     """What is logged, and how; the log goes to standard error.
 
     Args:
@@ -57,7 +58,7 @@ class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal["text", "json"] = "text"
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Config(Checked, frozen=True, forbid_unknown_fields=True):
     """A broker on its own.
 
     Args:

@@ -97,15 +97,15 @@ def additions_of(found: Definitions, path: Path, domains: Iterable[str], virtual
         where = f"{path}: policies[{number}]"
         if policy.vhost not in places:
             raise ConfigError(f"{where}.vhost: found {policy.vhost!r}, but vhosts has {_listed(places)}")
-        made = PolicyConfig(
-            policy.name,
-            policy.pattern,
-            policy.definition,
-            policy.apply_to,  # type: ignore[arg-type]  # what it may be is checked here
-            policy.priority,
-            places[policy.vhost],
-        )
         try:
+            made = PolicyConfig(
+                policy.name,
+                policy.pattern,
+                policy.definition,
+                policy.apply_to,  # type: ignore[arg-type]  # what it may be is checked here
+                policy.priority,
+                places[policy.vhost],
+            )
             made.policy()
         except ConfigError as error:
             raise ConfigError(f"{where}.{error}") from None

@@ -1,27 +1,46 @@
 """What a consumer in the same process gets: one message, to be settled; and what one gets who only looks."""
 
+from threading import get_ident
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
-from triomq.core import Batch, Codecs, Entry, Outcome, Properties, settle
+from triomq.app.consumers import Consumers
+from triomq.core import Batch, Codecs, Entry, Outcome, Properties, postpone, settle
 
 __all__ = ["Browsed", "Delivery"]
+
+_OTHER_WORDS = {
+    "ack": "accept(), or `with delivery:`, which accepts when the block ends",
+    "acknowledge": "accept(), or `with delivery:`, which accepts when the block ends",
+    "nack": "requeue() to put it back, or reject() to give it up",
+    "message": "body, and properties for what was said about it",
+    "headers": "properties.headers",
+    "key": "routing_key",
+    "sink": "exchange",
+}
+"""What other libraries call what a delivery has."""
+
+_TOO_LATE = (
+    "a delivery was settled after its feed was closed, or after its queue was restarted or deleted; if the queue is "
+    "there, the message comes again: settle inside the block of the feed"
+)
 
 
 class Delivery:
     """One message on one feed.
 
-    ``with delivery:`` accepts it when the block ends, and puts it back when the block fails or is cancelled. Settling
-    never waits, so it is synchronous; a second settling does nothing.
+    ``with delivery:`` accepts it when the block ends, and puts it back when the block is cancelled. When the block
+    fails it goes back after 1 s, doubling with each further time to 60 s; after five it becomes a dead letter, if its
+    queue has a sink for those. Settling never waits, so it is synchronous; a second settling does nothing.
     """
 
-    __slots__ = ("_batch", "_codecs", "_position", "_settled", "body")
+    __slots__ = ("_batch", "_consumers", "_position", "_settled", "body")
 
-    def __init__(self, batch: Batch, position: int, codecs: Codecs) -> None:
+    def __init__(self, batch: Batch, position: int, consumers: Consumers) -> None:
         """Look into a batch at a position."""
         self._batch = batch
         self._position = position
-        self._codecs = codecs
+        self._consumers = consumers
         self._settled = False
         self.body = batch.message(position).body
 
@@ -47,7 +66,7 @@ class Delivery:
     @property
     def properties(self) -> Properties:
         """What the publisher said about it; available until it is settled."""
-        return self._codecs.decode(self._batch.message(self._position))
+        return self._consumers.codecs.decode(self._batch.message(self._position))
 
     def accept(self) -> None:
         """Say that it is done with; the queue forgets it."""
@@ -61,10 +80,31 @@ class Delivery:
         """Put it back in its old place, for whoever comes next."""
         self._settle(Outcome.REQUEUE)
 
-    def _settle(self, outcome: Outcome) -> None:
-        if not self._settled:
-            self._settled = True
+    def _settle(self, outcome: Outcome, failure: str = "") -> None:
+        if self._settled:
+            return
+        if get_ident() != self._consumers.thread:
+            self._consumers.check_thread()
+        self._settled = True
+        contents = self._batch.contents
+        if not contents or contents[self._position] is None:
+            self._came_too_late(outcome)
+        elif failure:
+            postpone(self._batch, self._position, failure)
+        else:
             settle(self._batch, outcome, (self._position,))
+
+    def _came_too_late(self, outcome: Outcome) -> None:
+        """Say that it changes nothing: the queue has the message again, or is gone."""
+        if outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
+            queue = self._batch.queue.name.removeprefix("queue.") if self._batch.queue is not None else ""
+            self._consumers.warn(_TOO_LATE, lambda: {"queue": queue, "outcome": outcome.value})
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what it is called here that has another name elsewhere."""
+        word = _OTHER_WORDS.get(name)
+        hint = f"use {word}" if word else "settle it with accept(), reject() or requeue()"
+        raise AttributeError(f"a delivery has no {name!r}; {hint}")
 
     def __enter__(self) -> Self:
         """Work on it."""
@@ -73,9 +113,11 @@ class Delivery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Accept it, or put it back after an error."""
+        """Accept it, or put it back: at once when cancelled, after a while when the block failed."""
         if error is None:
             self.accept()
+        elif isinstance(error, Exception):
+            self._settle(Outcome.REQUEUE, repr(error))
         else:
             self.requeue()
 

@@ -1,10 +1,17 @@
 """A domain of a broker in this process: its sinks and queues, and publishing into them."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from math import inf
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Container, Iterable
+from typing import Literal, TypeAlias, TypeVar
 
-from triomq.actors import Ref
+from triomq.actors import Ref, Request
+from triomq.app.checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_text,
+    check_whole,
+    explain_publish,
+)
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.publishing import Publication, Publisher, check_name
@@ -27,9 +34,18 @@ from triomq.core import (
 )
 from triomq.errors import ActorStopped
 
-__all__ = ["DomainHandle"]
+__all__ = ["DomainHandle", "HashProperty", "OverflowName", "SinkKindName"]
 
 T = TypeVar("T")
+
+SinkKindName: TypeAlias = Literal["direct", "fanout", "topic", "headers", "x-consistent-hash"]
+"""How a sink routes, as programs write it: the values of ``SinkKind``."""
+
+OverflowName: TypeAlias = Literal["drop-head", "reject-publish", "reject-publish-dlx", "wait"]
+"""What a queue does when it is full, as programs write it: the values of ``Overflow``."""
+
+HashProperty: TypeAlias = Literal["correlation_id", "message_id", "timestamp"]
+"""By which property an x-consistent-hash sink may choose."""
 
 
 class DomainHandle:
@@ -51,7 +67,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers.shared_turn)
+        self._publisher = Publisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -62,14 +78,14 @@ class DomainHandle:
     async def declare_sink(
         self,
         name: str,
-        kind: str = "direct",
+        kind: SinkKindName = "direct",
         *,
         durable: bool = True,
         auto_delete: bool = False,
         internal: bool = False,
-        alternate: str | None = None,
+        alternate: str | SinkHandle | None = None,
         hash_header: str | None = None,
-        hash_property: str | None = None,
+        hash_property: HashProperty | None = None,
     ) -> SinkHandle:
         """Let there be a sink.
 
@@ -87,18 +103,19 @@ class DomainHandle:
             Inequivalent: It exists and differs.
             ValueError: There is no such kind or property, it is to choose by two things, or the name is too long.
         """
-        check_name(name)
+        self._check_new("sink", name, self.directory.sinks)
+        _check_flags(durable=durable, auto_delete=auto_delete, internal=internal)
         _check_hashed(hash_header, hash_property)
         options = SinkOptions(
-            kind=SinkKind(kind),
+            kind=check_choice("kind", kind, SinkKind),
             durable=durable,
             auto_delete=auto_delete,
             internal=internal,
-            alternate=alternate,
+            alternate=None if alternate is None else _sink_name(alternate),
             hash_header=hash_header,
             hash_property=hash_property,
         )
-        await self.retry(lambda: self.domain_ref.ask(DeclareSink(name, options)))
+        await self.retry(lambda: self.ask(DeclareSink(name, options)))
         await self.wait_noted()
         return SinkHandle(self, name)
 
@@ -111,10 +128,10 @@ class DomainHandle:
         auto_delete: bool = False,
         max_length: int | None = None,
         max_bytes: int | None = None,
-        overflow: str = "drop-head",
+        overflow: OverflowName = "drop-head",
         message_ttl: float | None = None,
         expires: float | None = None,
-        dead_letter_sink: str | None = None,
+        dead_letter_sink: str | SinkHandle | None = None,
         dead_letter_key: str | None = None,
         max_priority: int = 0,
         delivery_limit: int | None = None,
@@ -145,24 +162,25 @@ class DomainHandle:
             QueueLocked: It belongs exclusively to a client.
             ValueError: There is no such overflow, a number is out of its range, or the name is too long.
         """
-        check_name(name)
+        self._check_new("queue", name, self.directory.queues)
+        _check_flags(durable=durable, exclusive=exclusive, auto_delete=auto_delete, single_active=single_active)
         options = QueueOptions(
             durable=durable,
             exclusive=exclusive,
             auto_delete=auto_delete,
             max_length=max_length,
             max_bytes=max_bytes,
-            overflow=Overflow(overflow),
+            overflow=check_choice("overflow", overflow, Overflow),
             message_ttl=message_ttl,
             expires=expires,
-            dead_letter_sink=dead_letter_sink,
+            dead_letter_sink=None if dead_letter_sink is None else _sink_name(dead_letter_sink),
             dead_letter_key=dead_letter_key,
             max_priority=max_priority,
             delivery_limit=delivery_limit,
             single_active=single_active,
         )
         _check_ranges(options)
-        await self.retry(lambda: self.domain_ref.ask(DeclareQueue(name, options, self.session)))
+        await self.retry(lambda: self.ask(DeclareQueue(name, options, self.session)))
         await self.wait_noted()
         return QueueHandle(self, name)
 
@@ -172,7 +190,24 @@ class DomainHandle:
         Args:
             origin: The peer, as ``ForeignResource`` and the log name it: its user, ``@``, and where it comes from.
         """
-        return await self.retry(lambda: self.domain_ref.ask(ForgetOrigin(origin)))
+        return await self.retry(lambda: self.ask(ForgetOrigin(origin)))
+
+    def _check_new(self, what: str, name: str, existing: Container[str]) -> None:
+        """Refuse a name that no new sink or queue can have.
+
+        Raises:
+            TypeError: It is no text.
+            ValueError: It is too long, empty, or reserved.
+        """
+        self.consumers.check()
+        check_text(f"the name of the {what}", name)
+        check_name(name)
+        if not name:
+            raise ValueError(f"a {what} needs a name that is not empty: the empty one is that of the default sink")
+        if name.startswith(_RESERVED) and name not in existing:
+            raise ValueError(
+                f"{what} {name!r}: names that begin with {_RESERVED!r} are those of the broker itself; choose another"
+            )
 
     # Policies
 
@@ -188,7 +223,7 @@ class DomainHandle:
             policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
                 with the highest priority holds, of several such the first.
         """
-        govern = await self.domain_ref.ask(SetPolicies(tuple(policies)))
+        govern = await self.ask(SetPolicies(tuple(policies)))
         return await govern.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
@@ -197,6 +232,7 @@ class DomainHandle:
         Raises:
             NoSuchQueue: It does not.
         """
+        self.consumers.check_open()
         return QueueHandle(self, self.directory.queue(name, self.session).name)
 
     def sink(self, name: str) -> SinkHandle:
@@ -205,6 +241,7 @@ class DomainHandle:
         Raises:
             NoSuchSink: It does not.
         """
+        self.consumers.check_open()
         return SinkHandle(self, self.directory.sink(name).name)
 
     async def wait_queue(self, name: str) -> QueueStore:
@@ -214,6 +251,7 @@ class DomainHandle:
             NoSuchQueue: It does not exist, any more.
             QueueStopped: It crashed so often that it was stopped.
         """
+        self.consumers.check()
         if self.domain_ref.state != "running":
             await self.domain_ref.wait_running()
         store = self.directory.queue(name, self.session)
@@ -222,6 +260,11 @@ class DomainHandle:
         except ActorStopped:
             pass  # the directory knows why
         return self.directory.queue(name, self.session)
+
+    async def ask(self, request: Request[T]) -> T:
+        """Ask the domain's actor, if the broker can be used from here; for handles."""
+        self.consumers.check()
+        return await self.domain_ref.ask(request)
 
     async def retry(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again when an actor that was being restarted runs; for handles."""
@@ -240,7 +283,7 @@ class DomainHandle:
 
     async def publish(
         self,
-        sink: str,
+        sink: str | SinkHandle,
         key: str,
         body: bytes,
         properties: Properties | None = None,
@@ -256,11 +299,13 @@ class DomainHandle:
         may not have been published.
 
         Args:
-            sink: The sink's name; the empty name leads to the queue that is called like the key.
+            sink: The sink or its name; the empty name leads to the queue that is called like the key.
             key: The routing key.
             body: The octets.
             properties: What to say about it.
-            mandatory: Whether it is an error if no queue wants it.
+            mandatory: Whether it is an error if no queue wants it. Otherwise it is dropped then, as AMQP has it. A key
+                of the default sink that names no queue is often a typing error, so that is logged at WARNING, at most
+                once a minute; it is no error by itself, or who answers a request whose asker has gone would fail.
             delay: Seconds until consumers can have it; limits of queues do not apply to it.
 
         Raises:
@@ -271,12 +316,19 @@ class DomainHandle:
             StoreError: The store cannot be written, so that nothing durable is published; it may be tried again.
             ValueError: The key is too long, a property is not of its type, or the delay is no time.
         """
-        publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
-        await self._publisher.publish(publication)
+        self.consumers.check()
+        name = sink if isinstance(sink, str) else _sink_name(sink)
+        properties = _PLAIN if properties is None else properties
+        try:
+            publication = Publication(name, key, body, properties, mandatory, delay)
+            await self._publisher.publish(publication)
+        except (TypeError, AttributeError):
+            explain_publish(key, body, properties, delay)
+            raise
 
     def publish_nowait(
         self,
-        sink: str,
+        sink: str | SinkHandle,
         key: str,
         body: bytes,
         properties: Properties | None = None,
@@ -290,19 +342,47 @@ class DomainHandle:
             trio.WouldBlock: A queue has publishers wait for room, or is being restarted, or 16 MiB are on their way to
                 the disk; nothing was published.
         """
-        publication = Publication(sink, key, body, properties or Properties(), mandatory, delay)
-        self._publisher.publish_nowait(publication)
+        self.consumers.check()
+        name = sink if isinstance(sink, str) else _sink_name(sink)
+        properties = _PLAIN if properties is None else properties
+        try:
+            publication = Publication(name, key, body, properties, mandatory, delay)
+            self._publisher.publish_nowait(publication)
+        except (TypeError, AttributeError):
+            explain_publish(key, body, properties, delay)
+            raise
 
 
-_RANGES: dict[str, tuple[float, float]] = {
-    "max_length": (0, inf),
-    "max_bytes": (0, inf),
-    "message_ttl": (0, inf),
-    "expires": (0.001, inf),  # what is deleted at once could not be used
-    "max_priority": (0, 255),
-    "delivery_limit": (0, inf),
-}
-"""The least and the most of each number that a queue is declared with."""
+_PLAIN = Properties()
+"""What is said about a message of which nothing is said."""
+
+_MOST_PRIORITY = 255
+"""The highest priority of a queue: priorities are octets (AMQP 0-9-1, basic.properties)."""
+
+_RESERVED = "amq."
+"""What names begin with that only the broker gives (AMQP 0-9-1, section 3.1.3.1 and class queue)."""
+
+_LEAST_EXPIRES = 0.001
+"""Seconds; a queue that is deleted at once could not be used."""
+
+
+def _check_flags(**flags: bool) -> None:
+    for flag, value in flags.items():
+        check_flag(flag, value)
+
+
+def _sink_name(sink: object) -> str:
+    """Give the name of a sink that may be given by a handle.
+
+    Raises:
+        TypeError: It is neither a name nor a handle.
+    """
+    if isinstance(sink, SinkHandle):
+        return sink.name
+    if isinstance(sink, QueueHandle):
+        raise TypeError(f'{sink!r} is no sink; publish into the default sink: publish("", {sink.name!r}, body)')
+    check_text("the sink", sink)
+    return str(sink)
 
 
 def _check_hashed(header: str | None, hashed: str | None) -> None:
@@ -321,14 +401,21 @@ def _check_ranges(options: QueueOptions) -> None:
     """Refuse numbers that no queue could live by.
 
     Raises:
+        TypeError: Something is no number.
         ValueError: A number is out of its range, or a key is given to no sink.
     """
-    for option, (least, most) in _RANGES.items():
-        value = getattr(options, option)
-        if value is not None and not least <= value <= most:
-            bounds = f"at least {least}" if most == inf else f"from {least} to {most}"
-            raise ValueError(f"{option} is {value!r}; it is a number {bounds}")
-    if options.dead_letter_key is not None and options.dead_letter_sink is None:
+    for name in ("max_length", "max_bytes", "delivery_limit"):
+        if (value := getattr(options, name)) is not None:
+            check_whole(name, value, 0)
+    if options.message_ttl is not None:
+        check_number("message_ttl", options.message_ttl, 0)
+    if options.expires is not None:
+        check_number("expires", options.expires, _LEAST_EXPIRES)
+    check_whole("max_priority", options.max_priority, 0, _MOST_PRIORITY)
+    if options.dead_letter_key is None:
+        return
+    check_text("dead_letter_key", options.dead_letter_key)
+    if options.dead_letter_sink is None:
         raise ValueError(
             f"dead_letter_key is {options.dead_letter_key!r}, but there is no dead_letter_sink to use it at"
         )

@@ -1,15 +1,32 @@
 """A feed for consumers in the same process: ``async for delivery in feed``."""
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from triomq.actors import InPlaceActor
+from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
+from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
+
+_log = logging.getLogger("triomq.app")
 
 __all__ = ["LocalFeed", "Subscriber"]
+
+_FEW = 16
+"""Batches that may be settled and are remembered still; more only if as many are not, so that forgetting is cheap."""
+
+_STANDSTILL = 60.0
+"""Seconds for which a feed's window may be full before that is logged; few consumers work longer on each of many."""
+
+_STANDS_STILL = (
+    "a feed stands still: as many deliveries as its prefetch allows are unsettled, and nothing was settled for long; "
+    "settle each with `with delivery:`, or with accept(), requeue() or reject()"
+)
+
+_LEFT = "this feed is closed: its block was left; iterate inside `async with queue.open_feed() as feed:`"
 
 
 class Subscriber(InPlaceActor):
@@ -65,6 +82,11 @@ class Inbox:
         self.broken = True
         self._arrived.set()
 
+    def finish(self) -> None:
+        """Note that the consumer wants no more; whoever still waits hears of it."""
+        self.finished = True
+        self._arrived.set()
+
     async def wait(self) -> None:
         """Wait until something has happened."""
         await self._arrived.wait()
@@ -82,7 +104,7 @@ class LocalFeed:
         self,
         session: Session,
         inbox: Inbox,
-        codecs: Codecs,
+        consumers: Consumers,
         reopen: Callable[[], Awaitable[Feed | None]],
         keeping: Keeping | None = None,
     ) -> None:
@@ -90,12 +112,14 @@ class LocalFeed:
         self._keeping = keeping
         self._session = session
         self._inbox = inbox
-        self._codecs = codecs
+        self._consumers = consumers
         self._reopen = reopen
         self._feed: Feed | None = None
         self._batch: Batch | None = None
         self._position = 0
-        self._open: dict[int, Batch] = {}
+        self._has_warned = False  # that it stands still
+        self._open: dict[int, Batch] = {}  # what may not be wholly settled
+        self._look_at = _FEW
 
     async def open(self) -> None:
         """Open it for the first time; for ``QueueHandle.open_feed``."""
@@ -110,6 +134,7 @@ class LocalFeed:
 
         Raises:
             StopAsyncIteration: The queue is deleted.
+            trio.ClosedResourceError: The feed's own block was left.
             trio.BrokenResourceError: The whole domain crashed and was restarted.
             QueueStopped: The queue crashed so often that it was stopped.
         """
@@ -117,6 +142,8 @@ class LocalFeed:
             delivery = self._next()
             if delivery is not None:
                 return delivery
+            if self._inbox.finished:
+                raise trio.ClosedResourceError(_LEFT)
             if self._inbox.closed is not None:
                 await self._go_on()
             elif self._inbox.broken:
@@ -124,6 +151,8 @@ class LocalFeed:
             elif self._inbox.batches:
                 self._begin(self._inbox.batches.popleft())
                 await trio.lowlevel.checkpoint()
+            elif self._is_full():
+                await self._wait_full()
             else:
                 await self._inbox.wait()
 
@@ -137,6 +166,19 @@ class LocalFeed:
         else:
             await self._keeping.wait_committed(self._keeping.journal.said)
 
+    def _is_full(self) -> bool:
+        return not self._has_warned and self._feed is not None and self._feed.is_full()
+
+    async def _wait_full(self) -> None:
+        """Wait for somebody to settle something; say so, once, if that takes long."""
+        with trio.move_on_after(_STANDSTILL):
+            await self._inbox.wait()
+            return
+        if self._is_full() and self._feed is not None:
+            self._has_warned = True
+            fields = {"queue": self._feed.queue.name.removeprefix("queue."), "unsettled": self._feed.unsettled}
+            _log.warning(_STANDS_STILL, extra={"fields": fields | {"seconds": _STANDSTILL}})
+
     def _next(self) -> Delivery | None:
         """Take the next message of the present batch that is still ours."""
         batch = self._batch
@@ -144,13 +186,15 @@ class LocalFeed:
             position = self._position
             self._position += 1
             if batch.contents[position] is not None:
-                return Delivery(batch, position, self._codecs)
+                return Delivery(batch, position, self._consumers)
         return None
 
     def _begin(self, batch: Batch) -> None:
         self._batch, self._position = batch, 0
-        self._open = {key: other for key, other in self._open.items() if other.left}
         self._open[id(batch)] = batch
+        if len(self._open) >= self._look_at:
+            self._open = {key: other for key, other in self._open.items() if other.left}
+            self._look_at = 2 * len(self._open) + _FEW
 
     async def _go_on(self) -> None:
         """Open the feed again after a restart of the queue; end if the queue is gone."""
@@ -168,7 +212,7 @@ class LocalFeed:
 
     def close(self) -> None:
         """Close the feed and put back what is not settled; never iterate again."""
-        self._inbox.finished = True
+        self._inbox.finish()
         if self._feed is not None:
             self._session.close_feed(self._feed)
         for batch in self._inbox.batches:

@@ -1,14 +1,15 @@
 """What users hold: handles, which outlive the incarnations of the actors behind them."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from triomq.actors import Request
+from triomq.app.checks import check_flag, check_text, check_whole, shown
 from triomq.app.delivery import Browsed, Delivery
 from triomq.app.feed import Inbox, LocalFeed, Subscriber
+from triomq.app.opening import opening
 from triomq.app.publishing import check_name
 from triomq.core import (
     Bind,
@@ -21,6 +22,7 @@ from triomq.core import (
     Feed,
     Get,
     HeaderValue,
+    NoSuchQueue,
     NotResident,
     Predicate,
     Purge,
@@ -38,6 +40,9 @@ __all__ = ["QueueHandle", "SinkHandle"]
 
 R = TypeVar("R")
 
+_SIGNED = -(1 << 31), (1 << 31) - 1
+"""The range of priorities and weights: a signed long of AMQP, so that all kinds of consumers can be compared."""
+
 
 class QueueHandle:
     """A queue of a broker in this process; obtained from ``DomainHandle.declare_queue`` or ``DomainHandle.queue``."""
@@ -47,11 +52,16 @@ class QueueHandle:
         self._domain = domain
         self.name = name
 
+    @property
+    def domain(self) -> "DomainHandle":
+        """The domain that it belongs to."""
+        return self._domain
+
     def __repr__(self) -> str:
         """Show the name."""
         return f"<QueueHandle {self.name!r}>"
 
-    @asynccontextmanager
+    @opening("async with queue.open_feed() as feed:")
     async def open_feed(
         self,
         *,
@@ -76,8 +86,15 @@ class QueueHandle:
             NoSuchQueue: The queue does not exist.
             QueueStopped: The queue crashed so often that it was stopped.
             InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and is not the first.
+            TypeError, ValueError: An argument is not of its type, or out of its range.
         """
+        check_whole("prefetch", prefetch, 0)
+        check_whole("priority", priority, *_SIGNED)
+        check_whole("weight", weight, *_SIGNED)
+        check_flag("exclusive", exclusive)
+        check_flag("no_local", no_local)
         domain, inbox = self._domain, Inbox()
+        domain.consumers.check()
         subscriber = await domain.consumers.start(lambda: Subscriber(inbox))
 
         async def reopen() -> Feed | None:
@@ -100,7 +117,7 @@ class QueueHandle:
                     continue  # it has crashed again
                 return feed
 
-        feed = LocalFeed(domain.session, inbox, domain.consumers.codecs, reopen, domain.directory.keeping)
+        feed = LocalFeed(domain.session, inbox, domain.consumers, reopen, domain.directory.keeping)
         try:
             await feed.open()
             yield feed
@@ -115,7 +132,7 @@ class QueueHandle:
             NoSuchQueue: The queue does not exist.
         """
         batch = await self._ask(Get())
-        return None if batch is None else Delivery(batch, 0, self._domain.consumers.codecs)
+        return None if batch is None else Delivery(batch, 0, self._domain.consumers)
 
     async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
         """Look at ready messages in the order in which they arrived, and take none.
@@ -129,6 +146,8 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
+        check_whole("after", after, 0)
+        check_whole("limit", limit, 0)
         seen: list[Entry] = []
         while page := await self._ask(Browse(seen[-1].id if seen else after, limit - len(seen))):
             seen += page
@@ -140,6 +159,7 @@ class QueueHandle:
         Raises:
             NoSuchQueue: The queue does not exist.
         """
+        check_whole("up_to", up_to, 0)
         count = 0
         while True:
             try:
@@ -188,7 +208,7 @@ class QueueHandle:
         """
         domain = self._domain
         request = DeleteQueue(self.name, domain.session, if_unused=if_unused, if_empty=if_empty)
-        await domain.domain_ref.ask(request)
+        await domain.ask(request)
         await domain.wait_noted()
 
 
@@ -200,13 +220,18 @@ class SinkHandle:
         self._domain = domain
         self.name = name
 
+    @property
+    def domain(self) -> "DomainHandle":
+        """The domain that it belongs to."""
+        return self._domain
+
     def __repr__(self) -> str:
         """Show the name."""
         return f"<SinkHandle {self.name!r}>"
 
     async def bind(
         self,
-        destination: "QueueHandle | SinkHandle",
+        destination: "QueueHandle | SinkHandle | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
@@ -215,7 +240,7 @@ class SinkHandle:
         """Let messages go from this sink to a queue or another sink.
 
         Args:
-            destination: Where to.
+            destination: Where to; a name is that of a queue or of a sink that exists.
             key: The routing key (direct) or pattern (topic).
             arguments: What headers must match (headers).
             predicate: What headers must be like besides, at any kind of sink; see ``triomq.core.make_predicate``.
@@ -223,17 +248,20 @@ class SinkHandle:
         Raises:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
             PreconditionFailed: The arguments mean nothing to this kind of sink.
-            ValueError: The key is too long.
+            ValueError: The key is too long, both a queue and a sink have the name, or the handle is of another domain.
         """
         domain = self._domain
+        domain.consumers.check()
+        check_text("the key", key)
         check_name(key)
-        binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
-        await domain.retry(lambda: domain.domain_ref.ask(Bind(binding, domain.session)))
+        target, name = _target(destination, domain)
+        binding = make_binding(self.name, target, name, key, arguments, predicate=predicate)
+        await domain.retry(lambda: domain.ask(Bind(binding, domain.session)))
         await domain.wait_noted()
 
     async def unbind(
         self,
-        destination: "QueueHandle | SinkHandle",
+        destination: "QueueHandle | SinkHandle | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
@@ -245,8 +273,14 @@ class SinkHandle:
             ForeignResource: A peer had it made.
         """
         domain = self._domain
-        binding = make_binding(self.name, _target(destination), destination.name, key, arguments, predicate=predicate)
-        await domain.retry(lambda: domain.domain_ref.ask(Unbind(binding, domain.session)))
+        domain.consumers.check()
+        check_text("the key", key)
+        try:
+            target, name = _target(destination, domain)
+        except NoSuchQueue:
+            return
+        binding = make_binding(self.name, target, name, key, arguments, predicate=predicate)
+        await domain.retry(lambda: domain.ask(Unbind(binding, domain.session)))
         await domain.wait_noted()
 
     async def delete(self, *, if_unused: bool = False) -> None:
@@ -256,9 +290,37 @@ class SinkHandle:
             ForeignResource: A peer had it made.
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
-        await self._domain.domain_ref.ask(DeleteSink(self.name, if_unused))
+        await self._domain.ask(DeleteSink(self.name, if_unused))
         await self._domain.wait_noted()
 
 
-def _target(destination: QueueHandle | SinkHandle) -> Target:
-    return Target.QUEUE if isinstance(destination, QueueHandle) else Target.SINK
+def _target(destination: "QueueHandle | SinkHandle | str", domain: "DomainHandle") -> tuple[Target, str]:
+    """Find out where a binding is to lead, by a handle or by a name.
+
+    Raises:
+        NoSuchQueue: No queue and no sink has the name.
+        TypeError: It is neither.
+        ValueError: Both a queue and a sink have the name, or the handle is of another domain.
+    """
+    if isinstance(destination, str):
+        return _named(destination, domain)
+    if not isinstance(destination, QueueHandle | SinkHandle):
+        raise TypeError(
+            f"the destination is {shown(destination)}, of type {type(destination).__name__}; it is the handle of a "
+            "queue or of a sink, or its name"
+        )
+    if destination.domain.directory is not domain.directory:
+        raise ValueError(
+            f"{destination!r} is in domain {destination.domain.directory.name!r}, and nothing leads there from domain "
+            f"{domain.directory.name!r}; declare it in both"
+        )
+    return Target.QUEUE if isinstance(destination, QueueHandle) else Target.SINK, destination.name
+
+
+def _named(name: str, domain: "DomainHandle") -> tuple[Target, str]:
+    queue, sink = name in domain.directory.queues, name in domain.directory.sinks
+    if queue and sink:
+        raise ValueError(f"both a queue and a sink are called {name!r}; give the handle of the one that is meant")
+    if not queue and not sink:
+        raise NoSuchQueue(name)
+    return Target.QUEUE if queue else Target.SINK, name

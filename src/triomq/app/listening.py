@@ -15,7 +15,7 @@ from triomq.transports import Address
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
-__all__ = ["Listening", "is_exposed", "require_loopback", "say_goodbye"]
+__all__ = ["Listening", "check_endpoint", "is_exposed", "require_loopback", "say_goodbye"]
 
 _log = logging.getLogger("triomq.app")
 
@@ -84,6 +84,24 @@ async def say_goodbye(endpoints: Iterable[Ref], seconds: float) -> None:
     cut = sum(ref.actor.note_cut() for ref in refs if isinstance(ref.actor, Endpoint))
     fields = {"seconds": round(trio.current_time() - began, 3), "cut": cut}
     _log.log(logging.WARNING if cut else logging.INFO, "drained", extra={"fields": fields})
+
+
+def check_endpoint(config: object) -> None:
+    """Refuse what is no configuration of an endpoint.
+
+    Raises:
+        TypeError: It is something else; the text has what may be meant.
+    """
+    if isinstance(config, int) and not isinstance(config, bool):
+        raise TypeError(f"an endpoint is {config!r}; write what listens there: AMQP(port={config})")
+    if isinstance(config, str):
+        raise TypeError(f"an endpoint is {config!r}; write what listens there, such as AMQP(host=…, port=…)")
+    if isinstance(config, type):
+        raise TypeError(f"an endpoint is the class {config.__name__}; write {config.__name__}(), with parentheses")
+    if not hasattr(config, "make") or not hasattr(config, "hosts"):
+        raise TypeError(
+            f"an endpoint is a {type(config).__name__}; it is the configuration of what listens, such as AMQP()"
+        )
 
 
 def require_loopback(hosts: Iterable[str]) -> None:

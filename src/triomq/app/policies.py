@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from triomq.checked import Checked
 from triomq.core import Policy
 from triomq.endpoints import read_policy
 from triomq.errors import ConfigError
@@ -12,7 +13,7 @@ from triomq.errors import ConfigError
 __all__ = ["PolicyConfig", "check_policies", "policies_in"]
 
 
-class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PolicyConfig(Checked, frozen=True, forbid_unknown_fields=True):
     """Options for queues and exchanges by their names, whoever declares them.
 
     Args:

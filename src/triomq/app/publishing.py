@@ -6,6 +6,8 @@ from math import inf
 import msgspec
 
 from triomq.actors import Turn
+from triomq.app.checks import close_to
+from triomq.app.consumers import Warn
 from triomq.core import (
     CORE_CODEC,
     EVERYTHING,
@@ -18,6 +20,7 @@ from triomq.core import (
     Receipt,
     RoutedRun,
     Session,
+    Unrouted,
     WaitingPublisher,
     decode_core,
     encode_core,
@@ -29,6 +32,11 @@ from triomq.errors import LimitExceeded, Unroutable
 __all__ = ["Publication", "Publisher", "check_name"]
 
 _LONGEST_NAME = 255
+
+_NO_QUEUE = (
+    "published into the default sink with a key that names no queue, so the message is dropped; mandatory=True makes "
+    "that an error"
+)
 
 _ROUTES = 1024  # remembered: programs repeat keys; those that do not only pay for a new one
 
@@ -51,12 +59,14 @@ class Publisher:
         directory: The domain's sinks and queues.
         session: Who publishes.
         turn: The one in which it is done.
+        warn: Logs what the program seems to get wrong, with fields.
     """
 
-    def __init__(self, directory: Directory, session: Session, turn: Turn) -> None:
+    def __init__(self, directory: Directory, session: Session, turn: Turn, warn: Warn) -> None:
         """Hold a domain."""
         self._directory = directory
         self._session = session
+        self._warn = warn
         self._way = WaitingPublisher(CorePublisher(directory, EVERYTHING, turn), directory, turn)
         self._routes: dict[tuple[str, str], CachedRoute] = {}
         self._version = -1  # of the directory, when the routes were begun
@@ -65,7 +75,7 @@ class Publisher:
         """Publish, wait for room first where a queue makes publishers wait, and until every queue has answered."""
         run = self._run(publication)
         try:
-            receipt = await self._way.publish(run, publication.delay, _refuse if publication.mandatory else None)
+            receipt = await self._way.publish(run, publication.delay, self._unrouted(publication))
         except PublishingPaused as paused:
             raise self._refusal(paused) from None
         _check(receipt, publication)
@@ -79,7 +89,7 @@ class Publisher:
         """
         run = self._run(publication)
         try:
-            receipt = self._way.publish_nowait(run, publication.delay, _refuse if publication.mandatory else None)
+            receipt = self._way.publish_nowait(run, publication.delay, self._unrouted(publication))
         except PublishingPaused as paused:
             raise self._refusal(paused) from None
         _check(receipt, publication)
@@ -111,6 +121,17 @@ class Publisher:
         )
         content = encoded + publication.body
         return RoutedRun(route, head, [content], len(content))
+
+    def _unrouted(self, publication: Publication) -> Unrouted | None:
+        """Say what is done with the message should no queue want it."""
+        if publication.mandatory:
+            return _refuse
+        return None if publication.sink else self._warn_of_no_queue
+
+    def _warn_of_no_queue(self, head: Head, contents: Sequence[bytes]) -> None:
+        """Say that a queue which was named is not there: it may be a typing error, and it may just have gone."""
+        key = head.routing_key
+        self._warn(_NO_QUEUE, lambda: {"key": key, "close": close_to(key, self._directory.queues)})
 
     def _learn(self, sink: str, key: str) -> CachedRoute:
         """Remember a route; what is remembered of queues that may be gone is forgotten first.
@@ -154,7 +175,9 @@ def _encode(properties: Properties) -> bytes:
     try:
         decode_core(encoded)
     except msgspec.ValidationError as error:
-        raise ValueError(f"these properties cannot be read again: {error}") from None
+        said, _, path = str(error).partition(" - at `$.")
+        what = f"the property {path.rstrip('`')}" if path else "these properties"
+        raise ValueError(f"{what} cannot be published: {said.replace('`', '')}") from None
     return encoded
 
 

@@ -24,7 +24,10 @@ from triomq.errors import StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper, StoreSettings
 
-__all__ = ["Tree"]
+__all__ = ["Root", "Tree"]
+
+_BROKER = "broker"
+"""The name of the broker's own supervisor."""
 
 _STEPS = 400
 """What is recovered in one go, so that whatever else runs in this process has the loop every 10 ms."""
@@ -60,7 +63,7 @@ class Tree:
         """Start what there is in every broker."""
         specs = self._domain_specs, self.endpoint_specs, self.peer_specs
         self.top = await system.start(
-            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec()), name="broker"
+            lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec()), name=_BROKER
         )
 
     def _store_spec(self) -> list[ChildSpec]:
@@ -110,6 +113,19 @@ class Tree:
             if sink not in directory.sinks:
                 await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
         return ref
+
+
+class Root(DynamicSupervisor):
+    """The root of a broker's tree: the broker's own supervisor, and whatever a program has started beside it.
+
+    Restarts are counted for each of them. A program's consumer that fails too often is stopped alone, for others may
+    do without it; without the broker's own supervisor nothing goes.
+    """
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """End the system with its broker."""
+        if ref.name == _BROKER and ref.state == "stopped" and error is not None:
+            self.system.fail(error)
 
 
 class _Top(Supervisor):

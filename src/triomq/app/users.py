@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from triomq import security
+from triomq.checked import Checked
 from triomq.errors import ConfigError
 from triomq.security import ALL, ANY_DOMAIN, Permission, UserChanges, UserLimits, read_verifier
 
@@ -16,7 +17,7 @@ __all__ = ["User", "farewells", "records_of"]
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Who may log in, how, and what it may.
 
     Args:
@@ -42,7 +43,8 @@ class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     expires: _Moment | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is one way to log in, whatever its name."""
+        """Check the fields, and that there is one way to log in, whatever its name."""
+        super().__post_init__()
         if self.password and self.password_file:
             raise ValueError("a user has either a password or a password_file, not both")
         if self.verifiers and (self.password or self.password_file):
@@ -103,7 +105,18 @@ def records_of(users: Mapping[str, str | User]) -> list[security.User]:
 
     Raises:
         ConfigError: A password cannot be read, or a name is empty.
+        TypeError: They are not users by name.
     """
+    if not isinstance(users, Mapping):
+        raise TypeError(f"users are a {type(users).__name__}; they are a dict: {{name: password}} or {{name: User(…)}}")
+    for name, user in users.items():
+        if not isinstance(name, str):
+            raise TypeError(f"users: found a name of type {type(name).__name__}; names are str")
+        if not isinstance(user, str | User):
+            raise TypeError(
+                f"users[{name!r}] is of type {type(user).__name__} (not shown, it may be a password); it is the "
+                "password as a str, or a User"
+            )
     if "" in users:
         raise ConfigError("users: found a user without a name; give it one")
     return [

@@ -6,7 +6,19 @@ from triomq.core.bindings import Binding, Target, make_binding
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
 from triomq.core.confirms import Confirmed, Confirms, Receipt, SingleReceipt
-from triomq.core.delivery import CloseFeed, Deliver, FeedClosed, Get, MoveFeed, OpenFeed, Outcome, Settle, settle
+from triomq.core.delivery import (
+    CloseFeed,
+    Deliver,
+    FeedClosed,
+    Get,
+    MoveFeed,
+    OpenFeed,
+    Outcome,
+    Postpone,
+    Settle,
+    postpone,
+    settle,
+)
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
@@ -146,6 +158,7 @@ __all__ = [
     "Policy",
     "PolicyChange",
     "PolicyOptions",
+    "Postpone",
     "Predicate",
     "Pressure",
     "Process",
@@ -201,6 +214,7 @@ __all__ = [
     "make_predicate",
     "makes_wait",
     "octets_ready",
+    "postpone",
     "process_memory",
     "properties_of",
     "recover",

@@ -9,7 +9,19 @@ from triomq.core.batch import Batch
 from triomq.core.feed import Feed
 from triomq.errors import ActorStopped
 
-__all__ = ["CloseFeed", "Deliver", "FeedClosed", "Get", "MoveFeed", "OpenFeed", "Outcome", "Settle", "settle"]
+__all__ = [
+    "CloseFeed",
+    "Deliver",
+    "FeedClosed",
+    "Get",
+    "MoveFeed",
+    "OpenFeed",
+    "Outcome",
+    "Postpone",
+    "Settle",
+    "postpone",
+    "settle",
+]
 
 
 class Outcome(Enum):
@@ -83,6 +95,20 @@ class Settle(ActorMessage, frozen=True):
     positions: Sequence[int] | None = None
 
 
+class Postpone(ActorMessage, frozen=True):
+    """To a queue: a consumer failed over a delivery; it goes back to its place after a while, marked.
+
+    Args:
+        batch: The batch that it came in.
+        position: Where in it.
+        reason: What the consumer failed of.
+    """
+
+    batch: Batch
+    position: int
+    reason: str
+
+
 class Get(Request[Batch | None], frozen=True):
     """To a queue: hand out the first message alone, outside any feed; None when nothing is ready."""
 
@@ -92,3 +118,9 @@ def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = Non
     assert batch.queue is not None
     if batch.left:  # else its queue has ended, or has taken everything back after a crash
         batch.queue.tell_nowait(Settle(batch, outcome, positions))
+
+
+def postpone(batch: Batch, position: int, reason: str) -> None:
+    """Tell a batch's queue that a consumer failed over a delivery of it, and of what."""
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Postpone(batch, position, reason))

@@ -76,6 +76,8 @@ def next_deadline(store: QueueStore) -> float:
     deadline = store.backlog.next_deadline()
     if store.delayed is not None:
         deadline = min(deadline, store.delayed.next_due)
+    if store.postponed is not None:
+        deadline = min(deadline, store.postponed.next_due)
     if store.options.expires is not None and not store.feeds:
         deadline = min(deadline, store.used + store.options.expires)
     return deadline

@@ -9,14 +9,19 @@ second declare is compared with.
 import re
 from collections.abc import Iterable
 from enum import Enum
+from typing import Annotated
 
 import msgspec
 import trio
 
+from triomq.checked import Checked
 from triomq.core.options import Overflow, QueueOptions, SinkOptions
 from triomq.errors import PreconditionFailed
 
 __all__ = ["AppliesTo", "Policies", "Policy", "PolicyChange", "PolicyOptions"]
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)] | None
 
 
 class AppliesTo(Enum):
@@ -27,7 +32,7 @@ class AppliesTo(Enum):
     ALL = "all"
 
 
-class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyOptions(Checked, frozen=True, kw_only=True):
     """What a policy says, in the words of ``QueueOptions`` and ``SinkOptions``; None says nothing.
 
     Args:
@@ -42,18 +47,18 @@ class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
         alternate: The sink that takes what no binding of a sink matches.
     """
 
-    max_length: int | None = None
-    max_bytes: int | None = None
+    max_length: _Count = None
+    max_bytes: _Count = None
     overflow: Overflow | None = None
-    message_ttl: float | None = None
-    expires: float | None = None
+    message_ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    expires: Annotated[float, msgspec.Meta(ge=0)] | None = None
     dead_letter_sink: str | None = None
     dead_letter_key: str | None = None
-    delivery_limit: int | None = None
+    delivery_limit: _Count = None
     alternate: str | None = None
 
 
-class Policy(msgspec.Struct, frozen=True):
+class Policy(Checked, frozen=True):
     """A policy.
 
     Args:
@@ -74,7 +79,8 @@ class Policy(msgspec.Struct, frozen=True):
     priority: int = 0
 
     def __post_init__(self) -> None:
-        """Check the pattern."""
+        """Check the fields, and the pattern."""
+        super().__post_init__()
         try:
             re.compile(self.pattern)
         except re.error as error:

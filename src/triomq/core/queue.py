@@ -19,7 +19,7 @@ from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.ceiling import fits_below, make_room, octets_of
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
-from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Settle
+from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
@@ -34,7 +34,7 @@ from triomq.core.publish import Fits, Offer, Publish
 from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, PageRead, QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
-from triomq.core.settling import give_up, put_back
+from triomq.core.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.strategies import suitable_dispatch
 from triomq.core.timekeeper import Due, Timekeeper
 from triomq.core.window import UNLIMITED, Window
@@ -226,6 +226,16 @@ class Queue(InPlaceActor):
             if not feed.seated and not feed.waiting:
                 self._seat(feed)
 
+    def postpone(self, message: Postpone) -> None:
+        """Put a message back after a while, and give its room back at once."""
+        batch = message.batch
+        if self._backlog.holds(batch):
+            count, size = postpone(self._store, batch, message.position, message.reason)
+            self._time.keeps = True
+            if batch.feed is not None:
+                batch.feed.give(count, size)
+                self._seat(batch.feed)
+
     def _seat(self, feed: Feed) -> None:
         """Let a feed take part in the dispatch again, if it is still open."""
         if self._dispatch is not None and self._store.feeds and feed in self._store.feeds:
@@ -304,6 +314,7 @@ class Queue(InPlaceActor):
             forget_delayed(store, store.delayed.numbers())
         remains: list[Remains] = []
         count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
+        count += forget_postponed(store)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
         store.tell_arrived()  # what was being read will not come

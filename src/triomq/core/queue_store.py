@@ -15,6 +15,7 @@ from triomq.core.feed import Feed
 from triomq.core.message import Head
 from triomq.core.options import QueueOptions
 from triomq.core.policy import Policy, queue_options
+from triomq.core.postponed import Postponed
 from triomq.errors import StoreError
 from triomq.store import Reading
 
@@ -37,7 +38,7 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
         dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
-        delayed: Messages whose time has not come.
+        delayed: Messages whose time has not come, or over which a consumer failed and that come back after a while.
         expired: Messages whose time was over.
         dead_lettered: Copies of given up messages that went to other queues.
         rejected: Messages that a consumer rejected.
@@ -116,6 +117,7 @@ class QueueStore:
         "origin",
         "owner",
         "policy",
+        "postponed",
         "published",
         "ref",
         "rejected",
@@ -150,6 +152,7 @@ class QueueStore:
         self.durable = declared.durable and owner is None
         self.backlog = self._make_backlog(number)
         self.delayed: Delayed | None = None
+        self.postponed: Postponed | None = None
         self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
         self.arrived_wanted: list[Callable[[], None]] | None = None
@@ -204,17 +207,17 @@ class QueueStore:
 
     def statistics(self) -> QueueStatistics:
         """Take a snapshot."""
-        backlog = self.backlog
+        backlog, postponed = self.backlog, len(self.postponed or ())
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
             backlog.ready,
             backlog.ready_bytes,
-            backlog.unsettled,
+            backlog.unsettled - postponed,
             feeds,
             self.published,
             self.delivered,
             self.dropped,
-            self.delayed.count if self.delayed is not None else 0,
+            (self.delayed.count if self.delayed is not None else 0) + postponed,
             self.expired,
             self.dead_lettered,
             self.rejected,
@@ -272,6 +275,8 @@ class QueueStore:
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():
             close_feed(feed, reason)
+        for batch in self.postponed.take_all() if self.postponed is not None else ():
+            self.backlog.requeue(batch, marked=False)  # its failure is counted already
         for batch in self.backlog.outstanding():
             count, size = self.backlog.requeue(batch)
             if batch.feed is not None:

@@ -1,12 +1,16 @@
 """Settling what no consumer will have: it becomes dead letters, or goes back to its places."""
 
+import logging
 from collections.abc import Sequence
 
 from triomq.core.batch import Batch
 from triomq.core.deadletter import Reason, bury
+from triomq.core.postponed import MOST_FAILURES, Postponed, delay_after
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["give_up", "put_back"]
+__all__ = ["forget_postponed", "give_up", "postpone", "put_back"]
+
+_log = logging.getLogger("triomq.core")
 
 
 def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
@@ -50,3 +54,51 @@ def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *
     if marked and limit is not None and batch.attempts >= limit:
         return give_up(store, batch, positions, Reason.DELIVERY_LIMIT)
     return store.backlog.requeue(batch, positions, marked=marked)
+
+
+def postpone(store: QueueStore, batch: Batch, position: int, reason: str) -> tuple[int, int]:
+    """Put a message back after a while over which a consumer failed; after too many failures it becomes a dead letter.
+
+    Without a place for dead letters it goes on coming back, unless its queue has a delivery limit.
+
+    Args:
+        store: The queue's.
+        batch: The batch that holds it.
+        position: Where in it.
+        reason: What the consumer failed of, for the log.
+
+    Returns:
+        How many messages and how many octets are outstanding with the consumer no longer.
+    """
+    content, number = batch.contents[position], batch.ids[position]
+    if content is None:
+        return 0, 0
+    failures = batch.attempts + 1
+    fields = {"queue": store.name, "message": number, "attempt": failures, "reason": reason}
+    fields |= _after(store, batch, position, failures)
+    _log.error("a consumer failed over a message", extra={"fields": fields})
+    return 1, len(content)
+
+
+def _after(store: QueueStore, batch: Batch, position: int, failures: int) -> dict[str, object]:
+    """Do with a message what its last failure calls for, and say what that is."""
+    content, limit = batch.contents[position], store.options.delivery_limit
+    assert content is not None
+    if limit is not None and failures > limit:
+        give_up(store, batch, (position,), Reason.DELIVERY_LIMIT)
+        return {"then": "given up", "delivery_limit": limit}
+    if failures >= MOST_FAILURES and (copies := bury(store, batch.head, [content], Reason.DELIVERY_LIMIT)):
+        store.dead_lettered += copies
+        store.backlog.accept(batch, (position,))
+        return {"then": "dead letter", "sink": store.options.dead_letter_sink}
+    if store.postponed is None:
+        store.postponed = Postponed()
+    delay = delay_after(failures)
+    store.postponed.push(store.backlog.set_aside(batch, position), store.directory.clock.now() + delay)
+    return {"then": "again", "seconds": delay}
+
+
+def forget_postponed(store: QueueStore) -> int:
+    """Forget the messages over which a consumer failed, and tell how many they were."""
+    found = store.postponed.take_all() if store.postponed is not None else []
+    return sum(store.backlog.accept(batch)[0] for batch in found if store.backlog.holds(batch))

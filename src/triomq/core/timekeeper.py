@@ -101,6 +101,10 @@ class Timekeeper:
         while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
             push(run.head, run.contents, run.size)
             forget_delayed(store, (run.number,))
+        while store.postponed is not None and (batch := store.postponed.take_due(now)) is not None:
+            store.backlog.requeue(batch, marked=False)  # its failure was counted when it was postponed
+            if batch.deadline < inf:
+                self.expect_expiry()
         if drop_expired(store, self._over_before()):
             return True
         store.directory.clock.set(store, now)

@@ -40,12 +40,16 @@ class Window:
         messages: How many messages may be outstanding; 0 sets no limit.
         bytes: How many octets may be outstanding; 0 sets no limit. One message may always go when nothing is
             outstanding, however large it is (AMQP 0-9-1, basic.qos prefetch-size).
+
+    Raises:
+        ValueError: A limit is below 0: some would take it for no limit and others for no room.
     """
 
     __slots__ = ("_called", "_line", "byte_limit", "checks", "held", "limit", "used", "used_bytes")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
         """Start with nothing outstanding."""
+        _check_limits(messages, bytes)
         self.limit = messages
         self.byte_limit = bytes
         self.held = False
@@ -101,7 +105,12 @@ class Window:
             self._call()
 
     def resize(self, messages: int, *, bytes: int = 0) -> None:
-        """Set new limits; what is outstanding already stays so."""
+        """Set new limits; what is outstanding already stays so.
+
+        Raises:
+            ValueError: A limit is below 0.
+        """
+        _check_limits(messages, bytes)
         self.limit = messages
         self.byte_limit = bytes
         self._look()
@@ -165,3 +174,8 @@ class Window:
     def waiting(self) -> int:
         """How many feeds wait in line."""
         return len(self._line) if self._line else 0
+
+
+def _check_limits(messages: int, octets: int) -> None:
+    if messages < 0 or octets < 0:
+        raise ValueError(f"a window of {messages} messages and {octets} octets; limits are 0 for none, or more")

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import trio
 
+from triomq.checked import Checked
 from triomq.core import LEASE_SECONDS, Leases
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
@@ -54,7 +55,7 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
 
-class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
+class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
@@ -95,7 +96,8 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     direct_lease: Annotated[float, msgspec.Meta(ge=0)] = LEASE_SECONDS
 
     def __post_init__(self) -> None:
-        """Choose the port that clients expect."""
+        """Check the fields, and choose the port that clients expect."""
+        super().__post_init__()
         if self.port is None:
             msgspec.structs.force_setattr(self, "port", _PORT if self.tls is None else _TLS_PORT)
 

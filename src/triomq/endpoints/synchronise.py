@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from triomq.actors import ChildSpec, InPlaceActor
+from triomq.checked import Checked
 from triomq.endpoints.house import House
 from triomq.errors import ConfigError
 
@@ -21,7 +22,7 @@ __all__ = ["PeerActor", "PeerStatistics", "Synchronise", "peer_spec"]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=0xFFFF)]
 
 
-class Synchronise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
     """A peer that is to know what there is here.
 
     Args:

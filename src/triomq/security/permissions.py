@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-import msgspec
+from triomq.checked import Checked
 
 __all__ = ["ALL", "ANY_DOMAIN", "NONE", "Access", "Permission", "permission_in"]
 
@@ -14,7 +14,7 @@ _NAMES = 4096
 """Answers kept of each kind; whoever asks about more names pays for the patterns again."""
 
 
-class Permission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class Permission(Checked, frozen=True, forbid_unknown_fields=True, gc=False):
     """What a user may do with which sinks and queues: regular expressions of their names.
 
     A pattern is searched anywhere in the name, as RabbitMQ does, so ``^`` and ``$`` are needed to mean all of it; one
@@ -32,6 +32,7 @@ class Permission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
     def __post_init__(self) -> None:
         """Check that they are patterns."""
+        super().__post_init__()
         for kind in ("configure", "write", "read"):
             pattern = getattr(self, kind)
             try:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from triomq.checked import Checked
 from triomq.security.permissions import ALL, ANY_DOMAIN, Permission
 from triomq.security.verifiers import Verifier, read_verifier
 
@@ -24,7 +25,7 @@ UNLIMITED = "unlimited"
 _Count = Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None
 
 
-class UserLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class UserLimits(Checked, frozen=True, forbid_unknown_fields=True, gc=False):
     """How much a user may have at once, in all domains together; ``"unlimited"`` is no limit, None is the default.
 
     The defaults are far above what well-behaved programs have, and low enough that a program in an endless loop, or

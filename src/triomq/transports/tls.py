@@ -11,6 +11,7 @@ from typing import Literal, TypedDict, cast
 
 import msgspec
 
+from triomq.checked import Checked
 from triomq.errors import ConfigError
 from triomq.transports.stream import Buffer, Driver, RawSocket
 
@@ -23,7 +24,7 @@ _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2: with forward secrecy and authenticated encryption alone (RFC 9325 section 4.2); TLS 1.3 has no others."""
 
 
-class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TLS(Checked, frozen=True, forbid_unknown_fields=True):
     """How an endpoint speaks TLS, 1.2 or 1.3.
 
     Args:
@@ -41,7 +42,8 @@ class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_name: Literal["common_name", "subject_alternative_name"] = "common_name"
 
     def __post_init__(self) -> None:
-        """Check that who has to show a certificate can show one."""
+        """Check the fields, and that who has to show a certificate can show one."""
+        super().__post_init__()
         if self.require_client_certificate and not self.client_ca:
             raise ValueError(
                 "require_client_certificate needs client_ca, the file of the authorities that are believed"

@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from app.cli.conftest import Command
 from triomq.clients import BlockingConnection
@@ -67,6 +68,15 @@ def test_an_export_is_for_its_owner_alone(command: Command, tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     done = command("definitions", "export", str(tmp_path / "nowhere" / "out.json"))
     assert (done.exit_code, "No such file" in done.stderr) == (1, True)
+
+
+def test_an_export_to_a_dash_goes_to_standard_output(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command("definitions", "export", "-")
+    assert msgspec.json.decode(done.stdout)["vhosts"] == [{"name": "/"}]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_clients_cannot_bring_is_said(command: Command, connection: BlockingConnection, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from concurrent.futures import wait
 import pytest
 import trio
 
-from triomq.actors import InPlaceActor, Message
 from triomq.app import Broker
 from triomq.app.portal import (
     AsyncioBroker,
@@ -18,6 +17,7 @@ from triomq.app.portal import (
     open_asyncio_broker,
     open_blocking_broker,
 )
+from triomq.errors import RestartLimitExceeded
 
 PATIENCE = 20.0
 """Seconds after which a call that should come back has failed; a laden machine may need some."""
@@ -53,22 +53,9 @@ def with_asyncio(test: Callable[[AsyncioBroker], Awaitable[None]]) -> Callable[[
     return run
 
 
-class Poison(Message, frozen=True):
-    pass
-
-
-class Doomed(InPlaceActor):
-    __slots__ = ()
-
-    def take(self, message: Poison) -> None:
-        raise ArithmeticError("poisoned")
-
-
 async def fail(broker: Broker) -> None:
-    """Have something at the top of the broker's tree crash more often than its supervisor allows."""
-    ref = await broker.system.start(Doomed, name="doomed")
-    for _ in range(4):
-        ref.tell_nowait(Poison())
+    """Have the broker fail of what no restart would mend."""
+    broker.system.fail(RestartLimitExceeded("/broker would be restarted too often"))
     await trio.sleep_forever()
 
 

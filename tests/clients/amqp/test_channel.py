@@ -261,3 +261,23 @@ async def test_nothing_is_left_to_do_on_a_connection_that_was_left(connection: A
         connection.abandon()
         with pytest.raises(Disconnected):
             await channel.publish("", "q", b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "properties", "text"),
+    [
+        ("42", None, r"the body is of type str; a body is bytes: write body.encode\(\)"),
+        ({}, None, "the body is of type dict; .*json.dumps"),
+        (None, None, 'the body is of type NoneType; .*b"" for an empty one'),
+        (b"", {"a": 1}, r"the properties are of type dict; write BasicProperties\(content_type=…\)"),
+    ],
+)
+async def test_what_is_no_body_and_what_are_no_properties_is_refused_before_it_is_sent(
+    connection: AMQPConnection, body: bytes, properties: BasicProperties | None, text: str
+) -> None:
+    async with connection.open_channel() as channel:
+        with pytest.raises(TypeError, match=text):
+            await channel.publish("", "q", body, properties)
+        with pytest.raises(TypeError, match=text):
+            async with channel.open_pipeline() as pipeline:
+                await pipeline.publish("", "q", body, properties)

@@ -301,3 +301,47 @@ async def test_leaving_while_it_is_away_takes_no_time(proxy: Proxy) -> None:
                 async with channel.consume(queue):
                     proxy.cut()
                     await until(lambda: not connection.statistics().is_connected)
+
+
+async def test_the_log_tells_of_the_loss_of_each_attempt_and_of_the_return(
+    proxy: Proxy, connection: AMQPConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="triomq.clients")
+    proxy.refusing = True
+    proxy.cut()
+    await until(lambda: "cannot connect again" in caplog.text)
+    proxy.refusing = False
+    with trio.fail_after(20):
+        await connection.wait_connected()
+    records = [record for record in caplog.records if record.name == "triomq.clients"]
+    lines = [(record.levelname, record.message) for record in records]
+    assert lines[:3] == [
+        ("WARNING", "connection lost"),
+        ("INFO", "connecting again"),
+        ("WARNING", "cannot connect again"),
+    ]
+    assert lines[-1] == ("INFO", "connection is back")
+    fields = [record.__dict__["fields"] for record in records]
+    assert {each["place"] for each in fields} == {f"127.0.0.1:{proxy.port}"}
+    assert [each["attempt"] for each in fields[1:3]] == [1, 1]
+    assert "guest" not in str(fields)
+
+
+async def test_the_log_says_when_a_connection_is_given_up(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_amqp(proxy.url, reconnect=Reconnect(delay=0.01, attempts=2)) as connection:
+        proxy.refusing = True
+        proxy.cut()
+        with trio.fail_after(20):
+            await connection.wait_disconnected()
+        with pytest.raises(Disconnected), trio.fail_after(20):
+            await connection.wait_connected()
+    given_up = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [(record.message, record.__dict__["fields"]["attempt"]) for record in given_up] == [
+        ("connection given up", 2)
+    ]
+
+
+async def test_a_connection_that_is_closed_here_leaves_no_line(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_amqp(proxy.url, reconnect=QUICK):
+        pass
+    assert [record for record in caplog.records if record.name == "triomq.clients"] == []

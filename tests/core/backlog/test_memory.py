@@ -3,7 +3,16 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from triomq.core import Batch, Head
 from triomq.core.backlog import MemoryBacklog
@@ -105,6 +114,18 @@ class IndexMachine(RuleBasedStateMachine):
             for number in expected:
                 self.attempts.pop(number, None)
             assert self.backlog.accept(batch, positions) == (len(expected), size)
+
+    @rule(target=batches, batch=batches, data=st.data())
+    def set_aside(self, batch: Batch, data: st.DataObject) -> Batch | MultipleResults[Batch]:
+        positions = batch.unsettled() if self.backlog.holds(batch) else []
+        if not positions:
+            return multiple()
+        position = data.draw(st.sampled_from(positions))
+        number, left = batch.ids[position], batch.left
+        alone = self.backlog.set_aside(batch, position)
+        self.attempts[number] = self.attempts.get(number, 0) + 1
+        assert (batch.left, alone.left, alone.ids[0], alone.redelivered) == (left - 1, 1, number, True)
+        return alone
 
     def some(self, batch: Batch, data: st.DataObject) -> list[int] | None:
         if not batch.contents:

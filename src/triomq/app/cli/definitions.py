@@ -56,7 +56,7 @@ _OWNER_ALONE = 0o600
 
 @definitions.command("export")
 def export_definitions(
-    file: Annotated[Path | None, typer.Argument(help="Where to; without it standard output.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Where to; without it, or as -, standard output.")] = None,
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Write down what a running triomq broker consists of, as RabbitMQ does; the user must be an administrator."""
@@ -64,7 +64,7 @@ def export_definitions(
         found = join_definitions(connection.control_all(ExportDefinitions()))
     octets = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
-        if file is None:
+        if file is None or str(file) == "-":
             sys.stdout.buffer.write(octets)
         else:
             # There are hashes of passwords in it.

@@ -2,12 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Protocol, TypedDict, TypeVar
 
-from triomq.app import Synchronise, User
+from triomq.app import SinkHandle, Synchronise, User
+from triomq.app.domain_handle import HashProperty, OverflowName
 from triomq.store.keeper import HostKind
 
-__all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments"]
+__all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments", "bare"]
+
+T = TypeVar("T", covariant=True)
+
+
+class _Wrapped(Protocol[T]):
+    @property
+    def handle(self) -> T:
+        """What is wrapped."""
+
+
+def bare(given: str | _Wrapped[T]) -> str | T:
+    """Give the handle in Trio of a sink or a queue; a name, or something else by mistake, stays what it is."""
+    found: str | T = getattr(given, "handle", given)  # type: ignore[arg-type]  # the handle says what is wrong with it
+    return found
 
 
 class BrokerArguments(TypedDict, total=False):
@@ -30,9 +45,9 @@ class SinkArguments(TypedDict, total=False):
     durable: bool
     auto_delete: bool
     internal: bool
-    alternate: str | None
+    alternate: str | SinkHandle | None
     hash_header: str | None
-    hash_property: str | None
+    hash_property: HashProperty | None
 
 
 class QueueArguments(TypedDict, total=False):
@@ -43,10 +58,10 @@ class QueueArguments(TypedDict, total=False):
     auto_delete: bool
     max_length: int | None
     max_bytes: int | None
-    overflow: str
+    overflow: OverflowName
     message_ttl: float | None
     expires: float | None
-    dead_letter_sink: str | None
+    dead_letter_sink: str | SinkHandle | None
     dead_letter_key: str | None
     max_priority: int
     delivery_limit: int | None

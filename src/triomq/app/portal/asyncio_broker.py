@@ -1,13 +1,13 @@
 """A broker for asyncio: ``async with open_asyncio_broker(AMQP()) as broker: …``."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Unpack
 
-from triomq.app.domain_handle import DomainHandle
+from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.listening import Listening
-from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments
+from triomq.app.opening import opening
+from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments, bare
 from triomq.app.portal.asyncio_caller import AsyncioCaller
 from triomq.app.portal.asyncio_handles import AsyncioQueue, AsyncioSink
 from triomq.app.portal.asyncio_waiting import loop_lane, wait_done, wait_shielded
@@ -32,7 +32,9 @@ class AsyncioDomain:
         self._caller = caller
         self.handle = handle
 
-    async def declare_sink(self, name: str, kind: str = "direct", **arguments: Unpack[SinkArguments]) -> AsyncioSink:
+    async def declare_sink(
+        self, name: str, kind: SinkKindName = "direct", **arguments: Unpack[SinkArguments]
+    ) -> AsyncioSink:
         """Let there be a sink; arguments are those of ``DomainHandle.declare_sink``."""
         handle = await self._caller.call(lambda: self.handle.declare_sink(name, kind, **arguments))
         return AsyncioSink(self._caller, handle)
@@ -54,7 +56,7 @@ class AsyncioDomain:
 
     async def publish(
         self,
-        sink: str,
+        sink: str | AsyncioSink,
         key: str,
         body: bytes,
         properties: Properties | None = None,
@@ -67,7 +69,7 @@ class AsyncioDomain:
         Publishes of several tasks at the same time arrive in any order.
         """
         await self._caller.call(
-            lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory, delay=delay)
+            lambda: self.handle.publish(bare(sink), key, body, properties, mandatory=mandatory, delay=delay)
         )
 
 
@@ -129,7 +131,7 @@ class AsyncioBroker(AsyncioDomain):
         return AsyncioListening(self._caller, listening)
 
 
-@asynccontextmanager
+@opening("async with open_asyncio_broker() as broker:")
 async def open_asyncio_broker(
     *endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]
 ) -> AsyncIterator[AsyncioBroker]:

@@ -1,12 +1,12 @@
 """Queues and sinks, as a coroutine of asyncio holds them."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Unpack
 
 from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.portal.arguments import FeedArguments
+from triomq.app.opening import opening
+from triomq.app.portal.arguments import FeedArguments, bare
 from triomq.app.portal.asyncio_caller import AsyncioCaller
 from triomq.app.portal.asyncio_feed import AsyncioFeed, LoopOutlet
 from triomq.app.portal.asyncio_waiting import wait_shielded
@@ -37,7 +37,7 @@ class AsyncioQueue:
         """Its name."""
         return self.handle.name
 
-    @asynccontextmanager
+    @opening("async with queue.open_feed() as feed:")
     async def open_feed(self, **arguments: Unpack[FeedArguments]) -> AsyncIterator[AsyncioFeed]:
         """Consume: ``async with queue.open_feed() as feed: async for delivery in feed: …``.
 
@@ -107,25 +107,25 @@ class AsyncioSink:
 
     async def bind(
         self,
-        destination: "AsyncioQueue | AsyncioSink",
+        destination: "AsyncioQueue | AsyncioSink | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
         predicate: Predicate | None = None,
     ) -> None:
         """Let messages go from this sink to a queue or another sink."""
-        await self._caller.call(lambda: self.handle.bind(destination.handle, key, arguments, predicate=predicate))
+        await self._caller.call(lambda: self.handle.bind(bare(destination), key, arguments, predicate=predicate))
 
     async def unbind(
         self,
-        destination: "AsyncioQueue | AsyncioSink",
+        destination: "AsyncioQueue | AsyncioSink | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
         predicate: Predicate | None = None,
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
-        await self._caller.call(lambda: self.handle.unbind(destination.handle, key, arguments, predicate=predicate))
+        await self._caller.call(lambda: self.handle.unbind(bare(destination), key, arguments, predicate=predicate))
 
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already."""

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import wait
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Unpack
 
-from triomq.app.domain_handle import DomainHandle
+from triomq.app.domain_handle import DomainHandle, SinkKindName
 from triomq.app.listening import Listening
-from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments
+from triomq.app.opening import opening_blocking
+from triomq.app.portal.arguments import BrokerArguments, QueueArguments, SinkArguments, bare
 from triomq.app.portal.blocking_caller import BlockingCaller
 from triomq.app.portal.blocking_handles import BlockingQueue, BlockingSink
 from triomq.app.portal.portal import Portal
@@ -34,7 +34,12 @@ class BlockingDomain:
         self.handle = handle
 
     def declare_sink(
-        self, name: str, kind: str = "direct", *, timeout: float | None = None, **arguments: Unpack[SinkArguments]
+        self,
+        name: str,
+        kind: SinkKindName = "direct",
+        *,
+        timeout: float | None = None,
+        **arguments: Unpack[SinkArguments],
     ) -> BlockingSink:
         """Let there be a sink; arguments are those of ``DomainHandle.declare_sink``."""
         handle = self._caller.call(lambda: self.handle.declare_sink(name, kind, **arguments), timeout=timeout)
@@ -59,7 +64,7 @@ class BlockingDomain:
 
     def publish(
         self,
-        sink: str,
+        sink: str | BlockingSink,
         key: str,
         body: bytes,
         properties: Properties | None = None,
@@ -70,7 +75,8 @@ class BlockingDomain:
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to."""
         self._caller.call(
-            lambda: self.handle.publish(sink, key, body, properties, mandatory=mandatory, delay=delay), timeout=timeout
+            lambda: self.handle.publish(bare(sink), key, body, properties, mandatory=mandatory, delay=delay),
+            timeout=timeout,
         )
 
 
@@ -137,7 +143,7 @@ class BlockingBroker(BlockingDomain):
         return BlockingListening(self._caller, listening)
 
 
-@contextmanager
+@opening_blocking("with open_blocking_broker() as broker:")
 def open_blocking_broker(*endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]) -> Iterator[BlockingBroker]:
     """Open a broker in a thread of its own, for plain threads; arguments are those of ``open_broker``.
 

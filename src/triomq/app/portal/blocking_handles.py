@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import contextmanager
 from typing import Unpack
 
 from triomq.app.delivery import Browsed
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.portal.arguments import FeedArguments
+from triomq.app.opening import opening_blocking
+from triomq.app.portal.arguments import FeedArguments, bare
 from triomq.app.portal.blocking_caller import BlockingCaller
 from triomq.app.portal.blocking_feed import BlockingFeed, ThreadOutlet
 from triomq.app.portal.delivery import PortalDelivery, give_back
@@ -38,7 +38,7 @@ class BlockingQueue:
         """Its name."""
         return self.handle.name
 
-    @contextmanager
+    @opening_blocking("with queue.open_feed() as feed:")
     def open_feed(self, *, timeout: float | None = None, **arguments: Unpack[FeedArguments]) -> Iterator[BlockingFeed]:
         """Consume: ``with queue.open_feed() as feed: for delivery in feed: …``.
 
@@ -111,7 +111,7 @@ class BlockingSink:
 
     def bind(
         self,
-        destination: "BlockingQueue | BlockingSink",
+        destination: "BlockingQueue | BlockingSink | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
@@ -120,12 +120,12 @@ class BlockingSink:
     ) -> None:
         """Let messages go from this sink to a queue or another sink."""
         self._caller.call(
-            lambda: self.handle.bind(destination.handle, key, arguments, predicate=predicate), timeout=timeout
+            lambda: self.handle.bind(bare(destination), key, arguments, predicate=predicate), timeout=timeout
         )
 
     def unbind(
         self,
-        destination: "BlockingQueue | BlockingSink",
+        destination: "BlockingQueue | BlockingSink | str",
         key: str = "",
         arguments: Mapping[str, HeaderValue] | None = None,
         *,
@@ -134,7 +134,7 @@ class BlockingSink:
     ) -> None:
         """Take a binding back; it is no error if it is not there."""
         self._caller.call(
-            lambda: self.handle.unbind(destination.handle, key, arguments, predicate=predicate), timeout=timeout
+            lambda: self.handle.unbind(bare(destination), key, arguments, predicate=predicate), timeout=timeout
         )
 
     def delete(self, *, if_unused: bool = False, timeout: float | None = None) -> None:

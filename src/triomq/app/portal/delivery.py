@@ -16,21 +16,22 @@ class PortalDelivery(Delivery):
     second settling does nothing.
     """
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_lane", "_sent")
 
     def __init__(self, delivery: Delivery, lane: Lane) -> None:
         """Take over what a feed in Trio gave, and settle it by a lane into its thread."""
         self._batch = delivery._batch
         self._position = delivery._position
-        self._codecs = delivery._codecs
+        self._consumers = delivery._consumers
         self._settled = False
         self._lane = lane
+        self._sent = False
         self.body = delivery.body
 
-    def _settle(self, outcome: Outcome) -> None:
-        if not self._settled:
-            self._settled = True
-            self._lane.send(partial(settle, self._batch, outcome, (self._position,)))
+    def _settle(self, outcome: Outcome, failure: str = "") -> None:
+        if not self._sent:
+            self._sent = True
+            self._lane.send(partial(super()._settle, outcome, failure))
 
 
 def give_back(delivery: PortalDelivery | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
+from triomq.clients.amqp.bodies import check_body, check_properties
 from triomq.clients.amqp.confirms import Confirm, Publish
 from triomq.clients.amqp.consuming_methods import ConsumingMethods
 from triomq.clients.amqp.delivery import ReturnedMessage
@@ -132,6 +133,8 @@ class AMQPChannel(ConsumingMethods, Owner):
             LimitExceeded: The broker refused it: a queue is full, and rejects what is published.
             Disconnected: The connection is lost, and it may or may not have arrived.
         """
+        if type(body) is not bytes:
+            check_body(body)
         line = self.line
         if line is None or not line.go:
             line = await self.wait_publishable()
@@ -179,6 +182,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         if properties is None:
             encoded = PERSISTENT if persistent else NO_PROPERTIES
         else:
+            check_properties(properties)
             mode = 2 if persistent else None
             if mode is not None and properties.delivery_mode is None:
                 encoded = encode_properties(msgspec.structs.replace(properties, delivery_mode=mode))

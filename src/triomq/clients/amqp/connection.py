@@ -1,5 +1,6 @@
 """A connection as its users see it: links come and go below it."""
 
+import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +23,8 @@ from triomq.protocols.amqp import ConnectionUpdateSecret
 from triomq.transports import Poller, Transport
 
 __all__ = ["AMQPConnection", "ConnectionStatistics"]
+
+_log = logging.getLogger("triomq.clients")
 
 
 class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +62,8 @@ class AMQPConnection:
         self._error: TriomqError | None = None
         self._channels: list[AMQPChannel] = []
         self._reconnects = 0
+        self._is_ending = False
+        """Whether this program ends it, so that its loss is no news."""
         self._nursery: trio.Nursery | None = None
         self.own_queues: set[str] = set()
         """Queues that were declared exclusive on it, for direct connections."""
@@ -215,11 +220,13 @@ class AMQPConnection:
 
     async def close(self) -> None:
         """Say goodbye."""
+        self._is_ending = True
         if self._link is not None:
             await self._link.say_goodbye()
 
     def abandon(self) -> None:
         """End without waiting for anything."""
+        self._is_ending = True
         self._give_up(Disconnected(f"the connection to {self.url.place} was closed when its block was left"))
 
     async def _connect(self, url: AMQPUrl) -> Link:
@@ -234,9 +241,14 @@ class AMQPConnection:
         while True:
             await link.ended.wait()
             assert link.error is not None
+            comes_back = self._policy is not None and link.may_return
+            if not self._is_ending:  # one that does not come back is an error to whoever uses it, which says it louder
+                level = logging.WARNING if comes_back else logging.INFO
+                _log_state(level, "connection lost", self.url, reason=link.error)
             if self._policy is None or not link.may_return:
                 self._give_up(link.error)
                 return
+            lost = trio.current_time()
             self._up = trio.Event()
             self._down.set()
             self._link = None
@@ -247,23 +259,29 @@ class AMQPConnection:
             self._reconnects += 1
             self._down = trio.Event()
             self._up.set()
+            _log_state(logging.INFO, "connection is back", self.url, seconds=round(trio.current_time() - lost, 3))
 
     async def _come_back(self, policy: Reconnect) -> Link | None:
         """Try all brokers in order, again and again; None if that is over."""
         failures = 0
         while True:
-            await trio.sleep(policy.seconds(failures))
+            seconds = policy.seconds(failures)
+            await trio.sleep(seconds)
             failures += 1
             for url in self._urls:
+                _log_state(logging.INFO, "connecting again", url, attempt=failures, waited=round(seconds, 3))
                 try:
                     return await self._recover(await self._connect(url))
                 except (Disconnected, ResourceLocked) as error:
                     # Locked: the broker has not noticed yet that our last connection is gone, and keeps our queues.
                     failure: TriomqError = error
+                    _log_state(logging.WARNING, "cannot connect again", url, attempt=failures, reason=error)
                 except TriomqError as error:
+                    _log_state(logging.ERROR, "connection given up", url, attempt=failures, reason=error)
                     self._give_up(error)
                     return None
             if failures == policy.attempts:
+                _log_state(logging.ERROR, "connection given up", self.url, attempt=failures, reason=failure)
                 self._give_up(failure)
                 return None
 
@@ -313,3 +331,8 @@ class AMQPConnection:
             channel.failed(error)
         self._up.set()
         self._down.set()
+
+
+def _log_state(level: int, text: str, url: AMQPUrl, **fields: object) -> None:
+    """Log what becomes of a connection; where it leads, without the password."""
+    _log.log(level, text, extra={"fields": {"place": url.place, **fields}})

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
+from triomq.actors import require_trio
 from triomq.clients.amqp.connection import AMQPConnection
 from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.url import AMQPUrl, parse_amqp_url
@@ -48,9 +49,15 @@ async def open_amqp(
 
     Raises:
         ConfigError: A URL is wrong.
+        RuntimeError: This does not run in Trio.
         Disconnected: No broker answers.
         AccessRefused: It does not let this user in.
     """
+    require_trio(
+        "open_amqp",
+        asyncio_way="use a client for asyncio such as aio-pika, or open_asyncio_broker for a broker of your own",
+        otherwise="call it in trio.run(main), or use triomq.clients.open_blocking",
+    )
     policy = reconnect if isinstance(reconnect, Reconnect) else Reconnect() if reconnect else None
     connection = AMQPConnection(_urls(url, name), ssl_context, policy)
     failure: BaseException | None = None

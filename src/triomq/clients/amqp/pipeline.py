@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.clients.amqp.answer import fresh
+from triomq.clients.amqp.bodies import check_body
 from triomq.errors import TriomqError
 from triomq.protocols import BasicProperties
 
@@ -66,6 +67,8 @@ class Pipeline:
             LimitExceeded: The broker refused an earlier message.
             TriomqError: The channel or the connection is closed.
         """
+        if type(body) is not bytes:
+            check_body(body)
         channel = self._channel
         if self._failure is not None or self._outstanding >= self._limit or self._octets >= OCTETS_MOST:
             await self._wait_room()

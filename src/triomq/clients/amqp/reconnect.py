@@ -2,14 +2,13 @@
 
 import random
 
-import msgspec
-
+from triomq.checked import Checked
 from triomq.errors import ConfigError
 
 __all__ = ["Reconnect"]
 
 
-class Reconnect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reconnect(Checked, frozen=True, kw_only=True, gc=False):
     """What a connection does when it is lost; given to ``open_amqp``.
 
     Args:
@@ -29,6 +28,7 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        super().__post_init__()
         if not 0 <= self.delay <= self.max_delay:
             raise ConfigError(f"delay is {self.delay} s; it must be between 0 and max_delay, {self.max_delay} s")
         if not 0 <= self.jitter <= 1:

@@ -138,6 +138,14 @@ class Backlog:
         """
         raise NotImplementedError
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's.
+
+        Returns:
+            A batch that holds it alone, for ``requeue`` to put back unmarked.
+        """
+        raise NotImplementedError
+
     def holds(self, batch: Batch) -> bool:
         """Return whether a batch is out: not wholly settled, and not put back after a crash."""
         raise NotImplementedError

@@ -267,6 +267,29 @@ class MemoryBacklog(Backlog):
         self.resident_bytes += run.size - count * run.head.overhead
         self._returned.put(run)
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's."""
+        content = batch.contents[position]
+        assert content is not None
+        number, size = batch.ids[position], len(content)
+        alone = Batch(
+            batch.head,
+            [content],
+            (number,),
+            True,
+            size,
+            1,
+            None,
+            batch.queue,
+            batch.deadline,
+            batch.level,
+            batch.attempts + 1,
+        )
+        batch.contents[position] = None
+        self._hand_out(alone)
+        self._let_go(batch, 1, size)
+        return alone
+
     def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
         """Count messages of a batch as outstanding no longer, and forget the batch with the last."""
         assert self._outstanding is not None

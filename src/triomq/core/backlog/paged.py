@@ -216,6 +216,12 @@ class PagedBacklog(Backlog):
             self._journal.add(Attempts(self.queue, number, batch.attempts + 1))
         return super().requeue(batch, positions, marked=True)
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message from its batch, and tell the store how often it came back; see ``MemoryBacklog.set_aside``."""
+        if batch.attempts and self._durable and batch.head.persistent:
+            self._journal.add(Attempts(self.queue, batch.ids[position], batch.attempts + 1))
+        return super().set_aside(batch, position)
+
     # Going for good
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:

@@ -165,6 +165,10 @@ class PriorityBacklog(Backlog):
         put_back = _requeue_marked if marked else _requeue_unmarked
         return self._change(batch.level, put_back, batch, positions)
 
+    def set_aside(self, batch: Batch, position: int) -> Batch:
+        """Part a message from its batch; see ``MemoryBacklog.set_aside``."""
+        return self._change(batch.level, MemoryBacklog.set_aside, batch, position)
+
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, highest level first."""
         for _, level in sorted(self._levels.items(), reverse=True):

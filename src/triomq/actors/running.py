@@ -1,0 +1,37 @@
+"""Where a program runs: under Trio, under asyncio, or under neither; for errors that name the way out."""
+
+import sys
+
+import trio
+
+__all__ = ["is_under_asyncio", "require_trio"]
+
+
+def is_under_asyncio() -> bool:
+    """Tell whether an event loop of asyncio runs in this thread; asyncio is not loaded for that."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return not trio.lowlevel.in_trio_task()
+
+
+def require_trio(what: str, *, asyncio_way: str, otherwise: str) -> None:
+    """See that a task of Trio runs.
+
+    Args:
+        what: What needs it, as the user calls it.
+        asyncio_way: What to do under asyncio.
+        otherwise: What to do where no event loop runs at all.
+
+    Raises:
+        RuntimeError: None does.
+    """
+    if trio.lowlevel.in_trio_task():
+        return
+    if is_under_asyncio():
+        raise RuntimeError(f"{what} needs Trio, and this runs under asyncio; {asyncio_way}")
+    raise RuntimeError(f"{what} needs Trio, which does not run here; {otherwise}")

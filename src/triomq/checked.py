@@ -1,0 +1,85 @@
+"""What all configuration Structs share: they check their fields when a program makes them, as when a file does.
+
+msgspec looks at types and constraints only when it decodes. ``Checked`` looks at the same annotations when a Struct is
+made in Python, so there is one place that says what is allowed.
+"""
+
+import re
+import typing
+from functools import cache
+
+import msgspec
+
+from triomq.errors import ConfigError
+
+__all__ = ["Checked"]
+
+_SECRET = re.compile("password|url|users|verifiers")
+"""Fields whose values are never shown."""
+
+_LONGEST_SHOWN = 60
+"""Characters of a wrong value that an error repeats."""
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """Base of Structs that programs make as configuration; one with a ``__post_init__`` of its own calls this first.
+
+    Raises:
+        ConfigError: A field is not of its type, or out of its range; the text has what was found and what is allowed.
+    """
+
+    def __post_init__(self) -> None:
+        """Check each field against its annotation."""
+        for name, kind in _kinds_of(type(self)):
+            value = getattr(self, name)
+            try:
+                msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                raise ConfigError(_text(name, value, kind, str(error))) from None
+
+
+@cache
+def _kinds_of(struct: type[Checked]) -> tuple[tuple[str, typing.Any], ...]:
+    """List the fields and their types; those that may be anything are left out."""
+    return tuple((field.name, field.type) for field in msgspec.structs.fields(struct) if field.type is not object)
+
+
+def _text(name: str, value: object, kind: object, said: str) -> str:
+    """Put what msgspec says into our order: where, found, allowed."""
+    said, _, inside = said.partition(" - at `$")
+    where = f"{name}{inside.rstrip('`')}"
+    found = _shown(name, value) if not inside else "something in it"
+    choices = [choice for member in _members(kind) for choice in typing.get_args(member) if _is_literal(member)]
+    listed = ", ".join(map(repr, choices))
+    others = [member for member in _members(kind) if not _is_literal(member) and member is not type(None)]
+    if choices and not others:
+        return f"{where}: found {found}, allowed are {listed}"
+    expected = re.match(r"Expected (.*?)(, got .*)?$", said)
+    if expected is None:
+        return f"{where}: found {found}: {said}"
+    wanted = expected[1].replace("`", "")
+    if wanted.startswith("object"):
+        wanted = " or ".join(member.__name__ for member in others if isinstance(member, type))
+    return f"{where}: found {found}, expected {wanted}{f' or {listed}' if choices else ''}"
+
+
+def _shown(name: str, value: object) -> str:
+    if _SECRET.search(name):
+        return f"something of type {type(value).__name__} (not shown, since passwords stand here)"
+    if isinstance(value, type):
+        return f"the class {value.__name__} (write {value.__name__}(…) for one of it)"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _is_literal(kind: object) -> bool:
+    return typing.get_origin(kind) is typing.Literal
+
+
+def _members(kind: object) -> list[object]:
+    """Take unions, constraints, lists and tables apart."""
+    while typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if _is_literal(kind) or not typing.get_args(kind):
+        return [kind]
+    return [member for part in typing.get_args(kind) if part is not ... for member in _members(part)]
