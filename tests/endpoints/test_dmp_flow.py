@@ -96,7 +96,7 @@ class Simulation:
                 self.sent += self.pace * STEP
                 for reader in self.readers:
                     reader.come(self.pace * STEP)
-                self.flow.published(self._queues)
+                self.flow.published.append(self._queues)
                 self.waits = self.flow.must_wait()
         events, self.events = self.events, []
         return events

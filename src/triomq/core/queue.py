@@ -114,7 +114,12 @@ class Queue(InPlaceActor):
         elif self._rejects:
             placed = self._push_fitting(message)
         elif self._ceiling:
-            placed = self._push_below_ceiling(message)
+            # What is in the queue is looked at only when as much has come as there was room for then.
+            self._slack -= message.size + count * MESSAGE_OVERHEAD
+            if self._slack < 0:
+                placed = self._push_below_ceiling(message)
+            else:
+                self._push(message.head, message.contents, message.size)
         else:
             self._push(message.head, message.contents, message.size)
         store.published += placed
@@ -161,16 +166,10 @@ class Queue(InPlaceActor):
         return placed
 
     def _push_below_ceiling(self, run: Publish) -> int:
-        """Store a run, or as much of it as there is room for when messages have given way that may.
-
-        What is in the queue is looked at only when as much has come as there was room for then.
-        """
-        count = len(run.contents)
-        self._slack -= run.size + count * MESSAGE_OVERHEAD
-        if self._slack < 0:
-            self._deliver()
-            count = make_room(self._store, self._ceiling, run)
-            self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
+        """Store a run, or as much of it as there is room for when messages have given way that may."""
+        self._deliver()
+        count = make_room(self._store, self._ceiling, run)
+        self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
         if count == len(run.contents):
             self._push(run.head, run.contents, run.size)
         else:

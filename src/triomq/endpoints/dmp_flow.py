@@ -210,14 +210,13 @@ class SinkFlow:
         "_feeds",
         "_go_on",
         "_held",
-        "_last",
         "_left",
         "_looked_at",
         "_note",
         "_now",
-        "_queues",
         "_window",
         "_window_at",
+        "published",
     )
 
     def __init__(
@@ -228,8 +227,8 @@ class SinkFlow:
         self._now = now
         self._go_on = go_on
         self._note = note
-        self._queues: set[Ref] = set()  # published to in this turn
-        self._last: tuple[Ref, ...] = ()
+        self.published: list[tuple[Ref, ...]] = []
+        """The queues of each run of this turn, to be added by who publishes: a call for each would cost more."""
         self._accounts: dict[Pace, _Account] = {}
         self._behind: dict[Pace, _Account] = {}  # those that are waited for
         self._left: dict[Pace, _Account] = {}  # those that are left behind
@@ -241,19 +240,13 @@ class SinkFlow:
 
     # In the sink's turns
 
-    def published(self, queues: tuple[Ref, ...]) -> None:
-        """Note where messages went; the same tuple again costs next to nothing."""
-        if queues is not self._last:
-            self._last = queues
-            self._queues.update(queues)
-
     def must_wait(self) -> bool:
         """Tell, after a turn, whether nothing more may be read until ``go_on`` is called."""
-        if self._queues:
+        if self.published:
             if self._feeds:
-                self._look_at([self._feeds[queue] for queue in self._queues & self._feeds.keys()])
-            self._queues.clear()
-            self._last = ()
+                queues = set[Ref]().union(*self.published)
+                self._look_at([self._feeds[queue] for queue in queues & self._feeds.keys()])
+            self.published.clear()
         return bool(self._behind)
 
     def _look_at(self, feeds: list[Pace]) -> None:

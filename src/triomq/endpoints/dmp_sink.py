@@ -48,7 +48,6 @@ class DirectSink:
         "_alike",
         "_connection",
         "_directory",
-        "_flow",
         "_grant",
         "_has_store",
         "_head",
@@ -59,11 +58,12 @@ class DirectSink:
         "_route",
         "_shape",
         "_version",
+        "_went_to",
     )
 
     def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
         """Start without routes."""
-        self._flow = flow
+        self._went_to = flow.published
         self._connection = connection
         self._name = name
         self._grant = grant
@@ -96,7 +96,7 @@ class DirectSink:
             route, unrouted = self._route, self._lost if shape.mandatory else None
             if route.version == self._directory.version:
                 self._publisher.publish(route, self._head, run.contents, run.size, None, unrouted)
-                self._flow.published(route.queues)
+                self._went_to.append(route.queues)
             else:
                 self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
         except (Refused, AnswerError) as error:
@@ -219,7 +219,7 @@ class DirectSink:
         """Publish all runs or none, and note where each of them goes."""
         for run in self._publisher.admit(runs):
             self._publisher.publish(*run, None, unrouted)
-            self._flow.published(run.route.queues)
+            self._went_to.append(run.route.queues)
 
     def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
         assert self._shape is not None
