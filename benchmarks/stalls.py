@@ -330,7 +330,7 @@ def most_patterns(broker: Broker, size: float) -> Iterator[str]:
     """Bind with the worst patterns that the limits allow, in as many exchanges that lead to each other, and publish."""
     yield "bind"
     connection = broker.connect()
-    pour(connection, declares(1))
+    pour(connection, declares(1, exclusive=False))
     pour(connection, exchanges(4, "topic"))
     said = []
     for number in range(4):
