@@ -95,6 +95,7 @@ class _Served:
             data_dir=config.data_dir or None,
             queue_memory=config.queue_memory,
             store_host=config.store_host,
+            disk_reserve=config.disk_reserve,
         ) as broker:
             broker.watch_process_memory()
             broker.house.users.secret = config.users_secret() or broker.house.users.secret

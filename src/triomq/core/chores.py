@@ -73,6 +73,11 @@ class Chores:
         self._waiting.append(chore)
         self._wanted.set()
 
+    def begin_later(self, chore: Chore) -> None:
+        """Have a chore done in turns of its own."""
+        self._waiting.append(chore)
+        self._wanted.set()
+
     async def run(self, domain: "Domain") -> None:
         """Work, in turns; for a task of the domain's own."""
         while True:

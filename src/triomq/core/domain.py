@@ -28,6 +28,7 @@ from triomq.core.queue import Queue
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
     BeingDeleted,
+    ForeignName,
     ForeignResource,
     QueueInUse,
     QueueLocked,
@@ -196,6 +197,8 @@ class Domain(DynamicSupervisor):
             if existing.owner is not owner:
                 raise QueueLocked(message.name)
             directory.queue(message.name, message.session)
+            if existing.origin != message.origin:
+                raise ForeignName(message.name, existing.origin, message.origin)
             require_equivalent(message.name, options, existing.declared)
             existing.use()
             keep_queue(directory, existing, is_new=False)

@@ -256,6 +256,14 @@ class WireConnection(Connection):
         seconds = round(trio.current_time() - self._since, 3)
         self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
 
+    def note_cut(self) -> bool:
+        """Log that the client was asked to go and has not gone, and tell so; nothing if only the socket is left."""
+        if self._left:
+            return False
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(logging.WARNING, "connection cut", reason="the client did not close in time", seconds=seconds)
+        return True
+
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""
         self._left = True
