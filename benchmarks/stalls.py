@@ -330,7 +330,7 @@ def most_patterns(broker: Broker, size: float) -> Iterator[str]:
     """Bind with the worst patterns that the limits allow, in as many exchanges that lead to each other, and publish."""
     yield "bind"
     connection = broker.connect()
-    pour(connection, declares(1))
+    pour(connection, declares(1, exclusive=False))
     pour(connection, exchanges(4, "topic"))
     said = []
     for number in range(4):
@@ -338,7 +338,8 @@ def most_patterns(broker: Broker, size: float) -> Iterator[str]:
         stars = (".".join(["*", *words]) for words in product("*a", repeat=12))
         said.append(pour(connection, (bind(f"x{number}", key) for key in [*list(hashes)[:200], *list(stars)[:3_800]])))
         if said[-1] != "accepted":
-            connection = broker.connect()  # the channel is closed
+            connection = broker.connect()  # the channel is closed, and so would the next one be
+            break
         link = frames.short_string(f"x{number + 1}") + frames.short_string(f"x{number}") + frames.short_string("#")
         if number < 3:
             pour(connection, iter([frames.method(CHANNEL, 40, 30, b"\0\0" + link + b"\x01\0\0\0\0")]))
