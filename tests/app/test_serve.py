@@ -55,7 +55,9 @@ async def test_it_watches_the_memory_of_its_process(tmp_path: Path, monkeypatch:
         with trio.fail_after(60):
             while not broker.directory.memory.on:
                 await trio.testing.wait_all_tasks_blocked(0.01)
-            await broker.directory.memory.wait_over()
+            over = trio.Event()
+            broker.directory.memory.when_over(over.set)
+            await over.wait()
         press(signal.SIGTERM)
 
     async with trio.open_nursery() as nursery:
