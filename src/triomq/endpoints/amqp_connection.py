@@ -485,4 +485,5 @@ class AMQPConnection(WireConnection):
             pass
         if not self._handed_over:
             super().abandon()
-        self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find
+        for name in ("blocked", "timeouts"):  # they hold the connection: cycles, which only the collector would find
+            self.__dict__.pop(name, None)
