@@ -7,7 +7,18 @@ import trio
 
 from triomq.actors import InPlaceActor
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Codecs, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
+from triomq.core import (
+    Batch,
+    Codecs,
+    Deliver,
+    Feed,
+    FeedClosed,
+    Keeping,
+    NoSuchQueue,
+    Outcome,
+    Subscription,
+    settle,
+)
 
 __all__ = ["LocalFeed", "Subscriber"]
 
@@ -80,26 +91,24 @@ class LocalFeed:
 
     def __init__(
         self,
-        session: Session,
         inbox: Inbox,
         codecs: Codecs,
-        reopen: Callable[[], Awaitable[Feed | None]],
+        reopen: Callable[[], Awaitable[Subscription | None]],
         keeping: Keeping | None = None,
     ) -> None:
         """Prepare; ``reopen`` opens the feed at its queue, now and after each crash of that."""
         self._keeping = keeping
-        self._session = session
         self._inbox = inbox
         self._codecs = codecs
         self._reopen = reopen
-        self._feed: Feed | None = None
+        self._subscription: Subscription | None = None
         self._batch: Batch | None = None
         self._position = 0
         self._open: dict[int, Batch] = {}
 
     async def open(self) -> None:
         """Open it for the first time; for ``QueueHandle.open_feed``."""
-        self._feed = await self._reopen()
+        self._subscription = await self._reopen()
 
     def __aiter__(self) -> "LocalFeed":
         """Iterate."""
@@ -156,12 +165,13 @@ class LocalFeed:
         """Open the feed again after a restart of the queue; end if the queue is gone."""
         closed = self._inbox.closed
         assert closed is not None
-        self._session.forget_feed(closed)
+        if self._subscription is not None:
+            self._subscription.lost(closed)
         self._inbox.batches.clear()
         self._batch = None
-        self._feed = None
+        self._subscription = None
         try:
-            self._feed = await self._reopen()
+            self._subscription = await self._reopen()
         except NoSuchQueue:
             raise StopAsyncIteration from None
         self._inbox.closed = None  # not before: whoever is cancelled here begins again
@@ -169,8 +179,8 @@ class LocalFeed:
     def close(self) -> None:
         """Close the feed and put back what is not settled; never iterate again."""
         self._inbox.finished = True
-        if self._feed is not None:
-            self._session.close_feed(self._feed)
+        if self._subscription is not None:
+            self._subscription.close()
         for batch in self._inbox.batches:
             settle(batch, Outcome.RETURN)
         for batch in self._open.values():
