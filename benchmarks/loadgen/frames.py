@@ -13,7 +13,7 @@ FRAME_OVERHEAD = 8  # type, channel, size and the end octet: specification 4.2.3
 # (class, method) of what the generator waits for.
 CONNECTION_START, CONNECTION_TUNE, CONNECTION_OPEN_OK = (10, 10), (10, 30), (10, 41)
 CONNECTION_CLOSE, CONNECTION_CLOSE_OK = (10, 50), (10, 51)
-CHANNEL_OPEN_OK, CHANNEL_CLOSE = (20, 11), (20, 40)
+CHANNEL_OPEN_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK = (20, 11), (20, 40), (20, 41)
 EXCHANGE_DECLARE_OK, EXCHANGE_DELETE_OK = (40, 11), (40, 21)
 QUEUE_DECLARE_OK, QUEUE_BIND_OK, QUEUE_DELETE_OK = (50, 11), (50, 21), (50, 41)
 BASIC_QOS_OK, BASIC_CONSUME_OK, BASIC_DELIVER = (60, 11), (60, 21), (60, 60)
@@ -69,6 +69,11 @@ def connection_close() -> bytes:
 def channel_open(channel: int) -> bytes:
     """channel.open."""
     return method(channel, 20, 10, b"\0")
+
+
+def channel_close(channel: int) -> bytes:
+    """channel.close with 200 OK."""
+    return method(channel, 20, 40, struct.pack(">H", 200) + short_string("done") + b"\0\0\0\0")
 
 
 def exchange_declare(channel: int, exchange: str, kind: str) -> bytes:

@@ -161,9 +161,9 @@ async def test_a_turn_has_a_budget_that_its_end_renews() -> None:
         turn: Turn = system.turn
 
         def body() -> bool:
-            turn.spend(BUDGET)
+            turn.charge(BUDGET)
             assert not turn.exhausted
-            turn.spend(1)
+            turn.charge(1)
             return turn.exhausted
 
         assert turn.run(body)

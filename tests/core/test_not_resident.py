@@ -9,6 +9,7 @@ from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Browse, Get, NotResident, Purge, QueueStopped, QueueStore, QueueUnreadable
 from triomq.errors import StoreCorrupt
+from triomq.store import Damaged, Reading
 
 from .cast import publish
 from .kept import KEPT, ONE, KeptHouse, get, open_kept_house
@@ -158,3 +159,16 @@ async def test_a_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
         refused(queue)
         kept.disk.work()
         assert get(queue, kept.disk) == (b"3", False)
+
+
+async def test_whole_messages_behind_damaged_ones_are_given(caplog: pytest.LogCaptureFixture) -> None:
+    async with kept_messages() as (kept, queue):
+        refused(queue)
+        for fetch in kept.disk.journal.take_fetches():
+            damaged = Damaged(1, 1, b"", "the disk has changed them")
+            kept.disk.journal.fetched(fetch.request.number, Reading([], 2, [damaged]))
+        assert get(queue, kept.disk) == (b"2", False)
+        assert queue.statistics().ready == 0
+        assert queue.ref.ask_nowait(Get()) is None
+    (record,) = [record for record in caplog.records if "set aside" in record.message]
+    assert record.fields == {"queue": "q", "messages": 1, "first": 1, "reason": "the disk has changed them"}  # type: ignore[attr-defined]

@@ -195,6 +195,25 @@ async def test_a_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
             assert not await talk.accepted(await talk.publish("q"))
 
 
+async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (house, output):
+        await filled(house, "q", count=10)
+        await kill(house)
+        house.options = (f"--disk-reserve={1 << 60}",)
+        await house.start(output)
+        async with talking(house) as talk:
+            await talk.fill_disk("q")
+            assert not await talk.accepted(await talk.publish("q"))
+            assert await talk.accepted(await talk.publish("q", persistent=False))
+        assert b"octets of room on its disk" in house.log
+        assert (await take_out(house, "q"))[:10] == list(range(1, 11))
+        await kill(house)
+        house.options = ()
+        await house.start(output)
+        async with talking(house) as talk:
+            assert await talk.accepted(await talk.publish("q"))
+
+
 # A directory that cannot be written
 
 
@@ -292,20 +311,34 @@ async def test_a_broker_does_not_start_on_a_file_that_is_damaged(tmp_path: Path,
         await refused(house, output, str(file))
 
 
-async def test_one_body_that_is_damaged_stops_its_queue_and_no_other(tmp_path: Path) -> None:
+async def test_one_body_that_is_damaged_is_set_aside_and_all_others_are_delivered(tmp_path: Path) -> None:
     async with opened(tmp_path) as (house, output):
         await filled(house, "well", "damaged", size=30_000, count=10)
         await kill(house)
         file = tmp_path / "store.db"
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        needle = body_of(1, 15, size=30_000)[-1000:]  # the fifth in the second queue
-        spoil(file, file.read_bytes().index(needle) + 500)
+        for number in (11, 15):  # the first and the fifth in the second queue
+            needle = body_of(1, number, size=30_000)[-1000:]
+            spoil(file, file.read_bytes().index(needle) + 500)
         await house.start(output)
-        assert await take_out(house, "well") == list(range(1, 11))
         async with house.wire() as wire:
             await wire.call(commands.Basic.Consume(queue="damaged"), commands.Basic.ConsumeOk)
-            await house.wait_for(lambda: b"messages cannot be read" in house.log)
-        assert b"are not what was written" in house.log
-        async with talking(house, "well") as talk:
-            assert await talk.accepted(await talk.publish("well"))
+            numbers: list[int] = []
+            while len(numbers) < 8:
+                deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
+                numbers += [read_body(delivery.body)[0].number for delivery in deliveries]
+        assert numbers == [12, 13, 14, 16, 17, 18, 19, 20]
+        assert b"messages are damaged and set aside" in house.log
+        assert b"'queue': 'damaged', 'messages': 1, 'first': 5" in house.log
+        assert await take_out(house, "well") == list(range(1, 11))
+        async with talking(house, "damaged") as talk:
+            assert await talk.accepted(await talk.publish("damaged"))
+            purge = commands.Queue.Purge(queue="damaged")
+            await talk.wire.call(purge, commands.Queue.PurgeOk)
+            assert await talk.accepted(await talk.publish("damaged"))
+        await kill(house)
+        log = len(house.log)
+        await house.start(output)
+        assert await take_out(house, "damaged") == [2]
+        assert b"damaged and set aside" not in house.log[log:]

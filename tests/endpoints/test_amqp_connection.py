@@ -1,5 +1,7 @@
 """One connection from its first octet to its last, over memory streams and in virtual time."""
 
+from itertools import pairwise
+
 import trio
 import trio.testing
 
@@ -17,6 +19,8 @@ from triomq.protocols.amqp import (
     BasicGet,
     BasicGetEmpty,
     BasicNack,
+    BasicQos,
+    ChannelOpen,
     Closed,
     ConfirmSelect,
     ConfirmSelectOk,
@@ -73,6 +77,19 @@ async def test_a_client_that_is_silent_for_two_intervals_is_let_go(endpoint: AMQ
     assert not endpoint.children
 
 
+async def test_heartbeats_of_a_second_come_twice_in_it_and_their_peer_is_missed_as_soon(endpoint: AMQPEndpoint) -> None:
+    client = dial(endpoint, heartbeat=1)
+    await client.connect()
+    before = trio.current_time()
+    heard = []
+    while await client.stream.receive_some():
+        heard.append(trio.current_time() - before)
+    gone = trio.current_time() - before
+    assert 2 <= gone <= 2.5
+    assert len(heard) >= 3
+    assert all(0.4 < later - earlier < 0.7 for earlier, later in pairwise([0, *heard]))
+
+
 async def test_heartbeats_keep_a_connection(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint, heartbeat=4)
     await client.connect()
@@ -87,14 +104,54 @@ async def test_a_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(cl
     await client.open_channel(2)
 
 
-async def test_a_client_that_never_hangs_up_is_cut_after_a_while(client: Client, endpoint: AMQPEndpoint) -> None:
-    client.engine.close(200, "Goodbye")
+async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_then(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    many = 2_000
+    connection = only_connection(endpoint)
+    await broker.declare_queue("q", durable=False)
+    for number in range(2, many + 2):
+        client.engine.send_method(number, ChannelOpen())
+        client.engine.send_method(number, BasicQos(0, 1))
+        client.engine.send_method(number, BasicConsume("q", no_wait=True))
     await client.flush()
-    await client.expect(Closed)
+    for _ in range(many * 2):
+        await broker.publish("", "q", b"x")
+    await broker_has_delivered(broker, "q", many)
+    await client.hang_up()
+    seen = set()
+    while connection.channels:
+        await trio.lowlevel.checkpoint()
+        seen.add(len(connection.channels))
+    assert len(seen) > 1
     await trio.testing.wait_all_tasks_blocked()
-    assert len(endpoint.children) == 1
-    await trio.sleep(LINGERING)
+    statistics = broker.directory.queues["q"].statistics()
+    assert (statistics.ready, statistics.unsettled) == (many * 2, 0)
     assert not endpoint.children
+    assert broker.house.quotas.count("guest", "channels") == 0
+
+
+async def test_a_queue_may_be_deleted_while_a_channel_with_very_many_consumers_of_it_ends(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    connection = only_connection(endpoint)
+    queue = await broker.declare_queue("q", durable=False)
+    for number in range(3_000):
+        client.engine.send_method(1, BasicConsume("q", consumer_tag=str(number), no_wait=True))
+    await client.flush()
+    while len(connection.channels[1].consumers) < 3_000:
+        await trio.lowlevel.checkpoint()
+    connection.turn(connection.end_channels)
+    assert broker.directory.queues["q"].feeds
+    await queue.delete()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not connection.channels
+    assert endpoint.children  # it has not crashed
+
+
+async def broker_has_delivered(broker: Broker, queue: str, count: int) -> None:
+    while broker.directory.queues[queue].statistics().unsettled < count:
+        await trio.lowlevel.checkpoint()
 
 
 async def test_a_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AMQPEndpoint) -> None:

@@ -29,7 +29,7 @@ def text(channel: int, seconds: float) -> str:
     )
 
 
-async def late(client: Client, channel: int, after: float, *, limit: float, grain: float = 11.0) -> None:
+async def late(client: Client, channel: int, after: float, *, limit: float, grain: float = 121.0) -> None:
     """See that a channel is closed so many seconds from now, since something was unsettled for its limit."""
     began = trio.current_time()
     with trio.fail_after(after + grain):

@@ -12,6 +12,7 @@ from endpoints.conftest import Connect, crash, knock_out, only_connection, queue
 from triomq.app import Broker
 from triomq.core import NoSuchQueue, NoSuchSink, Policy, PolicyOptions, Properties
 from triomq.endpoints import AMQPEndpoint
+from triomq.endpoints.amqp_reply_to import REPLY_TO
 from triomq.endpoints.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.paging import Paged
 from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, QueueDeclareOk
@@ -67,7 +68,27 @@ async def test_a_queue_is_listed_with_options_and_counts(broker: Broker, domain:
     assert (queue.name, queue.state, queue.restarts) == ("q", "running", 0)
     assert (queue.ready, queue.ready_bytes, queue.unsettled, queue.feeds) == (2, 3, 0, 0)
     assert (queue.published, queue.delivered, queue.dropped) == (2, 0, 0)
+    assert (queue.expired, queue.rejected, queue.exhausted, queue.dead_lettered) == (0, 0, 0, 0)
     assert (queue.max_length, queue.overflow, queue.durable, queue.exclusive) == (3, "reject-publish", False, False)
+
+
+async def test_a_name_for_direct_replies_is_shown_without_its_secret_part(
+    broker: Broker, client: Client, domain: DomainInspector, whole: BrokerInspector
+) -> None:
+    for channel in (1, 2):
+        if channel > 1:
+            await client.open_channel(channel)
+        await client.call(channel, BasicConsume(REPLY_TO, no_ack=True), BasicConsumeOk)
+    secrets = [name.removeprefix(f"{REPLY_TO}.") for name in broker.directory.queues]
+    shown = [str(name) for name in names(domain.list_queues(ListQueues()))]
+    paths = [record.path for record in records(whole.show_tree(ShowTree()))]
+    assert len(set(shown)) == 2
+    assert all(name.startswith(f"{REPLY_TO}.") for name in shown)
+    assert not [secret for secret in secrets for text in (*shown, *paths) if secret in text]
+    guess = ListQueues(pattern=f"{REPLY_TO}.{secrets[0][:1]}*{secrets[0][-1:]}")
+    assert not records(domain.list_queues(guess))
+    (later,) = names(domain.list_queues(ListQueues(after=shown[0])))
+    assert later == shown[1]
 
 
 async def test_a_consumer_shows_in_its_queue(broker: Broker, client: Client, domain: DomainInspector) -> None:

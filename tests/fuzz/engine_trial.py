@@ -109,6 +109,7 @@ class Endpoint:
     """
 
     def __init__(self, role: Role, policy: Policy, *, active: bool = False) -> None:
+        self.role = role
         self.engine = AMQPEngine(role, now=0.0, settings=SETTINGS[role])
         self.policy = policy
         self.active = active
@@ -299,7 +300,8 @@ def kept(engine: object) -> int:
 
 
 def check_kept(endpoint: Endpoint, fed: int) -> None:
-    limit = min(2 * fed + SLACK, 4 * MAX_MESSAGE + 1024 * 1024 + HELD_MAX + 3 * SLACK)
+    large_ones = 1 if endpoint.role == "server" else 4
+    limit = min(2 * fed + SLACK, large_ones * MAX_MESSAGE + 1024 * 1024 + HELD_MAX + 3 * SLACK)
     if (held := kept(endpoint.engine)) > limit:
         raise Violation(f"{held} octets are kept of {fed} that came; at most {limit} may be")
 

@@ -18,18 +18,20 @@ def test_a_client_that_falls_silent_is_closed_and_hears_heartbeats_until_then(ra
         if found.kind == HEARTBEAT:
             heartbeats += 1
             assert (found.channel, found.payload) == (0, b"")
-    assert heartbeats >= 2
+    assert heartbeats >= 3
     # Two intervals without a sign of life (specification 4.2.7), and what a timer may come late.
-    assert 1.5 * INTERVAL < time.monotonic() - began < 6 * INTERVAL
+    assert 2 * INTERVAL <= time.monotonic() - began < 4 * INTERVAL
     without.open_channel(1)  # as silent, but nothing was agreed with it
 
 
 def test_a_client_that_sends_heartbeats_is_kept(raw: Callable[..., RawPeer]) -> None:
     peer = raw(heartbeat=INTERVAL)
     peer.open_channel(1)
-    for _ in range(2 * 3):  # the broker sends one each half interval, and each is answered: three intervals
+    began = time.monotonic()
+    for _ in range(2 * 4):  # the broker sends one each half interval, and each is answered
         found = peer.read_any()
         assert found is not None
         assert found.kind == HEARTBEAT
         peer.send(0, Heartbeat())
+    assert 3 * INTERVAL < time.monotonic() - began < 7 * INTERVAL
     assert peer.declare_queue()

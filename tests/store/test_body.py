@@ -8,7 +8,8 @@ def test_runs_come_back_as_they_were() -> None:
 
 
 def test_other_octets_have_another_sum() -> None:
-    assert checksum(b"octets") != checksum(b"octetz")
+    sums = {checksum(b"octets", 1, 2, 3), checksum(b"octetz", 1, 2, 3)}
+    assert len(sums | {checksum(b"octets", *key) for key in ((9, 2, 3), (1, 9, 3), (1, 2, 9))}) == 5
 
 
 def test_ids_that_no_run_has_are_gaps() -> None:

@@ -19,6 +19,15 @@ def test_only_one_has_it_and_the_error_names_who(tmp_path: Path) -> None:
     DirectoryLock(tmp_path, patience=0).release()
 
 
+def test_a_lock_file_that_was_removed_lets_no_second_one_in(tmp_path: Path) -> None:
+    with DirectoryLock(tmp_path):
+        for _ in range(2):
+            (tmp_path / "lock").unlink()
+            with pytest.raises(StoreLocked, match="stop the other"):
+                DirectoryLock(tmp_path, patience=0)
+    DirectoryLock(tmp_path, patience=0).release()
+
+
 def test_it_is_waited_for(tmp_path: Path) -> None:
     first = DirectoryLock(tmp_path)
     leaving = threading.Timer(0.1, first.release)

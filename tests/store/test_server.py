@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triomq.errors import StoreCorrupt
+from triomq.errors import StoreUnwritable
 from triomq.store import Batch, Delay, Reading, SegmentRead, Settle
 from triomq.store.frames import (
     BackedUp,
@@ -116,17 +116,26 @@ def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
 
 
 def test_what_cannot_be_read_is_answered_with_the_reason(broker: Broker, tmp_path: Path) -> None:
-    broker.say(Write(Batch(1, [DECLARE, append(1, b"unmistakable")])))
+    (tmp_path / "spill.db").unlink()
+    broker.say(Read(1, 1, 1, 2, 0))
+    answer = broker.hear()
+    assert isinstance(answer, NotFetched)
+    assert isinstance(answer.failed.error, StoreUnwritable)
+
+
+def test_what_is_damaged_is_answered_with_what_is_whole(broker: Broker, tmp_path: Path) -> None:
+    broker.say(Write(Batch(1, [DECLARE, append(1, b"unmistakable"), append(2, b"whole")])))
     broker.hear()
     broker.leave()
     file = tmp_path / "store.db"
     file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
     broker = Broker(tmp_path)
     assert (type(broker.hear()), type(broker.hear())) == (Found, Opened)
-    broker.say(Read(1, 1, 1, 2, 0))
+    broker.say(Read(1, 1, 1, 3, 1 << 20))
     answer = broker.hear()
-    assert isinstance(answer, NotFetched)
-    assert isinstance(answer.failed.error, StoreCorrupt)
+    assert isinstance(answer, Fetched)
+    assert [damaged.first for damaged in answer.reading.damaged] == [1]
+    assert [segment.first for segment in answer.reading.segments] == [2]
     broker.leave()
 
 

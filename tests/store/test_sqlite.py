@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_store import MemoryStore
-from triomq.errors import DiskFull, StoreCorrupt
+from triomq.errors import DiskFull
 from triomq.store import (
     Append,
     Batch,
-    Delay,
     DeleteQueue,
     SegmentFound,
     Settle,
@@ -225,23 +224,3 @@ def test_what_is_settled_makes_room_for_a_batch_that_does_not_fit(tmp_path: Path
         assert (store.committed, segments(store)) == (1, [])
         assert store.commit(batches) == 3
         assert [segment.first for segment in segments(store)] == [2]
-
-
-def test_a_body_that_the_disk_has_changed_is_noticed(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, body=b"unmistakable")])])
-    file = tmp_path / "store.db"
-    file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
-    with opened(tmp_path) as store, pytest.raises(StoreCorrupt, match="the disk has changed them"):
-        bodies(store)
-
-
-def test_a_body_that_is_gone_is_damage_and_not_taken_for_settled(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        delay = Delay(queue=1, number=1, due=0, count=1, size=1, body=b"later")
-        store.commit([Batch(1, [DECLARE, append(1), delay])])
-        store.connection.execute("DELETE FROM body")
-        with pytest.raises(StoreCorrupt, match="messages from id 1 on of queue 1 are not what was written"):
-            bodies(store)
-        with pytest.raises(StoreCorrupt, match="delayed messages with number 1 of queue 1 are not what was written"):
-            store.read_delayed(1, [1])

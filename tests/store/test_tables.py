@@ -4,7 +4,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from triomq.store import Attempts, Batch, Settle, SqliteStore, assemble
-from triomq.store.tables import read_segments
+from triomq.store.bodies import read_segments
 
 from .stores import DECLARE, append, opened
 

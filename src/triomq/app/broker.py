@@ -19,6 +19,7 @@ from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
+from triomq.store import DISK_RESERVE
 from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
@@ -298,6 +299,7 @@ async def open_broker(
     data_dir: Path | str | None = None,
     queue_memory: int = QUEUE_MEMORY,
     store_host: HostKind = "process",
+    disk_reserve: int = DISK_RESERVE,
 ) -> AsyncIterator[Broker]:
     """Open a broker that lives until the block is left.
 
@@ -316,17 +318,20 @@ async def open_broker(
         peers: Brokers that are to know what there is here; more can follow with ``Broker.synchronise``.
         drain: Seconds that clients get to answer the goodbye before their connections are cut.
         memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
-            above 1, a part of the machine's memory if it is not, 0 for no such mark.
+            above 1, a part of the machine's memory if it is not, 0 for no such mark. Unfinished messages may take an
+            eighth of it.
         data_dir: The directory of the store, made if it is not there; no other broker may have it.
         queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
         store_host: Where the store's work is done: in a ``process`` of its own, or on a ``thread``, which is much
             slower while the broker is busy, where no child may be started.
+        disk_reserve: Octets, beside the size of the store's log, that are to be free on its disk: below it publishers
+            are refused as on a full disk, until there is twice as much; 0 for no such reserve.
 
     Raises:
         ConfigError: An address cannot be had, or a peer cannot be.
         StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
     """
-    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host)
+    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host, reserve=disk_reserve)
     async with open_system() as system:
         tree = Tree(store, queue_memory)
         tree.memory.mark = memory_mark(memory_high_watermark)

@@ -98,7 +98,7 @@ class DomainHandle:
             hash_header=hash_header,
             hash_property=hash_property,
         )
-        await self.domain_ref.ask(DeclareSink(name, options))
+        await self.retry(lambda: self.domain_ref.ask(DeclareSink(name, options)))
         await self.wait_noted()
         return SinkHandle(self, name)
 
@@ -162,7 +162,7 @@ class DomainHandle:
             single_active=single_active,
         )
         _check_ranges(options)
-        await self.domain_ref.ask(DeclareQueue(name, options, self.session))
+        await self.retry(lambda: self.domain_ref.ask(DeclareQueue(name, options, self.session)))
         await self.wait_noted()
         return QueueHandle(self, name)
 

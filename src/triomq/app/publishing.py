@@ -133,8 +133,8 @@ class Publisher:
         memory, names = self._directory.memory, map(Directory.name_of, paused.queues)
         full = next(name for name in names if not makes_wait(self._directory.queues[name]))
         return LimitExceeded(
-            f"queues hold {memory.held} octets, more than memory_high_watermark allows ({memory.mark}): queue "
-            f"{full!r} takes nothing; consume, raise the mark, or give it a limit and overflow='wait'"
+            f"{memory.reason}: queue {full!r} takes nothing; consume, raise the mark, or give it a limit and "
+            "overflow='wait'"
         )
 
 

@@ -11,9 +11,10 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.keeping import QUEUE_MEMORY, Keeping
-from triomq.core.kept_topology import recover, recovered_domains
+from triomq.core.kept_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
+from triomq.core.limits import octets_ready
 from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
@@ -38,6 +39,7 @@ from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
+    ForeignName,
     ForeignResource,
     Inequivalent,
     InExclusiveUse,
@@ -70,7 +72,7 @@ from triomq.core.requests import (
 )
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
-from triomq.core.stored import decode_key
+from triomq.core.stored import decode_key, encode_key, encode_options
 from triomq.core.subscription import Subscription
 from triomq.core.transaction import Transaction
 from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
@@ -113,6 +115,7 @@ __all__ = [
     "FeedClosed",
     "Fits",
     "Forbidden",
+    "ForeignName",
     "ForeignResource",
     "ForgetOrigin",
     "Get",
@@ -193,14 +196,19 @@ __all__ = [
     "decode_core",
     "decode_key",
     "encode_core",
+    "encode_key",
+    "encode_options",
     "knows_process_memory",
     "make_binding",
     "make_predicate",
     "makes_wait",
+    "octets_ready",
     "process_memory",
     "properties_of",
     "recover",
     "recovered_domains",
+    "recovering",
+    "require_decodable",
     "settle",
     "take_now",
 ]

@@ -6,13 +6,17 @@ for seconds. So a chore is done in steps, each some microseconds: as many as fit
 
 - *What was deleted is gone at once*: its name is free, routes pass over it, its actor has stopped. Its bindings are
   taken out of the tables of others, and of the store, bit by bit; one that is made anew meanwhile replaces the old one.
+- *Consumers of a queue that was deleted* get nothing more, and hear of it when their turn comes.
 - *Exclusive queues of a session that has ended* are there, and locked to everybody, until their turn comes.
 - *What a peer had made* and is being forgotten is there until its turn comes.
 - *Policies* hold at once for what is declared from now on, and for what is there as soon as its turn comes.
 - *Counts of what users have* go down as things go.
 
+A chore holds lists of what is to go, since the first key of a dict that is emptied from its front is ever farther away.
 Chores stand in the domain's directory as data, so that the next incarnation of a domain that crashed goes on with them.
 The store of a broker that was killed between two turns has bindings that lead nowhere; the next start removes them.
+They must not lead to what has the name by then: so in a broker with a store the name of something durable is not free
+before its last binding has left the store, and who declares it waits so long.
 """
 
 from collections import deque
@@ -23,14 +27,14 @@ import trio
 
 from triomq.core.bindings import Binding
 from triomq.core.policy import PolicyChange
-from triomq.core.queue_store import OptionsChanged, QueueStore
+from triomq.core.queue_store import OptionsChanged, QueueStore, close_feed
 from triomq.core.sink import SinkStore
 
 if TYPE_CHECKING:
     from triomq.core.domain import Domain
     from triomq.core.session import Session
 
-__all__ = ["Chore", "Chores", "EndSession", "Forget", "Govern", "TakeBindings"]
+__all__ = ["Chore", "Chores", "CloseFeeds", "EndSession", "Forget", "Govern", "TakeBindings"]
 
 _COST = 5
 """What a step counts against the turn's budget, in queue pushes: each takes some 10 µs."""
@@ -62,8 +66,17 @@ class Chores:
     def begin(self, chore: Chore, domain: "Domain") -> None:
         """Do as much of a chore as fits into this turn, and have the rest done later."""
         if _work(chore, domain):
-            self._waiting.append(chore)
-            self._wanted.set()
+            self.add(chore)
+
+    def add(self, chore: Chore) -> None:
+        """Have a chore done from the next turn on."""
+        self._waiting.append(chore)
+        self._wanted.set()
+
+    def begin_later(self, chore: Chore) -> None:
+        """Have a chore done in turns of its own."""
+        self._waiting.append(chore)
+        self._wanted.set()
 
     async def run(self, domain: "Domain") -> None:
         """Work, in turns; for a task of the domain's own."""
@@ -89,7 +102,7 @@ def _work(chore: Chore, domain: "Domain") -> bool:
     """
     turn = domain.system.turn
     while not turn.exhausted:
-        turn.spend(_COST)
+        turn.charge(_COST)
         if not chore.step(domain):
             return False
     return True
@@ -105,15 +118,40 @@ class EndSession:
     def __init__(self, session: "Session") -> None:
         """Hold the session."""
         self._session = session
+        self._feeds = session.feeds
+        self._queues = deque(session.queues)
 
     def step(self, domain: "Domain") -> bool:
         """Close a feed or delete a queue."""
-        if self._session.close_one():
-            return True
-        queues = self._session.queues
-        if not queues:
+        session = self._session
+        if self._feeds:
+            session.close_feed(self._feeds.popleft())
+        elif self._queues:
+            name = self._queues.popleft()
+            if name in session.queues:
+                domain.remove_queue(domain.directory.queues[name], session)
+        else:
             return False
-        domain.remove_queue(domain.directory.queues[next(iter(queues))], self._session)
+        return True
+
+
+class CloseFeeds:
+    """Close the feeds of a queue that was deleted.
+
+    Args:
+        store: The queue.
+    """
+
+    def __init__(self, store: QueueStore) -> None:
+        """Hold the feeds, which nobody opens or closes any more."""
+        feeds, store.feeds = store.feeds, None
+        self._feeds = deque(feeds or ())
+
+    def step(self, domain: "Domain") -> bool:
+        """Close one feed."""
+        if not self._feeds:
+            return False
+        close_feed(self._feeds.popleft(), "the queue is deleted")
         return True
 
 
@@ -129,14 +167,20 @@ class TakeBindings:
         """Hold what was deleted."""
         self._store = store
         self._session = session
+        self._own = deque(store.bindings if isinstance(store, SinkStore) else ())
+        self.over = trio.Event()
 
     def step(self, domain: "Domain") -> bool:
         """Take away one binding."""
         store = self._store
-        if isinstance(store, SinkStore) and store.bindings:
-            domain.take_binding(store, next(iter(store.bindings)), self._session)
+        if isinstance(store, SinkStore) and self._own:
+            binding = self._own.popleft()
+            if binding in store.bindings:
+                domain.take_binding(store, binding, self._session)
             return True
         if not store.bound:
+            self.over.set()
+            domain.directory.leaving.pop((type(store), store.name), None)
             return False
         binding, source = store.bound.popitem()
         if source.bindings.get(binding) is store:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from time import time
 
+import msgspec
+
 from triomq.actors import Message as ActorMessage
 from triomq.core.backlog import PagedBacklog
 from triomq.core.delay import DelayedRun
@@ -96,6 +98,13 @@ def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
     for found, body in zip(message.found, message.bodies, strict=True):
         if not delayed.arrive(found.number):
             continue
-        for stored in decode_body(body) if body is not None else ():
-            head, _, _ = keeping.heads.decode(stored.head, now)
+        try:
+            runs = [(stored, keeping.heads.decode(stored.head, now)[0]) for stored in decode_body(body or b"")]
+        except msgspec.DecodeError:
+            _log.error(
+                "delayed messages are damaged and set aside; see `triomq store salvage`",
+                extra={"fields": {"queue": store.name, "messages": found.count}},
+            )
+            continue
+        for stored, head in runs:
             delayed.push(DelayedRun(head, stored.contents, found.size, found.number), message.epoch + found.due)

@@ -4,12 +4,17 @@ A binding is kept if both its ends are durable. What belongs to one session is n
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
 
 from triomq.core.backlog import PagedBacklog
 from triomq.core.bindings import Binding, Target
 from triomq.core.delay import Delayed
 from triomq.core.directory import Directory
 from triomq.core.keeping import Keeping
+from triomq.core.options import QueueOptions, SinkOptions
 from triomq.core.queue_store import QueueStore
 from triomq.core.sink import Destination, SinkStore
 from triomq.core.stored import (
@@ -23,7 +28,8 @@ from triomq.core.stored import (
     encode_maker,
     encode_options,
 )
-from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, RecordFound, RecoveredQueue, Remove
+from triomq.errors import StoreCorrupt
+from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
 
 __all__ = [
     "forget_binding",
@@ -34,6 +40,8 @@ __all__ = [
     "keep_sink",
     "recover",
     "recovered_domains",
+    "recovering",
+    "require_decodable",
 ]
 
 _log = logging.getLogger("triomq.core")
@@ -109,55 +117,115 @@ def _is_kept(source: SinkStore, destination: Destination) -> bool:
 # Reading
 
 
+@contextmanager
+def _decoding(what: str, key: bytes) -> Iterator[None]:
+    """Raise whatever decoding raises as one error that names the record.
+
+    Raises:
+        StoreCorrupt: The record means nothing.
+    """
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StoreCorrupt(
+            f"the store has a {what} that cannot be decoded ({error}), with the key {key.hex()}. Start on a backup, or "
+            "`triomq store salvage` writes what can be read to a new directory"
+        ) from error
+
+
+def _decode_sink(record: RecordFound) -> tuple[str, str, SinkOptions, str, str]:
+    with _decoding("sink", record.key):
+        domain, name = decode_key(record.key)
+        return domain, name, *decode_sink_options(record.value)
+
+
+def _decode_bound(record: RecordFound) -> tuple[str, Binding, str, str]:
+    with _decoding("binding", record.key):
+        return *decode_binding(record.key), *decode_maker(record.value)
+
+
+def _decode_queue(found: QueueFound) -> tuple[str, str, QueueOptions, str, str]:
+    with _decoding("queue", found.key):
+        domain, name = decode_key(found.key)
+        return domain, name, *decode_queue_options(found.value)
+
+
+def require_decodable(piece: RecordFound | QueueFound) -> None:
+    """Decode a record or a queue.
+
+    Raises:
+        StoreCorrupt: It means nothing.
+    """
+    if isinstance(piece, QueueFound):
+        _decode_queue(piece)
+    elif piece.kind == Kind.SINK:
+        _decode_sink(piece)
+    elif piece.kind == Kind.BINDING:
+        _decode_bound(piece)
+
+
 def recovered_domains(keeping: Keeping) -> list[str]:
     """List the domains that the store knows something of."""
     recovered = keeping.journal.recovered
     if recovered is None:
         return []
-    keys = [decode_key(found.found.key)[0] for found in recovered.queues.values()]
-    keys += [_domain_of(record) for record in recovered.records if record.kind in (Kind.SINK, Kind.BINDING)]
-    return list(dict.fromkeys(keys))
-
-
-def _domain_of(record: RecordFound) -> str:
-    return decode_key(record.key)[0] if record.kind == Kind.SINK else decode_binding(record.key)[0]
+    domains = [_decode_queue(found.found)[0] for found in recovered.queues.values()]
+    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == Kind.SINK]
+    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == Kind.BINDING]
+    return list(dict.fromkeys(domains))
 
 
 def recover(directory: Directory) -> None:
-    """Fill a directory with what the store has of its domain; to be called before the domain is started."""
+    """Fill a directory with what the store has of its domain; to be called before the domain is started.
+
+    Raises:
+        StoreCorrupt: A record cannot be decoded.
+    """
+    for _ in recovering(directory):
+        pass
+
+
+def recovering(directory: Directory) -> Iterator[None]:
+    """Fill a directory as ``recover`` does, step by step, each some 20 µs, so that others can have the loop."""
     keeping = directory.keeping
     recovered = keeping.journal.recovered if keeping is not None else None
     if keeping is None or recovered is None:
         return
     for record in recovered.records:
         if record.kind == Kind.SINK:
-            domain, name = decode_key(record.key)
+            domain, name, declared, origin, user = _decode_sink(record)
             if domain == directory.name:
-                declared, origin, user = decode_sink_options(record.value)
                 directory.sinks[name] = SinkStore(name, declared, directory.policies, origin, user)
                 directory.quotas.take(user, "sinks")
+                yield
     for found in recovered.queues.values():
-        domain, name = decode_key(found.found.key)
+        domain, name, options, origin, user = _decode_queue(found.found)
         if domain == directory.name:
-            directory.queues[name] = _recover_queue(directory, name, found)
+            directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
+            yield
     nowhere = 0
     for record in recovered.records:
         if record.kind == Kind.BINDING:
-            domain, binding = decode_binding(record.key)
-            if domain == directory.name and not _bind(directory, binding, *decode_maker(record.value)):
+            domain, binding, origin, user = _decode_bound(record)
+            if domain == directory.name and not _bind(directory, binding, origin, user):
                 keeping.journal.add(Remove(Kind.BINDING, record.key))
                 nowhere += 1
+            yield
     if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
         _log.warning("bindings led nowhere and are removed", extra={"fields": {"bindings": nowhere}})
 
 
-def _recover_queue(directory: Directory, name: str, recovered: RecoveredQueue) -> QueueStore:
+def _recover_queue(
+    directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
+) -> QueueStore:
     found = recovered.found
-    declared, origin, user = decode_queue_options(found.value)
     store = QueueStore(name, declared, directory, origin=origin, user=user, number=found.queue)
     directory.quotas.take(user, "queues")
     assert isinstance(store.backlog, PagedBacklog)
     store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    if recovered.missing:
+        fields = {"queue": name, "messages": recovered.missing}
+        _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
     if recovered.delayed:
         store.delayed = Delayed()
         for delayed in recovered.delayed:
@@ -176,7 +244,7 @@ def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> boo
     source.add(binding, destination)
     source.note_maker(binding, origin, user)
     directory.quotas.take(user, "bindings")
-    directory.quotas.take(user, "steps", source.table.weight(binding))
+    directory.quotas.take(user, "steps", source.weight(binding))
     if destination.bound is None:
         destination.bound = {}
     destination.bound[binding] = source

@@ -196,6 +196,13 @@ class MemoryAlarm:
         for directory in self._directories:
             directory.changed()
 
+    @property
+    def reason(self) -> str:
+        """Why the alarm is on, for texts."""
+        if self._process is not None and self._process.on and not self._full:
+            return f"the process has {self._process.used} octets of memory, more than it should ({self._process.limit})"
+        return f"queues hold {self.held} octets, more than memory_high_watermark allows ({self.mark})"
+
     def when_over(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the alarm is over."""
         self._waiting[callback] = None
@@ -216,7 +223,7 @@ class MemoryAlarm:
 def octets_in(store: QueueStore) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
     backlog, delayed = store.backlog, store.delayed
-    held = backlog.ready_bytes + backlog.unwritten_bytes + (backlog.ready + backlog.unsettled) * MESSAGE_OVERHEAD
+    held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
         held += delayed.count * MESSAGE_OVERHEAD + delayed.size
     if backlog.unsettled:

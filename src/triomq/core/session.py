@@ -5,6 +5,7 @@ identity, which messages carry (``Head.publisher``); its origin says as which pe
 to a session and not to a channel: consumer and channel are two things.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from triomq.actors import Ref
@@ -88,9 +89,7 @@ class Session:
             self.ended = True
             self.domain.tell_nowait(SessionEnded(self))
 
-    def close_one(self) -> bool:
-        """Close a feed; tell whether there was one."""
-        feed = next(iter(self._feeds), None)
-        if feed is not None:
-            self.close_feed(feed)
-        return feed is not None
+    @property
+    def feeds(self) -> deque[Feed]:
+        """The open feeds."""
+        return deque(self._feeds)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
+from socket import gethostname
 from typing import Annotated
 
 import msgspec
@@ -13,6 +14,7 @@ from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.dmp_connection import DMPConnection
+from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import (
@@ -62,7 +64,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         heartbeat: Seconds between heartbeats that the broker asks for; 0 asks for none.
         frame_max: Octets of the largest frame, from 4,096.
         channel_max: Open channels of one connection.
-        max_message_size: Octets of the largest body.
+        max_message_size: Octets of the largest body; never over a quarter of the broker's memory mark.
         virtual_hosts: Which domain each virtual host is.
         consumer_timeout: Seconds that a client may leave a delivery unsettled before its channel is closed, unless the
             queue has a limit of its own; 0 for ever.
@@ -71,7 +73,7 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         direct: What clients are told of direct connections: 1 asks for them where they can be used, 0 allows them.
         direct_connections: Whether there are any.
         direct_heartbeat: Seconds between null messages on a direct feed that is quiet; 0 for none.
-        direct_message_size: Octets of the largest message on a direct connection, its size word aside.
+        direct_message_size: Octets of the largest message on a direct connection, its size word aside; as above.
         direct_lease: Seconds that a lease may be unused.
     """
 
@@ -127,11 +129,16 @@ class AMQP(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="amqp"):
                 "product": "triomq",
                 "version": version("triomq"),
                 "platform": "Python",
+                "cluster_name": f"triomq@{gethostname()}",
                 "capabilities": dict(_CAPABILITIES),
                 # Here, for older clients read no other types of fields than those of these four.
                 **({DIRECT_PROPERTY: self.direct} if self.direct_connections else {}),
             },
         )
+
+
+_LEASE_TICK = 1.0
+"""Seconds between two looks at leases that are not used: they last for thirty."""
 
 
 class AMQPEndpoint(Endpoint):
@@ -161,6 +168,23 @@ class AMQPEndpoint(Endpoint):
         )
         self._leases = Leases(trio.current_time, config.direct_lease)
         self._forked = 0
+        self._farewells = Farewells(self.timers)
+
+    async def on_start(self) -> None:
+        """Listen, and see to leases that nobody uses."""
+        await super().on_start()
+        self.start_task(self._expire_leases)
+
+    async def on_stop(self) -> None:
+        """Close the sockets that were left to their clients, and let sessions go that only a lease has kept alive."""
+        self._farewells.close()
+        self._leases.close()
+        await super().on_stop()
+
+    async def _expire_leases(self) -> None:
+        while True:
+            await trio.sleep(_LEASE_TICK)
+            self._leases.expire()
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""
@@ -181,6 +205,7 @@ class AMQPEndpoint(Endpoint):
             consumer_timeout=self._consumer_timeout,
             leases=self._leases,
             fork=self._fork,
+            part=self._farewells.add,
         )
 
     def _fork(self, transport: Transport, data: bytes) -> None:

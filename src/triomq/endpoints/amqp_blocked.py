@@ -10,6 +10,7 @@ A disk that cannot be written is no reason to wait, since it may last for days: 
 """
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -44,13 +45,14 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_paused_by", "_since", "_unwritable_told")
+    __slots__ = ("_connection", "_paused_by", "_unwritable_told", "due")
 
     def __init__(self, connection: "AMQPConnection") -> None:
         """Start unpaused."""
         self._connection = connection
         self._paused_by: Pressure | None = None
-        self._since = 0.0  # when it was paused
+        self.due = inf
+        """When a client that waits has waited so long that what it holds is to go to others."""
         self._unwritable_told = False  # that the store cannot be written
 
     @property
@@ -69,17 +71,22 @@ class Blocked:
             return
         connection = self._connection
         self._paused_by = pressure
-        self._since = trio.current_time()
         connection.gates.close(_GATES[pressure])
         if pressure is Pressure.MEMORY:
+            if self.can_make_room:
+                self.due = trio.current_time() + _PATIENCE
+                connection.reschedule()
             if connection.login.client_can("connection.blocked"):
                 connection.engine.send_method(0, ConnectionBlocked(_REASON))
             connection.note(logging.WARNING, "connection blocked", reason=_REASON)
         connection.publisher.when_open(pressure, self._over)
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether the client has waited so long that what it holds is to go to others."""
-        return self._paused_by is Pressure.MEMORY and now - self._since >= _PATIENCE and self.can_make_room
+    def take_due(self, now: float) -> bool:
+        """Return whether the client's patience is over by now and it still holds something; only once."""
+        if now < self.due:
+            return False
+        self.due = inf
+        return self.can_make_room
 
     def _over(self) -> None:
         """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
@@ -100,6 +107,7 @@ class Blocked:
     def forget(self) -> None:
         """Wait for the end of a pressure no longer."""
         self._paused_by = None
+        self.due = inf
         self._connection.publisher.forget(self._over)
         self._connection.publisher.forget(self._writable)
 

@@ -6,8 +6,10 @@ encoded when they are made, deliveries by the ``Outlet`` at the end of the turn.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
+from math import inf
 from typing import TypeVar, TypeVarTuple
 
 import trio
@@ -28,7 +30,7 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_direct import ReturnMessage
+from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
@@ -40,14 +42,21 @@ from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
-from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, DirectLost, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
 __all__ = ["AMQPConnection"]
 
+_LOOK = 0.5  # seconds between two looks at whether a client reads, while something waits for it
+
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+_STEP_COST = 5
+"""What ending a channel or a consumer counts against the turn's budget, in queue pushes: each takes some 5 µs."""
+
+_OVER = object()
 
 
 class AMQPConnection(WireConnection):
@@ -62,6 +71,7 @@ class AMQPConnection(WireConnection):
         consumer_timeout: Seconds that a delivery may stay unsettled; 0 for ever.
         leases: Those of the listener, for direct connections.
         fork: Called instead of all this if a direct connection begins, with the transport and the first octets.
+        part: Called at the end with transport, engine and the time, if the socket is left to the client.
     """
 
     log = logging.getLogger("triomq.amqp")
@@ -78,6 +88,7 @@ class AMQPConnection(WireConnection):
         consumer_timeout: float = 0.0,
         leases: Leases,
         fork: Callable[[Transport, bytes], None],
+        part: Callable[[Transport, AMQPEngine, float], None],
     ) -> None:
         """Start in the handshake."""
         super().__init__(transport, engine, house)
@@ -92,10 +103,16 @@ class AMQPConnection(WireConnection):
         self._events: deque[Event] = deque()
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
+        self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
         self._fork = fork
-        self._forked = False  # the transport belongs to a direct connection
+        self._part = part
+        self._handed_over = False  # the transport belongs to somebody else now
+        self._ending_channels: Iterator[None] | None = None  # what is left to do for their end
+        self._stops = False  # whether this actor is to end after that
+        self._look_at_reader = inf  # when to see whether the client reads
+        self._came_to = ""  # the domain that it has entered as a peer
 
     # Reading: what the transport calls
 
@@ -109,14 +126,16 @@ class AMQPConnection(WireConnection):
         self.ref.act(self._hand_over, data)
 
     def _hand_over(self, data: bytes) -> None:
-        self._left = self._forked = True
+        self._left = self._handed_over = True
         self._fork(self._transport, data)
         self._stop()
 
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
+        waiting = len(events)
         events.extend(self.engine.events())
+        turn.charge(len(events) - waiting)  # for what it took to parse them
         while events and not turn.exhausted:
             event = events.popleft()
             shaking_hands = not self.virtual_host
@@ -192,6 +211,15 @@ class AMQPConnection(WireConnection):
         self.domain = domain
         session = Session(domain.ref, domain.directory, user=self.user, origin=self._origin())
         self.join(session, domain.directory, virtual_host, access)
+        self.reschedule()
+
+    def come_from(self, domain: str) -> bool:
+        """Come as a peer, if the client says that it is one; tell whether it may, for no other one has its name."""
+        if self.login.instance:
+            if not self.house.origins.come(domain, self._origin(), self.login.instance):
+                return False
+            self._came_to = domain
+        return True
 
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
@@ -234,7 +262,7 @@ class AMQPConnection(WireConnection):
         consumer.lost(message.feed)
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
-            consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
+            consumer.channel.cancelled(consumer.tag)
 
     def return_message(self, message: ReturnMessage) -> None:
         """Give a message back that was published over a direct connection, which one of our channels has leased."""
@@ -245,6 +273,11 @@ class AMQPConnection(WireConnection):
             self.engine.send_content(channel.number, message.method, message.properties, message.body)
         except LocalProtocolError as error:
             self.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+
+    def messages_lost(self, message: MessagesLost) -> None:
+        """Tell a client that knows the method how many messages for its direct feed were lost."""
+        if not self._left and message.channel.open and self.login.client_can(LOST_CAPABILITY):
+            message.channel.reply(DirectLost(message.feed, message.messages))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
@@ -270,35 +303,44 @@ class AMQPConnection(WireConnection):
             since=self._since,
         )
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether something is to be done by now: a timer is due, or the client does not read."""
+    def due_at(self) -> float:
+        """Say when something is to be done: a timer of the engine, a look at what is unsettled, or at who reads."""
         if self._left:
-            return self._linger_until <= now
+            return self._linger_until
         timer = self.engine.next_timer()
-        if (timer is not None and timer <= now) or self._reads_nothing(now):
-            return True
-        return self.timeouts.is_due(now) or self.blocked.is_due(now)
+        return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
 
-    def _reads_nothing(self, now: float) -> bool:
-        """Tell whether the client has left what we sent unread for two heartbeats, or long if it has none."""
-        return self.outlet.stuck_for(now) >= (2 * self.engine.heartbeat or PATIENCE)
+    def watch_unsettled(self, store: QueueStore) -> None:
+        """Note that deliveries of a queue are going out that the client is to settle in time."""
+        if self.timeouts.watch(store):
+            self.reschedule()
+
+    @property
+    def _patience(self) -> float:
+        """For how many seconds the client may leave what we sent unread: two heartbeats, or long if it has none."""
+        return 2 * self.engine.heartbeat or PATIENCE
+
+    def _watch_reader(self, now: float) -> None:
+        """Look now and then whether the client reads, as long as something waits for it to do so."""
+        self._look_at_reader = inf if self.outlet.may_write else now + _LOOK
 
     def tick(self, message: Tick) -> None:
         """Let the engine look at its timers; go when the client had its while, or reads nothing."""
         if self._left:
             self._stop()
             return
-        if self._reads_nothing(message.now):
+        if self.outlet.stuck_for(message.now) >= self._patience:
             # A word about it could not be read either. What is out goes back to its queues.
             self.ending = self.ending or "the client does not read what it is sent"
             self.leave()
             return
+        self._watch_reader(message.now)
         self.engine.handle_timer(message.now)
         for event in self.engine.events():
             EVENTS[type(event)](self, event)
-        if self.timeouts.is_due(message.now):
+        if self.timeouts.next <= message.now:
             self.timeouts.look(message.now, self.channels.values(), self.directory)
-        if self.blocked.is_due(message.now):
+        if self.blocked.take_due(message.now):
             fail(self, 506, GAVE_UP)
             self._close(506, GAVE_UP)
 
@@ -323,10 +365,35 @@ class AMQPConnection(WireConnection):
                 if channel.open:
                     channel.publisher.confirm()
         self.outlet.flush()
-        if not self.outlet.may_write and self.outlet.is_choked:
+        if not self.outlet.may_write:
+            self._wait_for_reader()
+        if self.engine.state != "running" and not self._left:
+            # The handshake and the end bring timers of their own.
+            if self.engine.finished and not self._events and not self.outlet.is_held:
+                self.leave()
+            else:
+                self.reschedule()
+
+    def _wait_for_reader(self) -> None:
+        """Read nothing while too much waits for the client to read, and see that it does."""
+        if self.outlet.is_choked:
             self.gates.close("unread replies")
-        if self.engine.finished and not self._left and not self._events and not self.outlet.is_held:
-            self.leave()
+        if self._look_at_reader == inf:
+            now = trio.current_time()
+            self.outlet.stuck_for(now)  # counts from here
+            self._watch_reader(now)
+            self.reschedule()
+
+    def leave(self) -> None:
+        """Put back what is out and let the session go; a client that has closed in order closes the socket as well."""
+        if self.gone or not self.closed_by_client:
+            super().leave()
+            return
+        self.note_closed()
+        self._let_go()
+        self._handed_over = True
+        self._part(self._transport, self.engine, trio.current_time())
+        self._stop()
 
     def hold_replies(self, keeping: Keeping) -> None:
         """Write nothing until the store has what they say: it was just told."""
@@ -347,19 +414,56 @@ class AMQPConnection(WireConnection):
 
     # Ending
 
-    def end_channel(self, number: int, *, connection_ends: bool = False) -> None:
+    def end_channel(self, number: int) -> None:
         """Put back what is out on a channel, and forget it."""
-        channel = self.channels.pop(number, None)
-        if channel is not None:
-            self.house.quotas.give(self.user, "channels")
-            self._confirming.pop(channel, None)
-            self.outlet.drop(channel)
-            channel.end(connection_ends=connection_ends)
+        if number in self.channels:
+            for _ in self._ending(number, connection_ends=False):
+                self._turn.charge(_STEP_COST)
+
+    def _ending(self, number: int, *, connection_ends: bool) -> Iterator[None]:
+        """End a channel, step by step."""
+        channel = self.channels.pop(number)
+        self.house.quotas.give(self.user, "channels")
+        self._confirming.pop(channel, None)
+        self.outlet.drop(channel)
+        yield
+        yield from channel.end(connection_ends=connection_ends)
 
     def end_channels(self) -> None:
-        """End all channels, since the connection ends."""
+        """End all channels, since the connection ends: what fits into this turn, and the rest in turns of their own.
+
+        Nothing more is delivered meanwhile. As long as there are channels the actor stays, since whatever a queue had
+        told one that is gone would be lost.
+        """
+        if self.channels and self._ending_channels is None:
+            self.outlet.window.hold()
+            self.outlet.drop_all()
+            self._ending_channels = self._ending_all()
+        self._go_on_ending()
+
+    def _ending_all(self) -> Iterator[None]:
         for number in list(self.channels):
-            self.end_channel(number, connection_ends=True)
+            if number in self.channels:
+                yield from self._ending(number, connection_ends=True)
+
+    def _go_on_ending(self) -> None:
+        """End channels until the turn's budget is used up."""
+        turn = self._turn
+        while self._ending_channels is not None:
+            if turn.exhausted:
+                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on_ending)
+                return
+            turn.charge(_STEP_COST)
+            if next(self._ending_channels, _OVER) is _OVER:
+                self._ending_channels = None
+        if self._stops:
+            super()._stop()
+
+    def _stop(self) -> None:
+        """End this actor, when its last channel has ended."""
+        self._stops = True
+        if self._ending_channels is None:
+            super()._stop()
 
     @property
     def is_written(self) -> bool:
@@ -370,9 +474,13 @@ class AMQPConnection(WireConnection):
         """End all channels, and be told of no alarm any more."""
         self.end_channels()
         self.blocked.forget()
+        if self._came_to:
+            self.house.origins.go(self._came_to, self._origin())
 
     def abandon(self) -> None:
-        """Put back what is out, and close the transport, unless a direct connection has it."""
-        if not self._forked:
+        """Put back what is out, all at once, and close the transport, unless somebody else has it."""
+        for _ in chain(self._ending_channels or (), self._ending_all()):
+            pass
+        if not self._handed_over:
             super().abandon()
         self.__dict__.pop("blocked", None)  # it holds the connection: a cycle, which only the collector would find

@@ -74,6 +74,13 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         channel.reply(BasicConsumeOk(consumer.tag))
 
 
+MOST_CONSUMERS = 10_000
+"""Consumers of a channel: to close it with as many takes 20 ms. More can be had on other channels."""
+
+_COST = 10
+"""What a consumer counts against the turn's budget, in queue pushes: it takes some 20 µs."""
+
+
 def open_consumer(
     channel: Channel,
     store: QueueStore,
@@ -87,6 +94,9 @@ def open_consumer(
 ) -> Consumer:
     """Let a channel have what comes into a queue, under a tag that is free; raises as ``Subscription`` does."""
     connection = channel.connection
+    if len(channel.consumers) >= MOST_CONSUMERS:
+        raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
+    connection.spend(_COST)
     consumer = Consumer(
         channel,
         tag,
@@ -101,7 +111,7 @@ def open_consumer(
         consumer.move(send_on(consumer, direct))
     connection.begin(consumer)
     if not no_ack:
-        connection.timeouts.watch(store)
+        connection.watch_unsettled(store)
     channel.consumers[tag] = consumer
     return consumer
 
@@ -127,8 +137,8 @@ def _get(channel: Channel, method: BasicGet) -> None:
         channel.reply(BasicGetEmpty())
     else:
         if not method.no_ack:
-            channel.connection.timeouts.watch(store)
-        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.backlog.ready)
+            channel.connection.watch_unsettled(store)
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.ready_count())
 
 
 def _ack(channel: Channel, method: BasicAck) -> None:

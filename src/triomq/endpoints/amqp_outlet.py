@@ -111,6 +111,13 @@ class Outlet(WireOutlet[Batch | Again]):
                 self._refuse(consumer.channel, Answer(506, str(error)))
         self._encoded = count, size
 
+    def drop_all(self) -> None:
+        """Return all deliveries that are not encoded yet to their places, unmarked: nobody will see them."""
+        outgoing, self._outgoing = self._outgoing, deque()
+        for parcel in outgoing:
+            if isinstance(parcel, Batch):
+                self.put_back(parcel)
+
     def drop(self, feeds_of: Channel | Consumer) -> None:
         """Return deliveries that are not encoded yet to their places, unmarked: nobody has seen them."""
         kept: deque[Batch | Again] = deque()

@@ -17,7 +17,7 @@ from triomq.endpoints.amqp_channel import Channel
 
 __all__ = ["AckTimeouts"]
 
-_INTERVAL = 5.0  # seconds between two looks, unless a timeout is shorter than that
+_INTERVAL = 60.0  # seconds between two looks, unless a timeout is shorter than that: as often as RabbitMQ looks
 
 _LOOKS = 4  # looks in the shortest timeout
 
@@ -37,21 +37,24 @@ class AckTimeouts:
         refuse: Called with a channel and an answer when it has kept one too long.
     """
 
-    __slots__ = ("_marks", "_next", "_refuse", "_seconds", "_shortest")
+    __slots__ = ("_marks", "_refuse", "_seconds", "_shortest", "next")
 
     def __init__(self, seconds: float, refuse: Callable[[Channel, Answer], None]) -> None:
         """Start with nothing to watch."""
         self._seconds = seconds
         self._refuse = refuse
         self._shortest = inf
-        self._next = inf  # when to look again
+        self.next = inf  # when to look again
         self._marks: dict[Channel, deque[_Mark]] = {}
 
-    def watch(self, store: QueueStore) -> None:
-        """Note that deliveries of a queue are going out that wait for an answer."""
-        self._shortest = min(self._shortest, self._limit(store))
-        if self._shortest < inf:
-            self._next = min(self._next, trio.current_time() + self._interval)
+    def watch(self, store: QueueStore) -> bool:
+        """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
+        limit = self._limit(store)
+        if limit < self._shortest:
+            self._shortest = limit
+            self.next = min(self.next, trio.current_time() + self._interval)
+            return True
+        return False
 
     def _limit(self, store: QueueStore | None) -> float:
         own = None if store is None else store.options.consumer_timeout
@@ -61,13 +64,9 @@ class AckTimeouts:
     def _interval(self) -> float:
         return min(_INTERVAL, self._shortest / _LOOKS)
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether it is time to look."""
-        return self._next <= now
-
     def look(self, now: float, channels: Iterable[Channel], directory: Directory) -> None:
         """Refuse channels that have left something unsettled for too long."""
-        self._next = now + self._interval
+        self.next = now + self._interval
         marks, self._marks = self._marks, {}
         for channel in list(channels):
             if channel.unsettled.is_empty:

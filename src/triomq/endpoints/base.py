@@ -16,6 +16,7 @@ import trio
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
 from triomq.actors import Message as ActorMessage
 from triomq.endpoints.house import House
+from triomq.endpoints.wheel import Wheel
 from triomq.transports import (
     TLS,
     Address,
@@ -45,9 +46,11 @@ __all__ = [
 
 _log = logging.getLogger("triomq.endpoints")
 
-_TICK = 0.5  # seconds between two looks at the timers of all connections: heartbeats are whole seconds
-
 _HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
+
+_ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
+
+_RINGS = 200  # timers that are looked at in a row: some 5 ms of work
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
@@ -141,9 +144,15 @@ class Connection(InPlaceActor):
         """Last until then and no longer; ``inf`` is as long as it likes."""
         if when != self.until:
             self.until = when
-            parent = self.ref.parent
-            if parent is not None and isinstance(parent.actor, Endpoint):
-                parent.actor.look_at_expiry()
+            self.reschedule()
+
+    def ring(self, now: float) -> None:
+        """Do what is due; called by the endpoint's timers."""
+        if self.until <= now:
+            self.until = inf
+            self.ref.tell_nowait(CloseConnection(f"user '{self.user}' has expired"))
+        self.ref.tell_nowait(Tick(now))
+        self.reschedule()
 
     def note_user(self) -> None:
         """Look at the user's record again; it may have changed."""
@@ -153,13 +162,19 @@ class Connection(InPlaceActor):
         """Give a snapshot; None as long as, or as soon as, it works in no domain."""
         raise NotImplementedError
 
-    def is_due(self, now: float) -> bool:
-        """Tell whether a timer is due by now."""
+    def due_at(self) -> float:
+        """Say when ``Tick`` is to be told; ``inf`` is never. After a tick this is asked anew."""
         raise NotImplementedError
 
     def tick(self, message: Tick) -> None:
         """Do what is due."""
         raise NotImplementedError
+
+    def reschedule(self) -> None:
+        """Have it noted that ``due_at`` says something else now."""
+        parent = self.ref.parent
+        if parent is not None and isinstance(parent.actor, Endpoint):
+            parent.actor.reschedule(self)
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye."""
@@ -167,6 +182,10 @@ class Connection(InPlaceActor):
 
     def abandon(self) -> None:
         """Put back what is out, and close the transport; called after a crash, when no handler of this actor runs."""
+        raise NotImplementedError
+
+    def note_cut(self) -> bool:
+        """Log that it is about to be cut, and tell so; nothing if it is over already, but for its socket."""
         raise NotImplementedError
 
 
@@ -189,12 +208,13 @@ class Endpoint(DynamicSupervisor):
         self._path = path
         self._tls = tls
         self._context: ssl.SSLContext | None = None
-        self._shaking_hands: dict[TLSSocket, float] = {}  # and until when they may
+        self._shaking_hands: set[TLSSocket] = set()
         self._listeners: list[trio.SocketListener] = []
         self._accepted = 0
         self._accepting: trio.CancelScope | None = None
         self._empty = trio.Event()
-        self._expiry_changed = trio.Event()
+        self._sleep = trio.CancelScope()  # until the next timer is due
+        self.timers = Wheel(trio.current_time, self._wake)
         self._poller = Poller()
         self._connections: dict[Ref, Connection] = {}
 
@@ -214,8 +234,7 @@ class Endpoint(DynamicSupervisor):
         self.addresses = [address_of(listener) for listener in self._listeners]
         self._accepting = self.start_task(self._accept_all)
         self.start_task(self._poller.run)
-        self.start_task(self._tick)
-        self.start_task(self._end_expired)
+        self.start_task(self._watch_timers)
 
     async def on_stop(self) -> None:
         """Close what watches the sockets."""
@@ -253,26 +272,29 @@ class Endpoint(DynamicSupervisor):
             self.connect(transport)
         else:
             secure = TLSSocket(transport, self._context, secured=self._secured, failed=self._not_secured)
-            self._shaking_hands[secure] = trio.current_time() + _HANDSHAKE
+            self._shaking_hands.add(secure)
+            self._end_handshake_after(secure, _HANDSHAKE)
 
     def _secured(self, transport: TLSSocket) -> None:
-        self._shaking_hands.pop(transport, None)
+        self._shaking_hands.discard(transport)
+        self.timers.discard(transport)
         if self._accepting is None:
             transport.close()  # it listens no more
         else:
             self.connect(transport)
 
     def _not_secured(self, transport: TLSSocket, reason: str) -> None:
-        """Let the client have the alert that says why, until the next tick."""
+        """Let the client have the alert that says why, for a while."""
         fields = {"endpoint": self.ref.name, "peer": transport.peer, "reason": reason or "the client has gone"}
         _log.log(logging.INFO if reason else logging.DEBUG, "TLS handshake failed", extra={"fields": fields})
-        self._shaking_hands[transport] = trio.current_time()
+        self._end_handshake_after(transport, _ALERT)
 
-    def _give_up_handshakes(self, now: float) -> None:
-        for transport, until in list(self._shaking_hands.items()):
-            if until <= now:
-                transport.close()
-                del self._shaking_hands[transport]
+    def _end_handshake_after(self, transport: TLSSocket, seconds: float) -> None:
+        self.timers.set(transport, trio.current_time() + seconds, lambda _: self._end_handshake(transport))
+
+    def _end_handshake(self, transport: TLSSocket) -> None:
+        transport.close()
+        self._shaking_hands.discard(transport)
 
     def renew_certificates(self, message: RenewCertificates) -> None:
         """Show other certificates from now on."""
@@ -288,6 +310,7 @@ class Endpoint(DynamicSupervisor):
         spec = ChildSpec(lambda: connection, name=name, restart="temporary")
         ref = self.start_child_nowait(spec)
         self._connections[ref] = connection
+        self.reschedule(connection)
         return ref
 
     def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
@@ -297,15 +320,24 @@ class Endpoint(DynamicSupervisor):
         self.start_task(transport.run)
         return ref
 
-    async def _tick(self) -> None:
-        """Let each connection look at its timers when one is due."""
+    # Timers
+
+    async def _watch_timers(self) -> None:
+        """Let whoever has a timer that is due do what is due."""
         while True:
-            await trio.sleep(_TICK)
-            now = trio.current_time()
-            self._give_up_handshakes(now)
-            for ref, connection in list(self._connections.items()):
-                if connection.is_due(now):
-                    ref.tell_nowait(Tick(now))
+            with trio.CancelScope(deadline=self.timers.next) as self._sleep:
+                await trio.sleep_forever()
+            while self.timers.turn(_RINGS):
+                await trio.lowlevel.checkpoint()
+
+    def _wake(self) -> None:
+        """Sleep less long, for there is a timer that is due sooner."""
+        self._sleep.deadline = self.timers.next
+
+    def reschedule(self, connection: Connection) -> None:
+        """Look anew at when a connection is due."""
+        if self._connections.get(connection.ref) is connection:
+            self.timers.set(connection, min(connection.due_at(), connection.until), connection.ring)
 
     # Ending
 
@@ -327,30 +359,18 @@ class Endpoint(DynamicSupervisor):
             elif connection.user:
                 connection.note_user()
 
-    def look_at_expiry(self) -> None:
-        """Look anew at which connection's user is the next whose time is over."""
-        self._expiry_changed.set()
-
-    async def _end_expired(self) -> None:
-        """Say goodbye to clients whose user's time is over, when it is."""
-        while True:
-            self._expiry_changed = trio.Event()
-            now, next_one = trio.current_time(), inf
-            for ref, connection in list(self._connections.items()):
-                if connection.until <= now:
-                    connection.until = inf
-                    ref.tell_nowait(CloseConnection(f"user '{connection.user}' has expired"))
-                next_one = min(next_one, connection.until)
-            with trio.move_on_at(next_one):
-                await self._expiry_changed.wait()
-
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""
         await self._empty.wait()
 
+    def note_cut(self) -> int:
+        """Log which connections are still there, since they are about to be cut; count them."""
+        return sum(connection.note_cut() for connection in self._connections.values())
+
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Put back what a connection that crashed had out."""
         connection = self._connections.pop(ref, None)
+        self.timers.discard(connection)
         if error is not None and connection is not None:
             # The supervisor has said why; this is about whom it hit.
             _log.error("connection crashed", extra={"fields": {"connection": ref.path, "user": connection.user}})

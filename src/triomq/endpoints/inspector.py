@@ -16,6 +16,7 @@ import trio
 from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
 from triomq.core import Directory, Entry, Message, QueueStore, Session, process_memory
+from triomq.endpoints.amqp_names import without_secret
 from triomq.endpoints.base import Connection, ConnectionStatistics
 from triomq.endpoints.house import House
 from triomq.endpoints.paging import Paged
@@ -116,7 +117,7 @@ class DomainInspector:
             record = BindingRecord(
                 sayable(binding.source),
                 binding.target.value,
-                sayable(binding.destination),
+                sayable(without_secret(binding.destination)),
                 sayable(binding.key),
                 binding.arguments,
                 _origin(origin),
@@ -143,8 +144,11 @@ class DomainInspector:
             QueueStopped: Its restarts have failed for good.
         """
         store = self._directory.queue(asked.queue, self._session)
-        for entry in self._browse(store.ref, BrowseQueue(asked.after, asked.limit + 1)):  # one more: is there a page?
-            yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+        after = asked.after
+        while entries := self._browse(store.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+            for entry in entries:
+                yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+            after = entries[-1].id
 
     def _message_record(self, entry: Entry, most: int) -> MessageRecord:
         message = entry.message
@@ -155,7 +159,7 @@ class DomainInspector:
         return MessageRecord(
             entry.id,
             sayable(head.exchange),
-            sayable(head.routing_key),
+            sayable(without_secret(head.routing_key)),
             entry.attempts > 0,
             entry.attempts,
             size,
@@ -182,7 +186,7 @@ class BrokerInspector:
         for number, ref in _numbered(_walk(_root_of(self._asker), asked.children), asked.after):
             statistics = ref.statistics()
             record = ActorRecord(
-                sayable(statistics.path),
+                sayable(without_secret(statistics.path)),
                 ref.actor_class.__qualname__,
                 statistics.state,
                 _restarts(ref),
@@ -243,7 +247,7 @@ def _restarts(ref: Ref) -> int:
 
 def _named(stores: Mapping[str, S], pattern: str, after: str) -> list[tuple[str, S]]:
     """Give what has a name like the pattern and later than ``after``, by name, as names can be said."""
-    said = ((sayable(name), store) for name, store in stores.items())
+    said = ((sayable(without_secret(name)), store) for name, store in stores.items())
     wanted = [(name, store) for name, store in said if name > after and fnmatchcase(name, pattern)]
     return sorted(wanted, key=lambda pair: pair[0])
 
@@ -277,6 +281,8 @@ def _queue_record(name: str, store: QueueStore) -> QueueRecord:
         overflow=options.overflow.value,
         policy=None if store.policy is None else store.policy.name,
         origin=_origin(store.origin),
+        rejected=statistics.rejected,
+        exhausted=statistics.exhausted,
     )
 
 

@@ -28,6 +28,13 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
+_SMALL_RECEIVE_SIZE = 16 * 1024
+"""Octets that are read at once from a client that sends methods of a few octets each: to parse 64 KiB of the smallest
+takes 50 ms."""
+
+_DENSE = 1_000
+"""What a chunk of 64 KiB may be charged with before it counts as full of such methods."""
+
 _BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
@@ -106,8 +113,13 @@ class WireConnection(Connection):
             self._note_unfinished()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            large = self._turn.spent * _LARGE_BODY < len(data)
-            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+            turn = self._turn
+            if (turn.spent + turn.charged) * _LARGE_BODY < len(data):
+                self._transport.appetite = LARGE_RECEIVE_SIZE
+            else:
+                self._transport.appetite = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
+        elif len(data) > _SMALL_RECEIVE_SIZE // 2 and self._turn.charged < _DENSE // 8:
+            self._transport.appetite = RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off what the engine has found, until the turn's budget is used up."""
@@ -159,8 +171,8 @@ class WireConnection(Connection):
     # When nothing is read
 
     def spend(self, pushes: int) -> None:
-        """Count queue pushes against the turn's budget."""
-        self._turn.spent += pushes
+        """Count work against the turn's budget, by what it would be in queue pushes."""
+        self._turn.charge(pushes)
 
     def go_on_later(self) -> None:
         """Let others have the loop, then go on with what is left; read nothing until then."""
@@ -227,16 +239,30 @@ class WireConnection(Connection):
         The client is given a while to close its side first: closing a socket with unread octets would reset it, and the
         client might never see our last words.
         """
-        # Who never came to work is of interest to nobody: something looked whether the port is open.
-        level = logging.INFO if self.virtual_host else logging.DEBUG
-        seconds = round(trio.current_time() - self._since, 3)
-        self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
+        self.note_closed()
         self._let_go()
         self._transport.resume_reading()
         self._transport.end_sending()
         self._linger_until = trio.current_time() + _GOODBYE
         if self.gone and self.is_written:
             self._stop()
+        else:
+            self.reschedule()
+
+    def note_closed(self) -> None:
+        """Log the end."""
+        # Who never came to work is of interest to nobody: something looked whether the port is open.
+        level = logging.INFO if self.virtual_host else logging.DEBUG
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
+
+    def note_cut(self) -> bool:
+        """Log that the client was asked to go and has not gone, and tell so; nothing if only the socket is left."""
+        if self._left:
+            return False
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(logging.WARNING, "connection cut", reason="the client did not close in time", seconds=seconds)
+        return True
 
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""

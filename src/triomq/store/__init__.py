@@ -29,7 +29,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
-from triomq.store.reading import Reading, SegmentRead
+from triomq.store.reading import Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -43,6 +43,8 @@ from triomq.store.recovered import (
     SegmentFound,
     assemble,
 )
+from triomq.store.reserve import DISK_RESERVE
+from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
@@ -70,6 +72,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "decode_body",
     "encode_body",
     # what it gives back
+    "Damaged",
     "Reading",
     "SegmentRead",
     # what it finds
@@ -86,6 +89,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "assemble",
     # stores
     "DATABASE",
+    "DISK_RESERVE",
     "DirectoryLock",
     "Reader",
     "SqliteReader",
@@ -94,9 +98,13 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "StoreStatistics",
     # looking after one
     "Gap",
+    "REPORT",
     "QueueReport",
     "Report",
     "back_up",
+    "Salvage",
+    "SalvagedQueue",
     "check",
     "compact",
+    "salvage",
 ]

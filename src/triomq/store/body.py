@@ -4,6 +4,7 @@ A segment spans ids in a row, but need not have a message for each: what was set
 not to be kept at all, is counted as settled from the start. So each run says where it begins.
 """
 
+import struct
 from collections.abc import Sequence
 from zlib import crc32
 
@@ -11,7 +12,7 @@ import msgspec
 
 from triomq.store.operations import Range
 
-__all__ = ["BodyRun", "checksum", "decode_body", "encode_body", "gaps_of"]
+__all__ = ["BodyRun", "checksum", "decode_body", "encode_body", "gaps_of", "is_whole"]
 
 
 class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -58,6 +59,21 @@ def decode_body(body: bytes) -> list[BodyRun]:
     return _runs.decode(body)
 
 
-def checksum(body: bytes) -> int:
-    """Sum up octets, so that it is noticed when a disk gives others back than it was given."""
-    return crc32(body)
+_KEY = struct.Struct("<QQQ")
+
+
+def checksum(body: bytes, queue: int, number: int, count: int) -> int:
+    """Sum up octets and whose they are, so that it is noticed when a disk has changed the one or the other.
+
+    Args:
+        body: The octets.
+        queue: The queue's number.
+        number: The first id of a segment, or the number of delayed messages.
+        count: How many ids or messages.
+    """
+    return crc32(body, crc32(_KEY.pack(queue, number, count)))
+
+
+def is_whole(body: object, expected: object, queue: int, number: int, count: int) -> bool:
+    """Tell whether octets from a disk are what was written there; stores of the first version summed up less."""
+    return isinstance(body, bytes) and expected in (checksum(body, queue, number, count), crc32(body))

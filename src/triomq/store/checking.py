@@ -1,17 +1,19 @@
 """A look over a store that nobody has open: is everything there, and is it what was written?"""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from triomq.errors import StoreCorrupt, StoreError
-from triomq.store.body import checksum, decode_body
-from triomq.store.connecting import DATABASE
+from triomq.store.body import decode_body, is_whole
+from triomq.store.connecting import DATABASE, MARK, connect_reader
+from triomq.store.examining import examine
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.lock import PATIENCE, DirectoryLock
+from triomq.store.recovered import QueueFound, RecordFound
 from triomq.store.schema import APPLICATION, VERSION
 
 __all__ = ["Gap", "QueueReport", "Report", "check"]
@@ -92,12 +94,22 @@ class Report(msgspec.Struct, frozen=True):
         return not self.complaints
 
 
-def check(directory: Path, *, patience: float = PATIENCE) -> Report:
+def _accept(piece: RecordFound | QueueFound) -> None:
+    """Accept any record."""
+
+
+def check(
+    directory: Path,
+    *,
+    patience: float = PATIENCE,
+    decode: Callable[[RecordFound | QueueFound], None] = _accept,
+) -> Report:
     """Read all of a store, bodies too. Changes nothing.
 
     Args:
         directory: The store's.
         patience: Seconds to wait for a broker that is leaving it.
+        decode: Raises ``StoreCorrupt`` for a record or a queue that means nothing.
 
     Raises:
         StoreLocked: A broker uses it.
@@ -105,17 +117,26 @@ def check(directory: Path, *, patience: float = PATIENCE) -> Report:
         StoreError: There is none.
     """
     path = directory / DATABASE
-    if not path.exists():
+    if not directory.is_dir() or not any((directory / name).exists() for name in (DATABASE, MARK)):
         raise StoreError(f"there is no store in {directory}: {path} does not exist")
-    with (
-        DirectoryLock(directory, patience=patience),
-        faults_named(path),
-        closing(sqlite3.connect(path, isolation_level=None)) as connection,
-    ):
-        return _report(path, connection)
+    with DirectoryLock(directory, patience=patience):
+        complaints: list[str] = []
+        try:
+            complaints += examine(directory).notices
+        except StoreCorrupt as error:
+            if not path.exists():
+                raise
+            complaints.append(str(error))
+        with faults_named(path), closing(connect_reader(path)) as connection:
+            return _report(path, connection, complaints, decode)
 
 
-def _report(path: Path, connection: sqlite3.Connection) -> Report:
+def _report(
+    path: Path,
+    connection: sqlite3.Connection,
+    complaints: list[str],
+    decode: Callable[[RecordFound | QueueFound], None],
+) -> Report:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION or version > VERSION:
@@ -123,7 +144,6 @@ def _report(path: Path, connection: sqlite3.Connection) -> Report:
             f"{path} is not a store of this version of triomq: it has application id {application:#x} and format "
             f"{version}; expected are {APPLICATION:#x} and at most {VERSION}"
         )
-    complaints: list[str] = []
     try:
         found = connection.execute(f"PRAGMA integrity_check({_MOST})").fetchall()
         complaints += [text for (text,) in found if text != "ok"]
@@ -134,6 +154,7 @@ def _report(path: Path, connection: sqlite3.Connection) -> Report:
         complaints += [
             f"queue {queue}: {count} messages are neither there nor settled" for queue, count in missing.items()
         ]
+        complaints += _undecodable(connection, decode)
         complaints += _strays(connection)
         complaints += _bodies(connection)
         queues = [QueueReport(*row) for row in connection.execute(_QUEUES)]
@@ -141,6 +162,17 @@ def _report(path: Path, connection: sqlite3.Connection) -> Report:
         complaints.append(str(fault_of(path, error)))
         return Report(path, version, 0, {}, [], {}, complaints)
     return Report(path, version, committed, counts, gaps, missing, complaints[:_MOST], queues)
+
+
+def _undecodable(connection: sqlite3.Connection, decode: Callable[[RecordFound | QueueFound], None]) -> Iterator[str]:
+    rows = connection.execute("SELECT kind, key, value FROM record ORDER BY kind, key")
+    queues = connection.execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue")
+    pieces: list[RecordFound | QueueFound] = [RecordFound(*row) for row in rows]
+    for piece in [*pieces, *(QueueFound(*row) for row in queues)]:
+        try:
+            decode(piece)
+        except StoreCorrupt as error:
+            yield str(error)
 
 
 def _gaps(connection: sqlite3.Connection) -> Iterator[Gap]:
@@ -179,12 +211,12 @@ def _strays(connection: sqlite3.Connection) -> Iterator[str]:
 def _bodies(connection: sqlite3.Connection) -> Iterator[str]:
     """Read every body."""
     for table, name in (("segment", "first"), ("delayed", "number")):
-        for queue, first, expected, octets in connection.execute(
-            f"SELECT queue, {name}, checksum, octets FROM {table} LEFT JOIN body USING (body)"
+        for queue, first, count, expected, octets in connection.execute(
+            f"SELECT queue, {name}, count, checksum, octets FROM {table} LEFT JOIN body USING (body)"
         ):
             if octets is None:
                 yield f"queue {queue}: the messages of {table} {first} are not there"
-            elif checksum(octets) != expected or not _is_readable(octets):
+            elif not is_whole(octets, expected, queue, first, count) or not _is_readable(octets):
                 yield f"queue {queue}: the messages of {table} {first} are not what was written"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 
-__all__ = ["fault_of", "faults_named"]
+__all__ = ["fault_of", "faults_named", "is_damage"]
 
 _PRIMARY = 0xFF  # the rest of a code says more precisely what happened
 
@@ -48,6 +48,16 @@ def fault_of(path: Path, error: sqlite3.Error) -> StoreError:
     kind, text = _FAULTS.get((code or 0) & _PRIMARY, (StoreError, "{path}: {error}"))
     name = getattr(error, "sqlite_errorname", None)
     return kind(text.format(path=path, error=f"{error}, {name}" if name else error))
+
+
+_DAMAGE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
+"""Errors of the disk that concern the place that was read, not all of it."""
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tell whether an error is about what was read, so that something else may be read well."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & _PRIMARY == sqlite3.SQLITE_CORRUPT or code in _DAMAGE
 
 
 @contextmanager

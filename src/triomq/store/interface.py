@@ -34,6 +34,8 @@ class Reader(Protocol):
     def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
         """Give the segments that hold ids of a range, kept or spilled; those that are wholly settled are gone.
 
+        What the disk has changed is named in ``Reading.damaged``, and does not hold up what is whole.
+
         Args:
             queue: The queue's number.
             first: The first id of the range.
@@ -41,15 +43,13 @@ class Reader(Protocol):
             octets: About how many octets of bodies to give at once; at least one segment is given if there is any.
 
         Raises:
-            StoreCorrupt: One of them is not what was written.
             StoreError: They cannot be read.
         """
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of delayed messages by their numbers, None for those that are not there.
+        """Give the bodies of delayed messages by their numbers, None for those that are damaged or not there.
 
         Raises:
-            StoreCorrupt: One of them is not what was written.
             StoreError: They cannot be read.
         """
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["Reading", "SegmentRead", "collect"]
+__all__ = ["Damaged", "Reading", "SegmentRead", "collect"]
 
 
 class SegmentRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -30,19 +30,37 @@ class SegmentRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.first + self.count
 
 
+class Damaged(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Messages that the store has and cannot give back: the disk has changed them.
+
+    Args:
+        first: The id of the first.
+        count: How many ids they span; 0 if the disk has changed even that.
+        settled: A bit for each position that is settled, as of ``SegmentFound``.
+        reason: What is wrong.
+    """
+
+    first: int
+    count: int
+    settled: bytes
+    reason: str
+
+
 class Reading(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was read of a range of ids.
 
     Args:
         segments: In the order of their ids; the first and the last may have ids outside of the range.
         up_to: The id below which all of the range has been given; its end if there is no more.
+        damaged: What stands between the segments and cannot be given.
     """
 
     segments: list[SegmentRead]
     up_to: int
+    damaged: list[Damaged] = []
 
 
-def collect(found: Iterable[SegmentRead], stop: int, octets: int) -> Reading:
+def collect(found: Iterable[SegmentRead | Damaged], stop: int, octets: int) -> Reading:
     """Take segments until their bodies have some size, at least one.
 
     Args:
@@ -50,10 +68,15 @@ def collect(found: Iterable[SegmentRead], stop: int, octets: int) -> Reading:
         stop: The end of the range.
         octets: The size from which on no more are taken.
     """
-    segments, size = [], 0
-    for segment in found:
-        segments.append(segment)
-        size += len(segment.body)
+    segments: list[SegmentRead] = []
+    damaged: list[Damaged] = []
+    size = 0
+    for each in found:
+        if isinstance(each, Damaged):
+            damaged.append(each)
+            continue
+        segments.append(each)
+        size += len(each.body)
         if size >= octets:
-            return Reading(segments, min(stop, segment.stop))
-    return Reading(segments, stop)
+            return Reading(segments, min(stop, each.stop), damaged)
+    return Reading(segments, stop, damaged)

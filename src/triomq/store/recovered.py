@@ -72,11 +72,19 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
 
 
 class HeldFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
-    """What the segments of a queue come to: messages that are not settled, and about how many octets those have."""
+    """What the segments of a queue come to.
+
+    Args:
+        queue: The queue's number.
+        count: Messages that are not settled.
+        size: About how many octets those have.
+        missing: Messages that were stored and not settled, and are not there: the disk has changed their place.
+    """
 
     queue: int
     count: int
     size: int
+    missing: int = 0
 
 
 class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
@@ -119,6 +127,7 @@ class RecoveredQueue(msgspec.Struct):
         delayed: Those that are not ready yet.
         delivered: Up to which ids messages were delivered, by level.
         attempts: How often messages came back, by id.
+        missing: Messages that ought to be there and are not, as of ``HeldFound``.
     """
 
     found: QueueFound
@@ -128,6 +137,7 @@ class RecoveredQueue(msgspec.Struct):
     delayed: list[DelayedFound] = []
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
+    missing: int = 0
 
 
 class Recovered(msgspec.Struct):
@@ -163,7 +173,7 @@ def assemble(pieces: Iterable[Piece]) -> Recovered:
                 queue.size += piece.size * piece.left // piece.count
             case HeldFound():
                 queue = recovered.queues[piece.queue]
-                queue.count, queue.size = piece.count, piece.size
+                queue.count, queue.size, queue.missing = piece.count, piece.size, piece.missing
             case DelayedFound():
                 recovered.queues[piece.queue].delayed.append(piece)
             case DeliveredFound():

@@ -53,6 +53,10 @@ _IDENTITY = """
     -- tells a store from every other, so that a mark or a log of another one is not taken for its own
     ALTER TABLE progress ADD COLUMN identity BLOB NOT NULL DEFAULT x'';
     UPDATE progress SET identity = randomblob(16);
+    -- whose a body is, should the row that says so be damaged; 0 in what version 1 wrote, of_first for delayed ones
+    ALTER TABLE body ADD COLUMN of_queue INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE body ADD COLUMN of_first INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE body ADD COLUMN of_count INTEGER NOT NULL DEFAULT 0;
 """
 
 MIGRATIONS: Mapping[int, str] = {0: _FIRST, 1: _IDENTITY}

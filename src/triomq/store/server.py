@@ -51,7 +51,7 @@ _PIECES = 2_000
 """Pieces of what is recovered in one frame."""
 
 
-def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE) -> None:
+def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE, reserve: int = 0) -> None:
     """Open a store and do what the other end says, until that is gone.
 
     Args:
@@ -59,11 +59,12 @@ def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float 
         directory: The store's.
         fresh: Whether a broker starts: then all that is there is told first.
         patience: Seconds to wait for the directory's lock.
+        reserve: Octets on the disk below which nothing new is kept.
     """
     with wire:
         server = _Server(wire)
         try:
-            with closing(SqliteStore(directory, fresh=fresh, patience=patience)) as store:
+            with closing(SqliteStore(directory, fresh=fresh, patience=patience, reserve=reserve)) as store:
                 if fresh:
                     server.tell_all(store)
                 server.send(Opened(store.committed, store.notices))
@@ -91,7 +92,7 @@ class _Server:
             self.send(Found(some))
 
     def run(self, store: SqliteStore) -> None:
-        with closing(_ReadingThread(store.directory, self.send)) as reading:
+        with closing(_ReadingThread(store, self.send)) as reading:
             while frames := self._receive():
                 batches = [frame.batch for frame in frames if isinstance(frame, Write)]
                 for frame in frames:
@@ -155,8 +156,9 @@ def _start(batches: list[Batch], expected: int) -> int:
 class _ReadingThread:
     """The thread that reads; made with the conversation, ends with it."""
 
-    def __init__(self, directory: Path, send: Callable[[FromStore], None]) -> None:
-        self._directory = directory
+    def __init__(self, store: SqliteStore, send: Callable[[FromStore], None]) -> None:
+        self._store = store
+        self._directory = store.directory
         self._send = send
         self._wanted: queue.SimpleQueue[Read | ReadDelayed | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -175,7 +177,10 @@ class _ReadingThread:
         while (frame := self._wanted.get()) is not None:
             try:
                 reader = reader or SqliteReader(self._directory)
-                self._send(_read(reader, frame))
+                answer = _read(reader, frame)
+                if isinstance(answer, Fetched) and answer.reading.damaged:
+                    self._store.be_careful()
+                self._send(answer)
             except StoreError as error:
                 self._send(NotFetched(frame.number, Failed.of(error)))
         if reader is not None:

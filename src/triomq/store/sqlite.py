@@ -11,30 +11,47 @@ would leave the rest of it there; after a few of those the log would look damage
 
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from triomq.errors import StoreLocked, StoreUnwritable
+from triomq.errors import DiskFull, StoreLocked, StoreUnwritable
+from triomq.store.bodies import read_delayed, read_segments
 from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
 from triomq.store.examining import examine
-from triomq.store.faults import faults_named
+from triomq.store.faults import faults_named, is_damage
 from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.mark import Mark
-from triomq.store.operations import Batch, DeleteQueue, Operation, Settle, Spill, Unspill
-from triomq.store.reading import Reading, SegmentRead, collect
+from triomq.store.operations import (
+    Append,
+    Batch,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Operation,
+    Put,
+    Settle,
+    Spill,
+    Unspill,
+)
+from triomq.store.private import make_private, require_private
+from triomq.store.reading import Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
+from triomq.store.reserve import DiskReserve
 from triomq.store.schema import migrate
-from triomq.store.tables import Tables, read_delayed, read_segments
+from triomq.store.tables import Tables
 
 __all__ = ["SqliteReader", "SqliteStore"]
 
 _SPILLED_ONLY = (Spill, Unspill)
 """What concerns the file of what is out of memory alone; the end of a queue concerns both."""
 _KEPT_ONLY = tuple(set(get_args(Operation)) - {DeleteQueue, *_SPILLED_ONLY})
+
+_GROWING = (Append, Delay, Spill, Put, DeclareQueue)
+"""What needs room; all else makes some, or is a mark."""
 
 _Work = list[tuple[int, list[Operation]]]
 """Operations by the number of their batch."""
@@ -46,6 +63,10 @@ class _File:
     def __init__(self, path: Path, *, synced: bool) -> None:
         self.path = path
         self._has_rest = False  # whether the log may have something behind its end
+        try:
+            make_private(path)
+        except OSError as error:
+            raise StoreUnwritable(f"{path} cannot be made or narrowed to its owner ({error.strerror})") from error
         with faults_named(path):
             self.connection = connect(path, synced=synced)
             try:
@@ -59,22 +80,37 @@ class _File:
 
     def commit(self, work: "_Work", last: int) -> None:
         """Do the operations of batches, which are given by their numbers, in one transaction."""
-        connection, apply = self.connection, self.tables.apply
         with faults_named(self.path):
             if self._has_rest:
                 self.empty_log()
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                for number, operations in work:
-                    for operation in operations:
-                        apply(operation, number)
-                connection.execute("UPDATE progress SET committed = ?", (last,))
-                connection.execute("COMMIT")
-            except BaseException as error:
-                self._has_rest = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC
-                self._roll_back()
-                raise
+                self._transact(work, last)
+            except sqlite3.DatabaseError as error:
+                if self.tables.careful is not None or not is_damage(error):
+                    raise
+                self.be_careful()
+                self._transact(work, last)
         self.committed = last
+
+    def _transact(self, work: "_Work", last: int) -> None:
+        connection, apply = self.connection, self.tables.apply
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for number, operations in work:
+                for operation in operations:
+                    apply(operation, number)
+            connection.execute("UPDATE progress SET committed = ?", (last,))
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._has_rest = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_FSYNC
+            self._roll_back()
+            raise
+
+    def be_careful(self) -> None:
+        """Look at bodies before they are deleted: some of them are damaged."""
+        if self.tables.careful is None:
+            self.tables.careful = connect_reader(self.path)
+            self.tables.careful.text_factory = bytes
 
     def empty_log(self) -> None:
         """Move all of the log to the database.
@@ -97,8 +133,20 @@ class _File:
                 self.connection.execute("ROLLBACK")
 
     def close(self) -> None:
+        if self.tables.careful is not None:
+            self.tables.careful.close()
         with suppress(sqlite3.Error):  # nothing is lost by it: what is committed is in the log
             self.connection.close()
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all that is read in the block be as of one moment: a body that is gone is damage only if its row is there."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
 
 
 class SqliteReader:
@@ -119,6 +167,7 @@ class SqliteReader:
             for path in (self._kept, self._spilled):
                 with faults_named(path):
                     self._connections[path] = connect_reader(path)
+                self._connections[path].text_factory = bytes  # damage may make a text of what is none, in no encoding
         except BaseException:
             self.close()
             raise
@@ -131,14 +180,16 @@ class SqliteReader:
         ):
             return collect(merge(kept, spilled, key=attrgetter("first")), stop, octets)
 
-    def _segments(self, path: Path, queue: int, first: int, stop: int) -> Generator[SegmentRead]:
-        with faults_named(path):
-            yield from read_segments(self._connections[path], queue, first, stop, spilled=path == self._spilled)
+    def _segments(self, path: Path, queue: int, first: int, stop: int) -> Generator[SegmentRead | Damaged]:
+        connection = self._connections[path]
+        with faults_named(path), _snapshot(connection):
+            yield from read_segments(connection, queue, first, stop, spilled=path == self._spilled)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of delayed messages, None for those that are not there."""
-        with faults_named(self._kept):
-            return [read_delayed(self._connections[self._kept], queue, number) for number in numbers]
+        """Give the bodies of delayed messages, None for those that are damaged or not there."""
+        connection = self._connections[self._kept]
+        with faults_named(self._kept), _snapshot(connection):
+            return [read_delayed(connection, queue, number) for number in numbers]
 
     def close(self) -> None:
         """Close both files."""
@@ -153,19 +204,21 @@ class SqliteStore:
         directory: Made if it is not there.
         fresh: Whether a broker starts, so that what was only out of memory is forgotten.
         patience: Seconds to wait for the lock.
+        reserve: Octets on the disk below which nothing new is kept; see ``triomq.store.reserve``.
 
     Raises:
         StoreLocked: Another broker has the directory.
         StoreCorrupt, StoreTooNew: What is there cannot be used; nothing was changed.
-        StoreUnwritable, DiskFull: The directory cannot be written.
+        StoreUnwritable, DiskFull: The directory cannot be written, or other users can write there.
     """
 
-    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE) -> None:
+    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE, reserve: int = 0) -> None:
         """Lock and open it."""
         self.directory = directory
         self._reader: SqliteReader | None = None
         with ExitStack() as opened:
             opened.callback(DirectoryLock(directory, patience=patience).release)
+            notices = require_private(directory)
             examined = examine(directory)
             if fresh:
                 _empty(directory)
@@ -179,8 +232,9 @@ class SqliteStore:
             self._mark = _open_mark(directory / MARK, self._kept)
             opened.callback(self._mark.close)
             self._opened = opened.pop_all()
+        self._reserve = DiskReserve(self._kept.path, reserve)
         self._committed = self._kept.committed
-        self.notices = examined.notices
+        self.notices = notices + examined.notices
         """What whoever runs the broker should know of how it was opened."""
 
     @property
@@ -201,6 +255,7 @@ class SqliteStore:
         fresh = [batch for batch in batches if batch.number > self._committed]
         if not fresh:
             return self._committed
+        self._require_room(fresh)
         last = fresh[-1].number
         spilling = _work(fresh, self._spilled.committed, spilled=True)
         if spilling:
@@ -210,6 +265,18 @@ class SqliteStore:
             self._mark.write(last)
         self._committed = last
         return last
+
+    def _require_room(self, batches: Sequence[Batch]) -> None:
+        try:
+            self._reserve.require(self._kept.connection)
+        except DiskFull:
+            if any(isinstance(operation, _GROWING) for batch in batches for operation in batch.operations):
+                raise
+
+    def be_careful(self) -> None:
+        """Know that bodies are damaged; may be called from another thread."""
+        for file in (self._kept, self._spilled):
+            file.be_careful()
 
     def relieve(self, operations: Sequence[Settle]) -> None:
         """Settle messages ahead of the batches that say so; those do it again, which changes nothing.

@@ -2,10 +2,11 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 
 from triomq.errors import StoreCorrupt
+from triomq.store.bodies import is_damaged, segment_rows
 from triomq.store.body import checksum
+from triomq.store.faults import is_damage
 from triomq.store.operations import (
     Append,
     Attempts,
@@ -22,7 +23,7 @@ from triomq.store.operations import (
     Spill,
     Unspill,
 )
-from triomq.store.reading import SegmentRead
+from triomq.store.reading import Damaged
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
@@ -35,22 +36,16 @@ from triomq.store.recovered import (
 )
 from triomq.store.settling import bits_of, octets_of
 
-__all__ = ["Tables", "read_delayed", "read_segments"]
+__all__ = ["Tables"]
+
+_LAST_ID = 1 << 62
+"""Above all ids."""
 
 _WHOLE = 10_000
 """Ids in a row from which on segments are deleted by one statement, not one by one: a purge."""
 
-_READ = """
-    SELECT first, count, settled, octets, checksum FROM segment LEFT JOIN body USING (body)
-    WHERE queue = :queue AND first < :stop AND first + count > :first AND first >= coalesce(
-        (SELECT max(first) FROM segment WHERE queue = :queue AND first <= :first), :first
-    )
-    ORDER BY first
-"""
-_READ_DELAYED = "SELECT octets, checksum FROM delayed LEFT JOIN body USING (body) WHERE queue = ? AND number = ?"
-
-_SegmentRow = tuple[int, int, int, bytes, int]  # first, count, unsettled, settled, body
-_COLUMNS = "SELECT first, count, unsettled, settled, body FROM segment WHERE queue = ? "
+_SegmentRow = tuple[int, int, int, bytes]  # first, count, unsettled, settled
+_COLUMNS = "SELECT first, count, unsettled, settled FROM segment WHERE queue = ? "
 
 
 class Tables:
@@ -58,6 +53,9 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Look at what is there."""
+        self.careful: sqlite3.Connection | None = None
+        """Once a damaged body is known: a reading connection that looks at bodies before they are deleted."""
+        self._connection = connection
         self._execute = connection.execute
         # Queues that may have records in the table of attempts, so that settling the others need not look.
         self._counted = {queue for (queue,) in self._execute("SELECT DISTINCT queue FROM attempts")}
@@ -90,7 +88,7 @@ class Tables:
     def _delete_queue(self, operation: DeleteQueue, batch: int) -> None:
         queue = (operation.queue,)
         for table in ("segment", "delayed"):
-            self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {table} WHERE queue = ?)", queue)
+            self._delete_bodies(table, "queue = ?", queue)
         for table in ("segment", "delayed", "delivered", "attempts", "queue"):
             self._execute(f"DELETE FROM {table} WHERE queue = ?", queue)
 
@@ -115,11 +113,23 @@ class Tables:
         """Write a segment, unless all of it is settled."""
         queue, first, count = segment.queue, segment.first, segment.count
         if left := count - settled.bit_count():
-            row = (queue, first, count, left, size, octets_of(settled), self._insert_body(segment.body), batch)
+            row = (
+                queue,
+                first,
+                count,
+                left,
+                size,
+                octets_of(settled),
+                self._insert_body(segment.body, queue, first, count),
+                batch,
+            )
             self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _insert_body(self, octets: bytes) -> int:
-        done = self._execute("INSERT INTO body (checksum, octets) VALUES (?, ?)", (checksum(octets), octets))
+    def _insert_body(self, octets: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
+        row = (checksum(octets, queue, number, count), octets, queue, 0 if is_delayed else number, count)
+        done = self._execute(
+            "INSERT INTO body (checksum, octets, of_queue, of_first, of_count) VALUES (?, ?, ?, ?, ?)", row
+        )
         assert done.lastrowid is not None
         return done.lastrowid
 
@@ -144,11 +154,11 @@ class Tables:
 
     def _settle_whole(self, queue: int, first: int, count: int) -> int:
         """Delete the segments that lie within a range, and tell how many unsettled messages they had."""
-        where = "segment WHERE queue = ? AND first BETWEEN ? AND ? AND first + count <= ?"
+        where = "queue = ? AND first BETWEEN ? AND ? AND first + count <= ?"
         values = (queue, first, first + count - 1, first + count)
-        (settled,) = self._execute(f"SELECT coalesce(sum(unsettled), 0) FROM {where}", values).fetchone()
-        self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {where})", values)
-        self._execute(f"DELETE FROM {where}", values)
+        (settled,) = self._execute(f"SELECT coalesce(sum(unsettled), 0) FROM segment WHERE {where}", values).fetchone()
+        self._delete_bodies("segment", where, values)
+        self._execute(f"DELETE FROM segment WHERE {where}", values)
         return int(settled)
 
     def _settle_each(self, queue: int, ranges: Sequence[Range]) -> int:
@@ -158,14 +168,14 @@ class Tables:
             found = self._segment_from(queue, max(position, waiting[0][0]))
             if found is None:
                 break
-            first, count, unsettled, settled, body = found
+            first, count, unsettled, settled = found
             position = first + count
             before = int.from_bytes(settled, "little")
             bits = before | bits_of(first, count, _starting_before(waiting, position))
             if bits != before:
                 left = count - bits.bit_count()
                 total += unsettled - left
-                self._note_settled(queue, first, left, bits, body)
+                self._note_settled(queue, first, left, bits)
             while waiting and waiting[0][0] + waiting[0][1] <= position:
                 del waiting[0]
         return total
@@ -177,17 +187,33 @@ class Tables:
         ).fetchone()
         if row is None or row[0] + row[1] <= first:
             row = self._execute(_COLUMNS + "AND first > ? ORDER BY first LIMIT 1", (queue, first)).fetchone()
+        if row is not None and not (isinstance(row[3], bytes) and all(isinstance(row[i], int) for i in (0, 1, 2))):
+            raise StoreCorrupt(f"the record of messages from id {row[0]} on of queue {queue} has been changed on disk")
         return row
 
-    def _note_settled(self, queue: int, first: int, left: int, bits: int, body: int) -> None:
+    def _note_settled(self, queue: int, first: int, left: int, bits: int) -> None:
         if left:
             self._execute(
                 "UPDATE segment SET unsettled = ?, settled = ? WHERE queue = ? AND first = ?",
                 (left, octets_of(bits), queue, first),
             )
         else:
+            self._delete_bodies("segment", "queue = ? AND first = ?", (queue, first))
             self._execute("DELETE FROM segment WHERE queue = ? AND first = ?", (queue, first))
-            self._execute("DELETE FROM body WHERE body = ?", (body,))
+
+    def _delete_bodies(self, table: str, where: str, values: Sequence[object]) -> None:
+        """Delete the bodies of some rows, but if this is to be careful, none that the disk has changed.
+
+        A damaged body may lead to pages of others, which would be given up with it. What is left takes room, no more.
+        """
+        if self.careful is None:
+            self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {table} WHERE {where})", values)
+            return
+        number = "first" if table == "segment" else "number"
+        rows = self._execute(f"SELECT body, queue, {number}, count FROM {table} WHERE {where}", values).fetchall()
+        # A connection that has met damage while it writes deletes nothing any more, so another one looks.
+        whole = [(body,) for body, *key in rows if not is_damaged(self.careful, body, *key)]
+        self._connection.executemany("DELETE FROM body WHERE body = ?", whole)
 
     # Marks
 
@@ -217,15 +243,13 @@ class Tables:
         if not present:
             raise ValueError(f"queue {queue} is not declared, or has delayed messages with number {number} already")
         row = (queue, number, operation.due, operation.count, operation.size)
-        body = self._insert_body(operation.body)
+        body = self._insert_body(operation.body, queue, number, operation.count, is_delayed=True)
         self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?)", (*row, body))
 
     def _drop(self, operation: Drop, batch: int) -> None:
         for number in operation.numbers:
             key = (operation.queue, number)
-            self._execute(
-                "DELETE FROM body WHERE body = (SELECT body FROM delayed WHERE queue = ? AND number = ?)", key
-            )
+            self._delete_bodies("delayed", "queue = ? AND number = ?", key)
             self._execute("DELETE FROM delayed WHERE queue = ? AND number = ?", key)
 
     # Looking
@@ -255,11 +279,21 @@ class Tables:
             yield SegmentFound(*row)
 
     def _held(self, queue: int) -> Iterator[Piece]:
-        count, size = self._execute(
-            "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
-        ).fetchone()
-        if count:
-            yield HeldFound(queue, count, size)
+        try:
+            count, size = self._execute(
+                "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            count, size = self._held_around_damage(queue)
+        (expected,) = self._execute("SELECT stored - settled FROM queue WHERE queue = ?", (queue,)).fetchone()
+        if count or expected:
+            yield HeldFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
+
+    def _held_around_damage(self, queue: int) -> tuple[int, int]:
+        rows = [row for row in segment_rows(self._connection, queue, 0, _LAST_ID) if not isinstance(row, Damaged)]
+        return sum(row[2] for row in rows), sum(row[3] * row[2] // row[1] for row in rows)
 
     def count(self) -> tuple[int, int]:
         """Tell how many queues there are, and how many messages, delayed ones too."""
@@ -275,41 +309,6 @@ def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
         if each[0] >= position:
             return
         yield each
-
-
-def read_segments(
-    connection: sqlite3.Connection, queue: int, first: int, stop: int, *, spilled: bool
-) -> Iterator[SegmentRead]:
-    """Give the segments that hold ids of a range, in order; as of one moment, until the iterator is closed.
-
-    Raises:
-        StoreCorrupt: One of them is not what was written.
-    """
-    with closing(connection.execute(_READ, {"queue": queue, "first": first, "stop": stop})) as rows:
-        for start, count, settled, octets, expected in rows:
-            _require_whole(octets, expected, f"messages from id {start} on of queue {queue}")
-            yield SegmentRead(start, count, settled, octets, spilled)
-
-
-def read_delayed(connection: sqlite3.Connection, queue: int, number: int) -> bytes | None:
-    """Give the body of delayed messages, None if they are not there.
-
-    Raises:
-        StoreCorrupt: It is not what was written.
-    """
-    row: tuple[bytes | None, int] | None = connection.execute(_READ_DELAYED, (queue, number)).fetchone()
-    if row is None:
-        return None
-    _require_whole(*row, f"delayed messages with number {number} of queue {queue}")
-    return row[0]
-
-
-def _require_whole(octets: bytes | None, expected: int, what: str) -> None:
-    if octets is None or checksum(octets) != expected:
-        raise StoreCorrupt(
-            f"the {what} are not what was written: the disk has changed them. "
-            "Stop the broker and put a backup in place; `triomq store check` says what can still be read"
-        )
 
 
 _APPLY: dict[type[Operation], Callable[..., None]] = {

@@ -1,6 +1,7 @@
 """``triomq store``: looking over a data directory, writing it anew, copying it, and using the copy."""
 
 import os
+import re
 import signal
 import sqlite3
 from contextlib import closing
@@ -55,7 +56,9 @@ def test_check_says_what_is_missing_and_ends_with_1(data: Path) -> None:
     assert "missing" in done.stdout
     complaint, advice = done.stderr.splitlines()
     assert complaint == f"triomq: {data}/store.db: queue 1: 1 messages are neither there nor settled"
-    assert advice == ("triomq: keep a copy of the directory before anything else; then put a backup in its place")
+    assert advice == (
+        "triomq: keep a copy of the directory before anything else; then start on a backup, or `triomq store salvage`"
+    )
 
 
 def test_a_store_whose_names_cannot_be_read_is_shown_all_the_same(data: Path) -> None:
@@ -133,3 +136,44 @@ def test_an_older_copy_is_not_overwritten(data: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "is there already; name a directory that is not" in done.stderr
     assert (tmp_path / "copy").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(("table", "what"), [("queue", "queue"), ("record", "sink|binding")])
+def test_a_record_that_means_nothing_is_one_line_and_is_found_by_check(data: Path, table: str, what: str) -> None:
+    change(data, f"UPDATE {table} SET key = x'ff00' WHERE rowid = 1" if table == "queue" else _GARBLED)
+    for command in (["serve", "--port", "0"], ["store", "check"]):
+        done = run(*command, "--data", str(data))
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        line = next(line for line in done.stderr.splitlines() if "cannot be decoded" in line)
+        assert re.search(f"the store has a ({what}) that cannot be decoded .* with the key ff00", line)
+        assert "`triomq store salvage`" in line
+
+
+_GARBLED = "UPDATE record SET key = x'ff00' WHERE key = (SELECT min(key) FROM record WHERE kind = 1)"
+
+
+def test_salvage_writes_a_store_that_a_broker_starts_on_and_a_report(data: Path, tmp_path: Path) -> None:
+    octets = bytearray((data / "store.db").read_bytes())
+    octets[octets.index(bytes(1000) + b"2") + 1000] ^= 1
+    (data / "store.db").write_bytes(octets)
+    new = tmp_path / "new"
+    done = run("store", "salvage", "--data", str(data), str(new))
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, summary, advice = done.stdout.splitlines()
+    assert first == "default orders\\n: 3 messages, 1 lost"
+    assert summary == f"{new} has 1 queue and 3 messages; 1 are lost"
+    assert advice.startswith(f"start a broker with --data {new}")
+    assert "orders\\n: 3 messages, 1 lost" in (new / "salvage.txt").read_text()
+    assert (new / "salvage.txt").stat().st_mode & 0o777 == 0o600
+    assert run("store", "check", "--data", str(new)).returncode == 0
+    with broker(new) as (process, _):
+        end(process)
+
+
+def test_check_says_that_a_log_is_gone(data: Path) -> None:
+    with closing(sqlite3.connect(data / "store.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE progress SET committed = 1")
+    done = run("store", "check", "--data", str(data))
+    assert done.returncode == 1
+    assert "shows that batch" in done.stderr

@@ -16,11 +16,12 @@ from rich.text import Text
 from triomq.app.cli.failing import fail
 from triomq.app.cli.queues import print_table
 from triomq.app.cli.showing import octets, printable
-from triomq.core import decode_key
+from triomq.core import QueueOptions, decode_key, encode_key, encode_options, require_decodable
 from triomq.errors import StoreError, StoreLocked
-from triomq.store import DATABASE, Report, back_up
+from triomq.store import DATABASE, REPORT, Report, back_up
 from triomq.store import check as look_over
 from triomq.store import compact as write_anew
+from triomq.store import salvage as write_out
 
 __all__ = ["store"]
 
@@ -35,13 +36,14 @@ _Data = Annotated[
 def check(data: _Data) -> None:
     """Read all that is there, say what each queue has, and end with 1 if anything is damaged; no broker may have it."""
     with _failing():
-        report = look_over(data)
+        report = look_over(data, decode=require_decodable)
     print_table(_table(report))
     messages = sum(report.messages.values())
     typer.echo(f"format {report.version}, {_some(len(report.queues), 'queue')}, {_some(messages, 'message')}")
     if not report.is_well:
         trouble = [f"{report.path}: {printable(complaint)}" for complaint in report.complaints]
-        fail("\n".join([*trouble, "keep a copy of the directory before anything else; then put a backup in its place"]))
+        advice = "keep a copy of the directory before anything else; then start on a backup, or `triomq store salvage`"
+        fail("\n".join([*trouble, advice]))
 
 
 @store.command()
@@ -58,6 +60,33 @@ def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The directo
     with _failing():
         back_up(data, target)
     typer.echo(f"{target} has it all, {octets((target / DATABASE).stat().st_size)}")
+
+
+@store.command()
+def salvage(data: _Data, target: Annotated[Path, typer.Argument(help="The directory to make.")]) -> None:
+    """Write all that can be read of a damaged store to a new directory, and say what cannot; no broker may have it."""
+    with _failing():
+        done = write_out(data, target, declare=_declare_lost)
+    lines = [
+        f"{' '.join(map(printable, _names(queue.key)))}: {_some(queue.messages, 'message')}"
+        + (f", {queue.lost} lost" if queue.lost else "")
+        + (f", of which {queue.found} had no record and may have been settled" if queue.found else "")
+        for queue in done.queues.values()
+    ]
+    lines += [f"damaged: {printable(complaint)}" for complaint in done.complaints]
+    lost = sum(queue.lost for queue in done.queues.values())
+    messages = sum(queue.messages for queue in done.queues.values())
+    lines.append(f"{target} has {_some(len(done.queues), 'queue')} and {_some(messages, 'message')}; {lost} are lost")
+    report = target / REPORT
+    report.touch(0o600)
+    report.write_text("\n".join([f"salvaged from {data}", *lines, ""]), encoding="utf-8")
+    typer.echo("\n".join(lines))
+    typer.echo(f"start a broker with --data {target}, or look at it with `triomq store check`; {data} is as it was")
+
+
+def _declare_lost(number: int) -> tuple[bytes, bytes]:
+    """Declare a queue of which nothing is known but the number."""
+    return encode_key("default", f"salvaged-{number}"), encode_options(QueueOptions(durable=True))
 
 
 @contextmanager

@@ -1,0 +1,361 @@
+"""Writing out of a damaged store whatever can be read: a new store with it, and a report of what is missing.
+
+The damaged one stays as it is. All that is read is held against its checksum, and written through the same operations
+as a broker's, so the new store is whole by construction. A message whose record is lost, while its contents are whole,
+is put back in its queue as one that nobody has settled; so messages may come again, and none is given up that is there.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from triomq.errors import StoreError, StoreUnwritable
+from triomq.store.bodies import read_body, segment_rows
+from triomq.store.body import BodyRun, decode_body, gaps_of, is_whole
+from triomq.store.connecting import DATABASE, MARK
+from triomq.store.faults import fault_of
+from triomq.store.image import make_image
+from triomq.store.lock import PATIENCE, DirectoryLock
+from triomq.store.mark import MarkFound, read_mark
+from triomq.store.operations import (
+    Append,
+    Attempts,
+    Batch,
+    DeclareQueue,
+    Delay,
+    Delivered,
+    Operation,
+    Put,
+)
+from triomq.store.reading import Damaged
+from triomq.store.sqlite import SqliteStore
+
+__all__ = ["REPORT", "Salvage", "SalvagedQueue", "salvage"]
+
+REPORT = "salvage.txt"
+"""The file with the report, beside the new store."""
+
+_LAST_ID = 1 << 62
+"""Above all ids."""
+
+_GROUP = 8 << 20
+"""Octets that are written in one batch: enough that syncs do not count, and little memory."""
+
+
+class SalvagedQueue(msgspec.Struct):
+    """What became of one queue.
+
+    Args:
+        key: What the core calls it.
+        messages: How many are in the new store, delayed ones too.
+        lost: How many were there and cannot be read, as far as that can be told.
+        found: How many of ``messages`` had no record any more; some of them may have been settled.
+        delayed: How many of ``messages`` are not ready yet.
+    """
+
+    key: bytes
+    messages: int = 0
+    lost: int = 0
+    found: int = 0
+    delayed: int = 0
+
+
+class Salvage(msgspec.Struct):
+    """What was done.
+
+    Args:
+        queues: By number.
+        records: How many sinks, bindings and the like there are.
+        complaints: What could not be read beside messages, in words.
+    """
+
+    queues: dict[int, SalvagedQueue] = {}
+    records: int = 0
+    complaints: list[str] = []
+
+
+T = TypeVar("T")
+
+
+class _Number(NamedTuple):
+    number: int
+
+
+class _RecordRow(NamedTuple):
+    kind: int
+    key: bytes
+    value: bytes
+
+
+class _QueueRow(NamedTuple):
+    number: int
+    key: bytes
+    value: bytes
+    stored: int
+    settled: int
+
+
+class _DelayedRow(NamedTuple):
+    queue: int
+    number: int
+    due: float
+    messages: int
+    size: int
+    body: int
+
+
+class _MarkRow(NamedTuple):
+    """A row of ``delivered`` or of ``attempts``."""
+
+    queue: int
+    place: int
+    value: int
+
+
+_STRAY = "SELECT of_queue, of_first, of_count, checksum, octets FROM body WHERE body = ?"
+
+
+class _Segment(msgspec.Struct):
+    count: int
+    body: int
+    settled: bytes = b""
+    size: int = -1  # not known
+
+
+def salvage(
+    directory: Path,
+    target: Path,
+    *,
+    declare: Callable[[int], tuple[bytes, bytes]],
+    patience: float = PATIENCE,
+) -> Salvage:
+    """Write all that can be read of a store to a new directory.
+
+    Args:
+        directory: The store's; nobody may have it open.
+        target: The directory to make; its parent must be there.
+        declare: Gives key and value of a queue, by its number, whose own cannot be read.
+        patience: Seconds to wait for a broker that is leaving the store.
+
+    Raises:
+        StoreLocked: A broker uses it.
+        StoreUnwritable: There is something of the target's name already, or it cannot be made.
+        DiskFull: There is not enough room.
+        StoreError: There is nothing to read.
+    """
+    if not any((directory / name).exists() for name in (DATABASE, f"{DATABASE}-wal")):
+        raise StoreError(f"there is no store in {directory}: {directory / DATABASE} does not exist")
+    if target.exists():
+        raise StoreUnwritable(f"{target} is there already; name a directory that is not")
+    part = target.with_name(f"{target.name}.part")
+    with DirectoryLock(directory, patience=patience):
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(mode=0o700)
+            image = part / "image"
+            complaints = make_image(directory, image)
+            with (
+                closing(sqlite3.connect(f"{image.absolute().as_uri()}?mode=ro", uri=True)) as source,
+                closing(SqliteStore(part)) as store,
+            ):
+                source.text_factory = bytes
+                source.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # without it nothing can be read
+                complaints += _behind(source, read_mark(directory / MARK))
+                done = _Salvaging(source, store, declare, complaints).run()
+            for path in (image, part / "lock"):
+                path.unlink()
+            part.rename(target)
+        except sqlite3.Error as error:
+            raise fault_of(directory / DATABASE, error) from error
+        except OSError as error:
+            raise StoreUnwritable(f"{target} cannot be written ({error.strerror})") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return done
+
+
+def _behind(source: sqlite3.Connection, mark: MarkFound | None) -> list[str]:
+    """Say so if batches are missing at the end, of which nothing else can be said."""
+    try:
+        (committed,) = source.execute("SELECT committed FROM progress").fetchone()
+    except (sqlite3.DatabaseError, TypeError):
+        return ["the number of the last batch cannot be read"]
+    if mark is None or mark.number <= committed:
+        return []
+    return [
+        f"batch {mark.number} was on disk, and what is there ends at batch {committed}: what the batches between them "
+        "did is lost, and is not counted here"
+    ]
+
+
+class _Salvaging:
+    """One salvage, from a database to a store."""
+
+    def __init__(
+        self,
+        source: sqlite3.Connection,
+        store: SqliteStore,
+        declare: Callable[[int], tuple[bytes, bytes]],
+        complaints: list[str],
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._name_lost = declare
+        self._done = Salvage(complaints=complaints)
+        self._operations: list[Operation] = []
+        self._octets = 0
+
+    def run(self) -> Salvage:
+        for kind, key, value in self._rows("record", "kind, key, value", 2, _RecordRow):
+            self._add(Put(kind, key, value))
+            self._done.records += 1
+        expected = self._declare_queues()
+        segments = {queue: self._segments(queue) for queue in self._done.queues}
+        delayed = self._rows("delayed", "queue, number, due, count, size, body", 2, _DelayedRow)
+        self._add_strays(segments, {row.body for row in delayed})
+        for queue, found in segments.items():
+            self._append(queue, found)
+        for row in delayed:
+            self._delay(row)
+        for queue, level, up_to in self._rows("delivered", "queue, level, up_to", 2, _MarkRow):
+            self._add(Delivered(queue, level, up_to))
+        for queue, number, count in self._rows("attempts", "queue, id, count", 2, _MarkRow):
+            self._add(Attempts(queue, number, count))
+        self._flush()
+        for number, left in expected.items():
+            done = self._done.queues[number]
+            done.lost = max(done.lost, left - done.messages + done.found + done.delayed)
+        return self._done
+
+    def _rows(self, table: str, columns: str, key: int, kind: type[T]) -> list[T]:
+        """Read a table from both ends, as far as there is nothing damaged between them.
+
+        Args:
+            table: Its name.
+            columns: Those to read, the key before the others.
+            key: How many columns the key has.
+            kind: What a row is to be.
+        """
+        found: dict[tuple[object, ...], T] = {}
+        order = columns.removeprefix("DISTINCT ").split(", ")[:key]
+        for direction in ("", " DESC"):
+            by = ", ".join(f"{name}{direction}" for name in order)
+            try:
+                for row in self._source.execute(f"SELECT {columns} FROM {table} ORDER BY {by}"):
+                    try:
+                        found.setdefault(row[:key], msgspec.convert(row, kind))
+                    except msgspec.ValidationError as error:
+                        self._complain(f"a row of the table {table} is damaged: {error}")
+            except sqlite3.DatabaseError as error:
+                self._complain(f"the table {table} is damaged: {error}")
+            else:
+                break
+        return list(found.values())
+
+    def _complain(self, text: str) -> None:
+        if text not in self._done.complaints:
+            self._done.complaints.append(text)
+
+    def _declare_queues(self) -> dict[int, int]:
+        """Declare the queues that can be read, and tell how many messages each of them ought to have."""
+        expected = {}
+        for row in self._rows("queue", "queue, key, value, stored, settled", 1, _QueueRow):
+            self._declare(row.number, row.key, row.value)
+            expected[row.number] = row.stored - row.settled
+        for (number,) in self._rows("segment", "DISTINCT queue", 1, _Number):
+            self._require_queue(number)
+        return expected
+
+    def _declare(self, number: int, key: bytes, value: bytes) -> None:
+        self._done.queues[number] = SalvagedQueue(key)
+        self._add(DeclareQueue(number, key, value))
+
+    def _require_queue(self, number: int) -> None:
+        if number not in self._done.queues:
+            self._complain(f"the record of queue {number} is lost; it has another name now, and no options")
+            self._declare(number, *self._name_lost(number))
+
+    def _segments(self, queue: int) -> dict[int, _Segment]:
+        found: dict[int, _Segment] = {}
+        for row in segment_rows(self._source, queue, 0, _LAST_ID):
+            if isinstance(row, Damaged):
+                self._complain("the table segment is damaged: " + row.reason)
+                continue
+            first, count, _, size, settled, body = row
+            found[first] = _Segment(count, body, settled, size)
+        return found
+
+    def _add_strays(self, segments: dict[int, dict[int, _Segment]], used: set[int]) -> None:
+        """Add the bodies whose records are lost, by what stands beside them."""
+        used = used | {segment.body for found in segments.values() for segment in found.values()}
+        for (body,) in self._rows("body", "body", 1, _Number):
+            if body in used:
+                continue
+            try:
+                row = self._source.execute(_STRAY, (body,)).fetchone()
+            except sqlite3.DatabaseError:
+                continue  # counts as lost with its queue
+            queue, first, count, expected, octets = row
+            if queue and first and is_whole(octets, expected, queue, first, count):
+                self._require_queue(queue)
+                segments.setdefault(queue, {}).setdefault(first, _Segment(count, body))
+
+    def _append(self, queue: int, segments: dict[int, _Segment]) -> None:
+        done, position = self._done.queues[queue], 0
+        for first, segment in sorted(segments.items()):
+            bits = int.from_bytes(segment.settled, "little") & ((1 << segment.count) - 1)
+            left = segment.count - bits.bit_count()
+            octets = read_body(self._source, segment.body, queue, first, segment.count)
+            runs = [] if isinstance(octets, Damaged) else _decoded(octets)
+            if isinstance(octets, Damaged) or not runs or first < position:
+                done.lost += left
+                continue
+            position = first + segment.count
+            size, settled = segment.size, [(first + place, 1) for place in range(segment.count) if bits >> place & 1]
+            if size < 0:  # nothing is known but the body
+                size = sum(len(content) for run in runs for content in run.contents)
+                settled = gaps_of(runs, first, segment.count)
+                left = segment.count - sum(count for _, count in settled)
+                done.found += left
+            done.messages += left
+            self._add(
+                Append(queue=queue, first=first, count=segment.count, size=size, body=octets, settled=settled),
+                len(octets),
+            )
+
+    def _delay(self, row: _DelayedRow) -> None:
+        queue, number, due, count, size, body = row
+        self._require_queue(queue)
+        done = self._done.queues[queue]
+        octets = read_body(self._source, body, queue, number, count)
+        if isinstance(octets, Damaged) or not _decoded(octets):
+            done.lost += count
+            return
+        done.messages += count
+        done.delayed += count
+        delay = Delay(queue=queue, number=number, due=due, count=count, size=size, body=octets)
+        self._add(delay, len(octets))
+
+    # Writing
+
+    def _add(self, operation: Operation, octets: int = 0) -> None:
+        self._operations.append(operation)
+        self._octets += octets
+        if self._octets >= _GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._store.commit([Batch(self._store.committed + 1, self._operations)])
+        self._operations, self._octets = [], 0
+
+
+def _decoded(octets: bytes) -> list[BodyRun]:
+    try:
+        return decode_body(octets)
+    except msgspec.DecodeError:
+        return []
