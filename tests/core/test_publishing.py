@@ -196,6 +196,19 @@ async def test_alarm_begins_before_the_first_publish_of_a_turn_and_never_within_
     assert has(watched, "q") == 2
 
 
+async def test_alarm_is_not_kept_away_by_other_work_at_the_begin_of_each_turn(watched: House) -> None:
+    way, route = publisher(watched), CachedRoute("", "q")
+    large = bytes(9 << 20)
+
+    def work_and_publish() -> None:
+        watched.system.turn.charge(1)
+        way.publish(route, Head(), [large], len(large))
+
+    watched.turn(work_and_publish)
+    with pytest.raises(PublishingPaused):
+        watched.turn(work_and_publish)
+
+
 async def test_message_that_no_queue_is_bound_for_is_taken_under_any_pressure(watched: House) -> None:
     memory = watched.directory.memory
     way = publisher(watched)

@@ -19,6 +19,7 @@ from triomq.endpoints import AMQPEndpoint
 from triomq.errors import TriomqError
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import (
+    AckRun,
     BasicAck,
     BasicCancel,
     BasicConsume,
@@ -146,6 +147,9 @@ class AMQPPublishing(Publishing):
             case Received(method=BasicAck(delivery_tag=number, multiple=multiple)):
                 first = 1 if multiple else number
                 self._acked |= set(range(first, number + 1)) - self._nacked
+                self.hear(taken=len(self._acked), refused=len(self._nacked))
+            case AckRun(tags=tags):
+                self._acked |= set(tags)
                 self.hear(taken=len(self._acked), refused=len(self._nacked))
             case Received(method=BasicNack(delivery_tag=number)):
                 self._nacked.add(number)

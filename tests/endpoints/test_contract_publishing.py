@@ -61,7 +61,7 @@ async def by_header(broker: Broker, name: str) -> None:
 
 async def settled() -> None:
     """Wait until nothing happens any more, in the store's thread or process neither."""
-    await trio.testing.wait_all_tasks_blocked(0.03)
+    await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def placed(broker: Broker, *queues: str) -> list[bytes]:

@@ -21,7 +21,7 @@ def persistent(header: str) -> bytes:
 
 async def arrived(home: Home, sink: Direct) -> None:
     """See that a direct connection has worked off all that it was sent, or waits."""
-    await trio.testing.wait_all_tasks_blocked(0.05)
+    await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def test_run_routed_by_headers_is_published_once_though_it_had_to_wait_for_the_store(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import trio
 from triomq.actors import InPlaceActor
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Session, settle
+from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Subscription, settle
 
 _log = logging.getLogger("triomq.app")
 
@@ -102,19 +102,17 @@ class LocalFeed:
 
     def __init__(
         self,
-        session: Session,
         inbox: Inbox,
         consumers: Consumers,
-        reopen: Callable[[], Awaitable[Feed | None]],
+        reopen: Callable[[], Awaitable[Subscription | None]],
         keeping: Keeping | None = None,
     ) -> None:
         """Prepare; ``reopen`` opens the feed at its queue, now and after each crash of that."""
         self._keeping = keeping
-        self._session = session
         self._inbox = inbox
         self._consumers = consumers
         self._reopen = reopen
-        self._feed: Feed | None = None
+        self._subscription: Subscription | None = None
         self._batch: Batch | None = None
         self._position = 0
         self._has_warned = False  # that it stands still
@@ -123,7 +121,7 @@ class LocalFeed:
 
     async def open(self) -> None:
         """Open it for the first time; for ``QueueHandle.open_feed``."""
-        self._feed = await self._reopen()
+        self._subscription = await self._reopen()
 
     def __aiter__(self) -> "LocalFeed":
         """Iterate."""
@@ -166,17 +164,25 @@ class LocalFeed:
         else:
             await self._keeping.wait_committed(self._keeping.journal.said)
 
+    @property
+    def _feed(self) -> Feed | None:
+        """The feed that is open, if one is."""
+        subscription = self._subscription
+        return subscription.feed if subscription is not None and subscription.open else None
+
     def _is_full(self) -> bool:
-        return not self._has_warned and self._feed is not None and self._feed.is_full()
+        feed = self._feed
+        return not self._has_warned and feed is not None and feed.is_full()
 
     async def _wait_full(self) -> None:
         """Wait for somebody to settle something; say so, once, if that takes long."""
         with trio.move_on_after(_STANDSTILL):
             await self._inbox.wait()
             return
-        if self._is_full() and self._feed is not None:
+        feed = self._feed
+        if self._is_full() and feed is not None:
             self._has_warned = True
-            fields = {"queue": self._feed.queue.name.removeprefix("queue."), "unsettled": self._feed.unsettled}
+            fields = {"queue": feed.queue.name.removeprefix("queue."), "unsettled": feed.unsettled}
             _log.warning(_STANDS_STILL, extra={"fields": fields | {"seconds": _STANDSTILL}})
 
     def _next(self) -> Delivery | None:
@@ -200,12 +206,13 @@ class LocalFeed:
         """Open the feed again after a restart of the queue; end if the queue is gone."""
         closed = self._inbox.closed
         assert closed is not None
-        self._session.forget_feed(closed)
+        if self._subscription is not None:
+            self._subscription.lost(closed)
         self._inbox.batches.clear()
         self._batch = None
-        self._feed = None
+        self._subscription = None
         try:
-            self._feed = await self._reopen()
+            self._subscription = await self._reopen()
         except NoSuchQueue:
             raise StopAsyncIteration from None
         self._inbox.closed = None  # not before: whoever is cancelled here begins again
@@ -213,8 +220,8 @@ class LocalFeed:
     def close(self) -> None:
         """Close the feed and put back what is not settled; never iterate again."""
         self._inbox.finish()
-        if self._feed is not None:
-            self._session.close_feed(self._feed)
+        if self._subscription is not None:
+            self._subscription.close()
         for batch in self._inbox.batches:
             settle(batch, Outcome.RETURN)
         for batch in self._open.values():

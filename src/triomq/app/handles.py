@@ -12,6 +12,7 @@ from triomq.app.feed import Inbox, LocalFeed, Subscriber
 from triomq.app.opening import opening
 from triomq.app.publishing import check_name
 from triomq.core import (
+    EVERYTHING,
     Bind,
     Browse,
     DeleteQueue,
@@ -19,7 +20,6 @@ from triomq.core import (
     Discard,
     Enlist,
     Entry,
-    Feed,
     Get,
     HeaderValue,
     NoSuchQueue,
@@ -27,6 +27,7 @@ from triomq.core import (
     Predicate,
     Purge,
     QueueStatistics,
+    Subscription,
     Target,
     Unbind,
     Window,
@@ -97,27 +98,29 @@ class QueueHandle:
         domain.consumers.check()
         subscriber = await domain.consumers.start(lambda: Subscriber(inbox))
 
-        async def reopen() -> Feed | None:
+        async def reopen() -> Subscription | None:
             while True:
-                queue = (await domain.wait_queue(self.name)).ref
+                queue = await domain.wait_queue(self.name)
                 if inbox.broken:
                     return None
-                feed = Feed(
+                subscription = Subscription(
+                    domain.session,
+                    EVERYTHING,
                     queue,
                     subscriber,
                     window=Window(prefetch),
                     exclusive=exclusive,
                     priority=priority,
                     weight=weight,
-                    no_local=domain.session.number if no_local else 0,
+                    no_local=no_local,
                 )
                 try:
-                    domain.session.open_feed(feed)
+                    subscription.begin()
                 except trio.WouldBlock:
                     continue  # it has crashed again
-                return feed
+                return subscription
 
-        feed = LocalFeed(domain.session, inbox, domain.consumers, reopen, domain.directory.keeping)
+        feed = LocalFeed(inbox, domain.consumers, reopen, domain.directory.keeping)
         try:
             await feed.open()
             yield feed

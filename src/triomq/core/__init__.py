@@ -85,6 +85,7 @@ from triomq.core.requests import (
 from triomq.core.session import Session
 from triomq.core.sink import SinkStore
 from triomq.core.stored import decode_key, encode_key, encode_options
+from triomq.core.subscription import Subscription
 from triomq.core.transaction import Transaction
 from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.window import Window
@@ -192,6 +193,7 @@ __all__ = [
     "SinkKind",
     "SinkOptions",
     "SinkStore",
+    "Subscription",
     "Target",
     "TooManyLeases",
     "Transaction",

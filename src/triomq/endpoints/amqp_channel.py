@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
+from triomq.core import (
+    Batch,
+    Head,
+    Ledger,
+    Message,
+    Numbered,
+    Outcome,
+    Permissions,
+    QueueStore,
+    Subscription,
+    Window,
+    settle,
+)
 from triomq.endpoints.amqp_counts import delivery_counts, with_count
 from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import ChannelPublisher
@@ -21,30 +33,55 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "Consumer", "Handler"]
 
 
-class Consumer:
-    """One consumer tag of a channel; the key of its feeds.
+class Consumer(Subscription):
+    """One consumer tag of a channel. While a direct connection takes what it gets, its feed is another than its own.
 
-    ``home`` is the feed that delivers to the channel; ``feed`` is the one that is open, another one while a direct
-    connection takes what it gets.
+    Args:
+        channel: The channel.
+        tag: The tag.
+        queue: Where it takes from.
+        access: What the user may do.
+        no_ack: Whether what it gets counts as accepted.
+        exclusive: Whether it wants to be the queue's only one.
+        priority: Who gets messages first.
+        no_local: Whether what the connection itself publishes never comes.
+
+    Raises:
+        Forbidden: The user may not.
     """
 
-    __slots__ = ("channel", "feed", "home", "no_ack", "open", "tag")
+    __slots__ = ("channel", "no_ack", "tag")
 
-    feed: Feed
-    home: Feed
-
-    def __init__(self, channel: "Channel", tag: str, *, no_ack: bool) -> None:
-        """Make a consumer; its feeds are set when they are made."""
+    def __init__(
+        self,
+        channel: "Channel",
+        tag: str,
+        queue: QueueStore,
+        access: Permissions,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        no_local: bool = False,
+    ) -> None:
+        connection = channel.connection
+        super().__init__(
+            connection.session,
+            access,
+            queue,
+            connection.ref,
+            window=Window(channel.prefetch, bytes=channel.prefetch_size),
+            shared=(channel.window,),
+            outlet=connection.outlet.window,
+            gate=channel.gate,
+            settles=not no_ack,
+            exclusive=exclusive,
+            priority=priority,
+            no_local=no_local,
+        )
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
-        self.open = True
-
-    def end(self) -> None:
-        """Take no more; forget the feeds, which hold the consumer: a cycle, which only the collector would find."""
-        if self.open:
-            self.open = False
-            del self.feed, self.home
 
     @property
     def is_direct(self) -> bool:
@@ -242,8 +279,7 @@ class Channel:
         for consumer in list(self.consumers.values()):
             if not consumer.open or (connection_ends and consumer.is_direct):
                 continue  # its queue may have gone since the last step
-            self.connection.session.close_feed(consumer.feed)
-            consumer.end()
+            consumer.close()
             yield
         if connection_ends and self.gate.held:
             self.gate.release()  # nobody is left to do it

@@ -17,7 +17,6 @@ import trio
 from triomq.actors import Ref, Request, Supervisor
 from triomq.core import (
     Deliver,
-    Feed,
     FeedClosed,
     Keeping,
     Leases,
@@ -190,12 +189,12 @@ class AMQPConnection(WireConnection):
         except (ActorStopped, HandlerFailed) as error:
             raise AnswerError(541, str(error)) from error
 
-    def open_feed(self, feed: Feed) -> None:
-        """Open a feed of this connection's session; raises as ``ask`` does."""
+    def begin(self, consumer: Consumer) -> None:
+        """Let messages come to a consumer; raises as ``ask`` does."""
         try:
-            self.session.open_feed(feed)
+            consumer.begin()
         except trio.WouldBlock:
-            raise Restarting(feed.queue) from None
+            raise Restarting(consumer.feed.queue) from None
         except (ActorStopped, HandlerFailed) as error:
             raise AnswerError(541, str(error)) from error
 
@@ -259,9 +258,8 @@ class AMQPConnection(WireConnection):
         """Tell the client that its consumer is cancelled (RabbitMQ's consumer_cancel_notify)."""
         consumer = message.feed.key
         assert isinstance(consumer, Consumer)
-        self.session.forget_feed(message.feed)
         self.outlet.drop(consumer)
-        consumer.end()
+        consumer.lost(message.feed)
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
             consumer.channel.cancelled(consumer.tag)

@@ -3,12 +3,12 @@
 from typing import cast
 
 from triomq.core import (
-    Feed,
+    EVERYTHING,
     Get,
     InExclusiveUse,
     Outcome,
+    Permissions,
     QueueStore,
-    Window,
 )
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
@@ -66,6 +66,7 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
         exclusive=method.exclusive,
         priority=priority,
         no_local=method.no_local,
+        access=EVERYTHING if replies else channel.connection.access,  # those are its own, whatever they are called
     )
     if replies:
         channel.reply_consumer = consumer
@@ -85,33 +86,30 @@ def open_consumer(
     store: QueueStore,
     tag: str,
     *,
+    access: Permissions,
     no_ack: bool = False,
     exclusive: bool = False,
     priority: int = 0,
     no_local: bool = False,
 ) -> Consumer:
-    """Let a channel have what comes into a queue, under a tag that is free; raises as ``Session.open_feed`` does."""
+    """Let a channel have what comes into a queue, under a tag that is free; raises as ``Subscription`` does."""
     connection = channel.connection
     if len(channel.consumers) >= MOST_CONSUMERS:
         raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
     connection.spend(_COST)
-    consumer = Consumer(channel, tag, no_ack=no_ack)
-    consumer.home = consumer.feed = Feed(
-        store.ref,
-        connection.ref,
-        key=consumer,
-        window=Window(channel.prefetch, bytes=channel.prefetch_size),
-        shared=(channel.window,),
-        outlet=connection.outlet.window,
-        gate=channel.gate,
-        settles=not no_ack,
+    consumer = Consumer(
+        channel,
+        tag,
+        store,
+        access,
+        no_ack=no_ack,
         exclusive=exclusive,
         priority=priority,
-        no_local=connection.session.number if no_local else 0,
+        no_local=no_local,
     )
     if (direct := connection.direct_feeds.get(store)) is not None:
-        consumer.feed = send_on(consumer, direct)
-    connection.open_feed(consumer.feed)
+        consumer.move(send_on(consumer, direct))
+    connection.begin(consumer)
     if not no_ack:
         connection.watch_unsettled(store)
     channel.consumers[tag] = consumer
@@ -123,8 +121,7 @@ def close_consumer(channel: Channel, tag: str) -> None:
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
         channel.connection.outlet.drop(consumer)
-        channel.connection.session.close_feed(consumer.feed)
-        consumer.end()
+        consumer.close()
 
 
 def _cancel(channel: Channel, method: BasicCancel) -> None:

@@ -128,8 +128,7 @@ def divert(grant: Grant, direct: "DMPConnection") -> None:
         for consumer in channel.consumers.values():
             if consumer.home.queue is store.ref:
                 connection.outlet.drop(consumer)
-                consumer.feed = send_on(consumer, direct)
-                connection.session.move_feed(consumer.home, consumer.feed)
+                consumer.move(send_on(consumer, direct))
 
 
 def bring_home(grant: Grant, direct: "DMPConnection") -> None:
@@ -142,8 +141,6 @@ def bring_home(grant: Grant, direct: "DMPConnection") -> None:
         consumer = feed.key
         assert isinstance(consumer, Consumer)
         if consumer.channel.open:
-            consumer.feed = consumer.home
-            connection.session.move_feed(feed, consumer.home)
+            consumer.move(consumer.home)
         else:
-            connection.session.close_feed(feed)
-            consumer.end()
+            consumer.close()

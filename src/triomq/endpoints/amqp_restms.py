@@ -118,7 +118,7 @@ def _deliver(channel: Channel, tag: str, store: QueueStore) -> None:
     consumer = channel.consumers.get(tag)
     if consumer is None:
         require_read(channel, "queue", store.name)
-        open_consumer(channel, store, tag)
+        open_consumer(channel, store, tag, access=channel.connection.access)
     elif consumer.home.queue is not store.ref:
         raise PreconditionFailed(f"'{tag}' takes from another feed already, and a pipe can take from one alone")
 

@@ -180,8 +180,7 @@ class DMPConnection(WireConnection):
         if consumer.channel.open:
             consumer.channel.connection.ref.tell_nowait(message)
         else:
-            consumer.end()
-            self.session.forget_feed(message.feed)
+            consumer.lost(message.feed)
             self._end(message.reason)
 
     def close_connection(self, message: CloseConnection) -> None:
