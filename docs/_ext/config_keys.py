@@ -18,7 +18,7 @@ from triomq.app.policies import PolicyConfig
 from triomq.app.shapes import Leaf, choices_of, shape_of
 from triomq.app.users import User
 from triomq.endpoints import AMQP, TLS, Synchronise
-from triomq.security import Permission, UserLimits
+from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
 
 STRUCTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "top": (Config, ""),
@@ -78,7 +78,8 @@ def rows(struct: type[msgspec.Struct], variables: str) -> Iterator[tuple[str, ..
     said = meanings(struct)
     for field in msgspec.structs.fields(struct):
         variable = f"``TRIOMQ_{variables}{field.encode_name.upper()}``"
-        yield f"``{field.encode_name}``", said[field.encode_name], allowed(field.type), default(field), variable
+        standard = f"``{DEFAULT_LIMITS[field.name]}``" if struct is UserLimits else default(field)
+        yield f"``{field.encode_name}``", said[field.encode_name], allowed(field.type), standard, variable
 
 
 class ConfigKeys(SphinxDirective):

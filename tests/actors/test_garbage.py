@@ -105,3 +105,18 @@ async def test_a_child_that_has_ended_is_forgotten(kind: type[InPlaceActor] | ty
             assert garbage() == Counter()
             assert ours() - before == Counter()
         assert not top.children
+
+
+async def test_who_is_watched_forgets_watchers_that_have_ended() -> None:
+    async with open_system() as system:
+        top = await system.start(DynamicSupervisor, name="top")
+        watched = await system.start(Clerk, name="watched")
+        supervisor = top.actor
+        assert isinstance(supervisor, DynamicSupervisor)
+        with collector_off():
+            before = ours()["TaskRef"]
+            for _ in range(50):
+                ref = await supervisor.start_child(ChildSpec(Worker))
+                watched.watch(ref)
+                await supervisor.stop_child(ref)
+            assert ours()["TaskRef"] - before <= 4

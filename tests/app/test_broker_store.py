@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from triomq import Broker, Properties, open_broker
+from triomq.app import Browsed
 from triomq.core import NotResident
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
@@ -207,3 +208,22 @@ async def test_messages_that_are_damaged_on_disk_are_set_aside_and_the_rest_goes
     async with opened(tmp_path) as broker:
         assert await bodies(broker, "q") == [b"y"]
         assert await bodies(broker, "well") == [b"x"]
+
+
+async def test_browse_shows_and_discard_forgets_what_is_only_on_disk(tmp_path: Path) -> None:
+    expected = {b"%04d" % number + bytes(1000) for number in range(500)}
+    async with open_broker(data_dir=tmp_path, queue_memory=64 * 1024, store_host="thread") as broker:
+        queue = await broker.declare_queue("q")
+        async with trio.open_nursery() as nursery:
+            for body in expected:
+                nursery.start_soon(broker.publish, "", "q", body)
+        seen: list[Browsed] = []
+        while page := await queue.browse(after=seen[-1].id if seen else 0, limit=7):
+            seen += page
+        assert [each.body for each in await queue.browse(limit=1000)] == [each.body for each in seen]
+        assert {each.body for each in seen} == expected
+        assert await queue.discard(seen[399].id) == 400
+        assert (await queue.statistics()).ready == 100
+        assert [each.body for each in await queue.browse(limit=1000)] == [each.body for each in seen[400:]]
+        assert await queue.discard(seen[-1].id) == 100
+        assert await queue.browse() == []

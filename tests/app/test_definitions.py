@@ -225,3 +225,14 @@ async def test_a_reload_reads_definitions_again(tmp_path: Path, virtual_time: No
         assert list(broker.directory.queues) == ["logs", "more"]
         assert broker.directory.queues["logs"].options.max_length == 1
         assert broker.house.users.get("bob") is None
+
+
+def test_a_limit_below_nought_is_none_in_both_directions_and_without_one_the_default_holds(tmp_path: Path) -> None:
+    users = [
+        {"name": "free", "password_hash": BOB, "limits": {"max-connections": -1, "max-channels": 7}},
+        {"name": "plain", "password_hash": BOB},
+    ]
+    free, plain = config_of(write(tmp_path, users=users, permissions=[])).users.values()
+    assert free.limits == UserLimits(connections="unlimited", channels=7)
+    assert (free.limits.of("connections"), free.limits.of("queues")) == (None, 100_000)
+    assert plain.limits == UserLimits()

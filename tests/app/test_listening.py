@@ -1,5 +1,6 @@
 """Endpoints that listen: where, for whom, how they come and go."""
 
+import logging
 import socket
 from pathlib import Path
 
@@ -29,6 +30,31 @@ async def test_endpoints_come_and_go_at_run_time() -> None:
         await other.connect()
         await other.leave()
         await first.aclose()
+
+
+async def test_the_log_says_whom_a_drain_cut_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with open_broker(AMQP(host="127.0.0.1", port=0), drain=0.1) as broker:
+        deaf = Client(await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port))
+        await deaf.connect()
+        polite = Client(await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port))
+        await polite.connect()
+        await polite.leave()
+    await deaf.hang_up()
+    said = [record for record in caplog.records if record.message in ("connection cut", "drained")]
+    assert [(record.levelname, record.message) for record in said] == [
+        ("WARNING", "connection cut"),
+        ("WARNING", "drained"),
+    ]
+    cut, drained = (vars(record)["fields"] for record in said)
+    assert (cut["user"], cut["vhost"], cut["reason"]) == ("guest", "/", "the client did not close in time")
+    assert drained["cut"] == 1
+    assert drained["seconds"] >= 0.1
+    caplog.clear()
+    async with open_broker(AMQP(host="127.0.0.1", port=0)):
+        pass
+    (record,) = (record for record in caplog.records if record.message == "drained")
+    assert (record.levelname, vars(record)["fields"]["cut"]) == ("INFO", 0)
 
 
 async def test_a_port_in_use_is_a_configuration_error_and_the_broker_goes_on() -> None:

@@ -110,3 +110,27 @@ def test_a_headers_table_refuses_arguments_that_mean_nothing() -> None:
     with pytest.raises(PreconditionFailed):
         table.add(binding(**{"x-match": "never"}), 1)
     assert list(table.match("", no_headers)) == []
+
+
+def test_arguments_of_all_bindings_of_a_headers_sink_are_limited() -> None:
+    table: Table[str] = make_table(SinkKind.HEADERS)
+    arguments = {f"k{number}": number for number in range(998)}
+    for number in range(50):
+        binding = make_binding("s", Target.QUEUE, str(number), arguments=arguments)
+        table.require_room(binding)
+        table.add(binding, str(number))
+    one_more = make_binding("s", Target.QUEUE, "more")
+    with pytest.raises(PreconditionFailed, match="have 50000 arguments already"):
+        table.require_room(one_more)
+    table.remove(make_binding("s", Target.QUEUE, "0", arguments=arguments), "0")
+    table.require_room(one_more)
+
+
+def test_bindings_of_a_consistent_hash_sink_are_limited() -> None:
+    table: Table[str] = make_table(SinkKind.CONSISTENT_HASH)
+    for number in range(500):
+        binding = make_binding("s", Target.QUEUE, str(number), "1")
+        table.require_room(binding)
+        table.add(binding, str(number))
+    with pytest.raises(PreconditionFailed, match="has 500 bindings, which is the most"):
+        table.require_room(make_binding("s", Target.QUEUE, "more", "1"))

@@ -7,14 +7,19 @@ import trio.testing
 from memory_store import MemoryStore
 from triomq.core import (
     Bind,
+    CloseFeed,
     DeclareQueue,
     DeclareSink,
     DeleteSink,
     ForgetOrigin,
+    Ledger,
+    Outcome,
     Policy,
     PolicyOptions,
+    Purge,
     QueueLocked,
     QueueOptions,
+    QueueStore,
     SetPolicies,
     SinkKind,
     SinkOptions,
@@ -22,8 +27,9 @@ from triomq.core import (
     Unbind,
     make_binding,
 )
+from triomq.core.refusals import BeingDeleted
 
-from .cast import House, open_house, publish, ready
+from .cast import House, open_house, publish, ready, settle
 from .kept import open_kept, open_kept_house
 
 MANY = 3_000
@@ -203,6 +209,25 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
         assert not house.directory.queues
 
 
+async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
+    store = MemoryStore()
+    async with open_kept_house(store) as kept:
+        house = kept.house
+        house.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), house.session))
+        house.queue("q", QueueOptions(durable=True))
+        for number in range(MANY):
+            house.bind("s", "q", str(number))
+        house.delete("q")
+        with pytest.raises(BeingDeleted) as refused:
+            house.queue("q", QueueOptions(durable=True))
+        with trio.fail_after(5):
+            await refused.value.wait_over()
+        house.queue("q", QueueOptions(durable=True))
+        kept.disk.work()
+    _, directory = open_kept(store, 0)
+    assert not directory.sinks["s"].bindings
+
+
 async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_was_killed_meanwhile(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -224,3 +249,67 @@ async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_wa
     caplog.clear()
     open_kept(store, 0)
     assert "led nowhere" not in caplog.text
+
+
+def big(house: House) -> QueueStore:
+    """A queue with many messages in runs, some of which have come back."""
+    store, consumer = house.queue(), house.consumer()
+    feed = house.feed(store, consumer, messages=60_000)
+    for _ in range(300):
+        publish(store, *[b"x"] * 1000)
+    assert consumer.batches
+    store.ref.ask_nowait(CloseFeed(feed))
+    for batch in consumer.batches:
+        settle(batch, Outcome.REQUEUE)
+    consumer.batches.clear()
+    return store
+
+
+async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
+    async with open_house() as house:
+        store = big(house)
+        assert store.ref.ask_nowait(Purge()) == 300_000
+        assert store.statistics().ready == 0
+        publish(store, b"new")
+        assert await turns(house) > 3
+        assert ready(store) == [b"new"]
+
+
+async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
+    async with open_house() as house:
+        store = big(house)
+        house.delete("q")
+        assert await turns(house) > 3
+        assert store.backlog.ready == 0
+
+
+@pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
+@pytest.mark.parametrize("in_turns", [True, False])
+async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
+    async with open_house() as house:
+        store, consumer, ledger = house.queue(), house.consumer(), Ledger()
+        if in_turns:
+            ledger.begin_later = house.directory.chores.begin_later
+        feed = house.feed(store, consumer)
+        for number in range(100):
+            publish(store, *[b"%d" % number] * 1000)
+        for batch in consumer.batches:
+            ledger.enter(batch)
+        store.ref.ask_nowait(CloseFeed(feed))
+        match how:
+            case "requeue all":
+                house.turn(ledger.requeue_all)
+            case "nack up to 0":
+                house.turn(lambda: ledger.settle_up_to(0, Outcome.REQUEUE))
+            case "nack up to the last":
+                house.turn(lambda: ledger.settle_up_to(100_000, Outcome.REQUEUE))
+            case "accept":
+                house.turn(lambda: ledger.settle_up_to(0, Outcome.ACCEPT))
+        assert ledger.is_empty
+        assert (store.backlog.unsettled > 50_000) is in_turns
+        assert (await turns(house) > 3) is in_turns
+        assert (store.backlog.ready, store.backlog.unsettled) == (0 if how == "accept" else 100_000, 0)
+        if how != "accept":
+            entries = [*store.backlog.entries()]
+            assert [entry.id for entry in entries] == [*range(1, 100_001)]
+            assert {entry.attempts for entry in entries} == {1}

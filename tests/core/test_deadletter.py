@@ -236,6 +236,32 @@ async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) 
         assert history(house, only(dead))[0]["queue"] == "q"
 
 
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [([None], 1), ([None, None], 3), ([None] * 3, 4), ([5, None], 6), ([None, 5], 3), ([3, 5], 4)],
+)
+async def test_deaths_of_one_queue_and_reason_are_merged(counts: list[int | None], expected: int) -> None:
+    before = [{"queue": "q", "reason": "rejected"} | ({} if count is None else {"count": count}) for count in counts]
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
+        settle(consumer.batches[0], Outcome.REJECT)
+        (entry,) = history(house, only(dead))
+        assert entry["count"] == expected
+
+
+async def test_deaths_elsewhere_are_merged_too_and_what_nobody_understands_stays() -> None:
+    there = {"queue": "other", "reason": "expired"}
+    before = [there, {"queue": 5}, there]
+    async with open_house() as house:
+        dead, store, consumer = house.queue("dead"), house.queue(options=lettered()), house.consumer()
+        house.feed(store, consumer)
+        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
+        settle(consumer.batches[0], Outcome.REJECT)
+        assert history(house, only(dead))[1:] == [{**there, "count": 2}, {"queue": 5}]
+
+
 @pytest.mark.parametrize("made_up", ["no list", [], None])
 async def test_a_history_that_is_there_says_how_it_began_or_nobody_does(made_up: object) -> None:
     async with open_house() as house:

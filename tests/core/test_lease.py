@@ -78,14 +78,41 @@ async def test_what_has_expired_is_forgotten_when_others_come() -> None:
         assert len(leases) == 2
 
 
-async def test_a_lease_ends_with_its_session_and_keeps_nothing_alive() -> None:
+async def test_unused_lease_lets_its_session_live_until_it_is_used_and_done_with() -> None:
     async with open_house() as house:
         leases, session = Leases(Time()), house.new_session()
         secret = sink_of(leases, session)
         session.detach()
+        assert not session.ended
+        lease = leases.take(secret)
+        assert not session.ended
+        leases.done(lease)
         assert session.ended
-        with pytest.raises(LeaseInvalid):
-            leases.take(secret)
+
+
+async def test_unused_leases_let_their_session_live_until_the_last_has_expired() -> None:
+    async with open_house() as house:
+        time = Time()
+        leases, session = Leases(time), house.new_session()
+        sink_of(leases, session)
+        time.now += 10
+        sink_of(leases, session)
+        session.detach()
+        time.now += 29.9
+        leases.expire()
+        assert not session.ended
+        time.now += 0.1
+        leases.expire()
+        assert session.ended
+
+
+async def test_unused_leases_let_their_session_live_until_their_listener_ends() -> None:
+    async with open_house() as house:
+        leases, session = Leases(Time()), house.new_session()
+        sink_of(leases, session)
+        session.detach()
+        leases.close()
+        assert session.ended
 
 
 async def test_one_session_has_so_many_unused_and_no_more() -> None:

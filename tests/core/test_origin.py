@@ -10,6 +10,7 @@ from triomq.core import (
     DeclareSink,
     DeleteQueue,
     DeleteSink,
+    ForeignName,
     ForeignResource,
     ForgetOrigin,
     QueueOptions,
@@ -63,9 +64,22 @@ async def test_nobody_else_may(whose: str, asker: str) -> None:
 async def test_what_is_there_already_stays_whose_it_is() -> None:
     async with open_house() as house:
         make_all(house, "")
-        make_all(house, PEER)
+        house.domain.ask_nowait(DeclareSink("s", SinkOptions(), house.session, PEER))
+        house.domain.ask_nowait(Bind(JOIN, house.session, PEER))
         assert (house.directory.sinks["s"].origin, house.directory.queues["q"].origin) == ("", "")
         assert house.directory.sinks["s"].origin_of(JOIN) == ""
+
+
+@pytest.mark.parametrize(("first", "second"), [("", PEER), (PEER, ""), (PEER, "guest@elsewhere")])
+async def test_queue_of_a_name_that_somebody_else_has_told_is_refused_whoever_spoke_first(
+    first: str, second: str
+) -> None:
+    async with open_house() as house:
+        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), house.session, first))
+        with pytest.raises(ForeignName, match=first or second):
+            house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), house.session, second))
+        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), house.session, first))
+        assert house.directory.queues["q"].origin == first
 
 
 async def test_a_peer_s_binding_between_things_of_our_own_is_the_peer_s() -> None:

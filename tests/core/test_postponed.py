@@ -72,4 +72,4 @@ async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(aut
     async with open_kept_house(kept.disk.store) as again:
         queue = again.house.directory.queues["q"]
         assert get(queue, again.disk) == (b"1", True)
-        assert queue.backlog.attempts(1) == 3
+        assert [batch.attempts for batch in queue.backlog.outstanding()] == [3]

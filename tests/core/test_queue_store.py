@@ -69,21 +69,3 @@ async def test_a_queue_is_not_idle_while_messages_wait_for_their_time() -> None:
         dying = house.queue("dying", QueueOptions(message_ttl=3600, dead_letter_sink=""))
         publish(dying, b"x")
         assert not dying.idle
-
-
-async def test_a_queue_without_a_limit_can_be_given_one_of_octets() -> None:
-    async with open_house() as house:
-        store = house.queue("q")
-        publish(store, b"1234", b"5678")
-        house.turn(lambda: store.limit_bytes(8))
-        publish(store, b"9")
-        assert ready(store) == [b"5678", b"9"]
-        assert house.queue("q") is store  # it is declared as it was
-
-
-async def test_a_queue_with_a_limit_keeps_its_own() -> None:
-    async with open_house() as house:
-        store = house.queue("q", QueueOptions(max_length=3))
-        house.turn(lambda: store.limit_bytes(1))
-        publish(store, b"1234", b"5678")
-        assert ready(store) == [b"1234", b"5678"]

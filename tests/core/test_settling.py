@@ -18,10 +18,10 @@ def test_what_is_put_back_stands_in_its_place_marked() -> None:
     batch = store.backlog.take(2, 100)
     assert put_back(store, batch, [1], marked=True) == (1, 2)
     assert ids(store) == [2, 3]
-    assert [store.backlog.attempts(number) for number in (1, 2, 3)] == [0, 1, 0]
+    assert [entry.attempts for entry in store.backlog.entries()] == [1, 0]
     assert put_back(store, batch, None, marked=False) == (1, 1)
     assert ids(store) == [1, 2, 3]
-    assert store.backlog.attempts(1) == 0
+    assert [entry.attempts for entry in store.backlog.entries()] == [0, 1, 0]
 
 
 def test_what_came_back_too_often_is_given_up() -> None:
@@ -31,6 +31,8 @@ def test_what_came_back_too_often_is_given_up() -> None:
     assert put_back(store, first, None, marked=True) == (1, 1)
     assert ids(store) == [2]
     assert store.backlog.unsettled == 0
+    statistics = store.statistics()
+    assert (statistics.exhausted, statistics.rejected, statistics.dead_lettered) == (1, 0, 0)
 
 
 def test_what_nobody_saw_is_not_counted() -> None:
@@ -45,4 +47,5 @@ def test_what_is_given_up_is_gone_and_counts_as_a_dead_letter_only_where_it_foun
     batch = store.backlog.take(2, 100)
     assert give_up(store, batch, [1, 1], Reason.REJECTED) == (1, 2)
     assert give_up(store, batch, None, Reason.REJECTED) == (1, 1)
+    assert store.statistics().rejected == 2
     assert (store.backlog.unsettled, store.dead_lettered) == (0, 0)

@@ -99,6 +99,8 @@ HEADS = st.builds(
     has_expiration=st.booleans(),
     has_priority=st.booleans(),
     persistent=st.booleans(),
+    expendable=st.booleans(),
+    repeated=st.booleans(),
 )
 
 
@@ -114,7 +116,7 @@ def test_keys_of_other_names_differ() -> None:
 def test_the_strategies_know_all_options() -> None:
     """An option that is new must be in the strategies, so that it is known to come back."""
     options = [QueueOptions, SinkOptions, Head, Binding]
-    assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 13, 6]
+    assert [len(kind.__struct_fields__) for kind in options] == [16, 8, 15, 6]
 
 
 @given(QUEUES)

@@ -1,8 +1,12 @@
+import re
+from random import Random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triomq.core.topic_trie import TopicTrie
+from triomq.errors import PreconditionFailed
 
 WORDS = st.sampled_from(["a", "b", "", "*", "#"])
 PATTERNS = st.lists(WORDS, max_size=6).map(".".join)
@@ -91,3 +95,53 @@ def test_many_hashes_reach_no_more_nodes_than_there_are() -> None:
     # A matcher that tries one branch after the other would need about 10 ** 13 steps to learn that this does not match.
     assert not list(trie.match(".".join(["a"] * 50 + ["b"])))
     assert list(trie.match(".".join(["a"] * 50))) == [1]
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_more_patterns_than_a_block_holds_are_found_as_few_are(data: st.DataObject) -> None:
+    trie: TopicTrie[str] = TopicTrie()
+    chance = Random(data.draw(st.integers(0, 1_000)))
+    patterns = {".".join(chance.choices("ab*#", k=chance.randrange(1, 12))) for _ in range(600)}
+    for pattern in patterns:
+        trie.add(pattern, pattern)
+    for pattern in chance.sample(sorted(patterns), len(patterns) * 3 // 4):
+        trie.remove(pattern, pattern)
+        patterns.remove(pattern)
+    for _ in range(5):
+        key = chance.choices("abc", k=chance.randrange(12))
+        assert set(trie.match(".".join(key))) == {
+            pattern for pattern in patterns if naive_match(words(pattern), list(key))
+        }
+
+
+def test_a_pattern_longer_than_a_block_is_matched() -> None:
+    trie: TopicTrie[int] = TopicTrie()
+    trie.add(".".join(["*"] * 5_000), 1)
+    assert list(trie.match(".".join(["a"] * 5_000))) == [1]
+    assert not trie.match(".".join(["a"] * 4_999))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "weight"),
+    [("a.b", 0), ("a.#", 0), ("#", 0), ("#.#", 0), ("*", 1), ("a.*.b", 2), ("a.#.b.*", 3), ("*.a.#", 3)],
+)
+def test_a_pattern_weighs_what_is_matched_bit_by_bit(pattern: str, weight: int) -> None:
+    assert TopicTrie[int]().weight(pattern) == weight
+
+
+@pytest.mark.parametrize(
+    ("wildcard", "most", "free"), [("#", 2_000, ["a.#", "#", "*", "a.*"]), ("*", 50_000, ["a.#", "*", "#.*"])]
+)
+def test_words_behind_wildcards_are_limited(wildcard: str, most: int, free: list[str]) -> None:
+    trie: TopicTrie[int] = TopicTrie()
+    patterns = [f"{wildcard}.{number}" + ".x" * 99 for number in range(most // 100)]
+    for pattern in patterns:
+        trie.require_room(pattern)
+        trie.add(pattern, 1)
+    with pytest.raises(PreconditionFailed, match=f"have {most} words behind '{re.escape(wildcard)}' already"):
+        trie.require_room(f"{wildcard}.more")
+    for pattern in free:
+        trie.require_room(pattern)
+    trie.remove(patterns[0], 1)
+    trie.require_room(f"{wildcard}.more")

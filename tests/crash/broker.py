@@ -52,6 +52,7 @@ async def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first delayed message")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--confirm-early", action="store_true")
+    parser.add_argument("--disk-reserve", type=int, default=0)
     given = parser.parse_args()
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     output = take_output()
@@ -60,7 +61,9 @@ async def main() -> None:
     logging.getLogger("triomq").addHandler(handler)
     if given.confirm_early:
         confirm_early()
-    async with open_broker(AMQP(port=0), data_dir=given.directory, queue_memory=given.queue_memory) as broker:
+    async with open_broker(
+        AMQP(port=0), data_dir=given.directory, queue_memory=given.queue_memory, disk_reserve=given.disk_reserve
+    ) as broker:
         print(f"listening {broker.listening[0].port}", file=output)
         if given.delayed:
             await broker.declare_queue(given.delayed)

@@ -49,7 +49,7 @@ class Declarer:
             self._there[name] = None
             await wire.send(publish("", name, body_of(self._number, self._next)))
             (answer,) = await wire.events()
-            assert answer == Answer(tag + 1, True, True)
+            assert answer == Answer(tag + 1, False, True)
             self._there[name] = 1
             return tag + 1
         name = self._chance.choice(list(self._there))

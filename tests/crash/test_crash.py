@@ -72,5 +72,5 @@ async def test_nothing_is_confirmed_while_the_store_does_nothing(
                 assert len(unread) == confirms
                 await house.signal_store(signal.SIGCONT)
                 if not confirms:
-                    assert await wire.events() == [Answer(1, True, True)]
+                    assert await wire.events() == [Answer(1, False, True)]
             output.cancel_scope.cancel()

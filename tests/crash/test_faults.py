@@ -195,6 +195,25 @@ async def test_a_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
             assert not await talk.accepted(await talk.publish("q"))
 
 
+async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (house, output):
+        await filled(house, "q", count=10)
+        await kill(house)
+        house.options = (f"--disk-reserve={1 << 60}",)
+        await house.start(output)
+        async with talking(house) as talk:
+            await talk.fill_disk("q")
+            assert not await talk.accepted(await talk.publish("q"))
+            assert await talk.accepted(await talk.publish("q", persistent=False))
+        assert b"octets of room on its disk" in house.log
+        assert (await take_out(house, "q"))[:10] == list(range(1, 11))
+        await kill(house)
+        house.options = ()
+        await house.start(output)
+        async with talking(house) as talk:
+            assert await talk.accepted(await talk.publish("q"))
+
+
 # A directory that cannot be written
 
 

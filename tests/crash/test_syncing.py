@@ -12,7 +12,7 @@ from .house import House
 from .message import body_of
 from .wire import Answer, Wire, publish
 
-ACCEPTED, REFUSED = Answer(1, True, True), Answer(1, False, False)
+ACCEPTED, REFUSED = Answer(1, False, True), Answer(1, False, False)
 
 
 async def prepare(wire: Wire) -> None:
@@ -41,7 +41,7 @@ async def test_nothing_is_confirmed_while_syncs_fail(tmp_path: Path, shim: Path)
                     assert [event.reason for event in events if isinstance(event, commands.Connection.Blocked)]
                     assert [event for event in events if isinstance(event, Answer)] == [REFUSED]
                     await other.send(publish("", "q", body_of(1, 3), persistent=False))
-                    assert await other.events() == [Answer(2, True, True)]
+                    assert await other.events() == [Answer(2, False, True)]
                     fails.unlink()
                     assert await wire.events() == [ACCEPTED]
                     assert isinstance((await other.events())[0], commands.Connection.Unblocked)
@@ -53,14 +53,14 @@ async def test_no_confirm_leaves_before_the_sync_that_covers_it(tmp_path: Path, 
     noted = await trace_of(tmp_path, {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_TRACE": str(trace)}, trace)
     # w for a write to a file, s for a sync, c for what is sent, a for a confirm among it
     assert noted.count("a") == 100
-    assert re.fullmatch("([wsc]*sc*a)+c*", noted)
+    assert re.fullmatch("([wsc]*swc*a)+c*", noted)
 
 
 async def test_a_broker_that_confirms_too_early_is_seen_in_the_trace(tmp_path: Path, shim: Path) -> None:
     trace = tmp_path / "trace"
     environment = {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_TRACE": str(trace)}
     noted = await trace_of(tmp_path, environment, trace, "--confirm-early", frozen=True)
-    assert not re.fullmatch("([wsc]*sc*a)+c*", noted)
+    assert not re.fullmatch("([wsc]*swc*a)+c*", noted)
 
 
 def read(trace: Path) -> str:
@@ -83,7 +83,7 @@ async def trace_of(
                         await house.signal_store(signal.SIGSTOP)
                     for number in range(1, 101):
                         await wire.send(publish("", "q", body_of(1, number, size=5000)))
-                        assert await wire.events() == [Answer(number, True, True)]
+                        assert await wire.events() == [Answer(number, False, True)]
                     noted = read(trace)[begin:]
             output.cancel_scope.cancel()
     return noted

@@ -1,11 +1,14 @@
 """What a store may do to endpoints: it cannot be written, or it takes its time."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from triomq.app import Broker
 from triomq.errors import StoreUnwritable
 from triomq.store import Journal
+from triomq.store.keeper import Keeper
 
 
 def journal_of(broker: Broker) -> Journal:
@@ -24,3 +27,18 @@ def unwritable(broker: Broker) -> Iterator[None]:
     finally:
         journal.answered(journal.committed)
         journal.wake()
+
+
+@contextmanager
+def frozen(broker: Broker) -> Iterator[None]:
+    """Let the store's process stand still."""
+    top = broker.endpoints.ref.parent
+    assert top is not None
+    keeper = top.children["store"].actor
+    assert isinstance(keeper, Keeper)
+    assert keeper.pid is not None
+    os.kill(keeper.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(keeper.pid, signal.SIGCONT)

@@ -107,7 +107,7 @@ async def test_a_client_that_asked_for_no_heartbeat_may_be_silent_for_an_hour(cl
 async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_then(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
-    many = 1_000
+    many = 2_000
     connection = only_connection(endpoint)
     await broker.declare_queue("q", durable=False)
     for number in range(2, many + 2):
@@ -129,6 +129,24 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     assert (statistics.ready, statistics.unsettled) == (many * 2, 0)
     assert not endpoint.children
     assert broker.house.quotas.count("guest", "channels") == 0
+
+
+async def test_a_queue_may_be_deleted_while_a_channel_with_very_many_consumers_of_it_ends(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    connection = only_connection(endpoint)
+    queue = await broker.declare_queue("q", durable=False)
+    for number in range(3_000):
+        client.engine.send_method(1, BasicConsume("q", consumer_tag=str(number), no_wait=True))
+    await client.flush()
+    while len(connection.channels[1].consumers) < 3_000:
+        await trio.lowlevel.checkpoint()
+    connection.turn(connection.end_channels)
+    assert broker.directory.queues["q"].feeds
+    await queue.delete()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not connection.channels
+    assert endpoint.children  # it has not crashed
 
 
 async def broker_has_delivered(broker: Broker, queue: str, count: int) -> None:

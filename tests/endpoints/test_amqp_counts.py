@@ -38,7 +38,7 @@ async def test_all_else_in_the_properties_stays(client: Client) -> None:
     assert one.properties == encode_properties(sent)
     await client.say(1, BasicNack(one.tag, requeue=True))
     (again,) = await client.deliveries(1)
-    counted = BasicProperties(headers={**headers, "x-delivery-count": 1}, app_id="a", expiration="60000")  # type: ignore[arg-type]
+    counted = BasicProperties(headers={**headers, "x-delivery-count": Typed("l", 1)}, app_id="a", expiration="60000")  # type: ignore[arg-type]
     assert again.properties == encode_properties(counted)
     assert again.body == b"x" * 200_000
 
@@ -83,3 +83,26 @@ async def test_a_queue_that_is_gone_counts_no_more(client: Client, broker: Broke
     await broker.queue("q").delete()
     await client.say(1, BasicNack(1, requeue=True))
     await client.declare("q", durable=True, arguments=QUORUM)
+
+
+async def test_counts_have_64_bits_as_clients_in_java_expect(client: Client, broker: Broker) -> None:
+    await client.declare("dead")
+    arguments = {**QUORUM, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    await client.declare("q", durable=True, arguments=arguments)
+    await client.call(1, BasicConsume("q"), BasicConsumeOk)
+    await client.call(1, BasicConsume("dead", no_ack=True), BasicConsumeOk)
+    client.publish(1, "", "q", b"from AMQP", properties=encode_properties(BasicProperties(headers={"mine": 1})))
+    await broker.publish("", "q", b"from this process", properties=Properties(headers={"mine": 1}))
+    await client.flush()
+    for one in await client.deliveries(2):
+        await client.say(1, BasicNack(one.tag, requeue=True))
+    for one in await client.deliveries(2):
+        headers = decode_properties(one.properties, typed=True).headers
+        assert headers == {"mine": 1, "x-delivery-count": Typed("l", 1)}
+        await client.say(1, BasicNack(one.tag, requeue=False))
+    for one in await client.deliveries(2):
+        headers = decode_properties(one.properties, typed=True).headers
+        assert headers is not None
+        assert headers["mine"] == 1
+        (death,) = headers["x-death"]  # type: ignore[misc,union-attr]
+        assert death["count"] == Typed("l", 1)  # type: ignore[index,call-overload]

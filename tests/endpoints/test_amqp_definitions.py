@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from triomq import User
-from triomq.app import Broker, DomainHandle, open_broker
+from triomq.app import Broker, DomainHandle, User, open_broker
 from triomq.core import (
     Bind,
     DeclareQueue,
@@ -29,6 +28,7 @@ from triomq.protocols.control import (
     Definitions,
     join_definitions,
 )
+from triomq.security import UserLimits
 
 HOSTS = {"/": "default", "shop": "shop"}
 
@@ -88,6 +88,12 @@ async def test_a_broker_is_described_as_rabbitmq_would(broker: Broker) -> None:
     assert found.permissions == [
         DefinedPermission(user="ada", vhost=host, configure=".*", write=".*", read=".*") for host in HOSTS
     ]
+
+
+async def test_limits_of_users_are_described_in_rabbitmqs_words(broker: Broker) -> None:
+    broker.put_user("ada", User("ada", limits=UserLimits(connections="unlimited", channels=7, queues=8)))
+    (ada,) = described(broker).users
+    assert ada.limits == {"max-connections": -1, "max-channels": 7}
 
 
 async def test_what_is_described_can_be_declared_elsewhere_and_is_the_same(broker: Broker) -> None:

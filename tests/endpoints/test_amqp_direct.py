@@ -12,7 +12,16 @@ from triomq.core.lease import MOST_UNUSED
 from triomq.endpoints import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_direct import PRIVATE_BYTES
 from triomq.protocols import encode_table
-from triomq.protocols.amqp import ChannelOpen, Closed, DirectGet, DirectPut, ExchangeDeclare, ExchangeDeclareOk
+from triomq.protocols.amqp import (
+    BasicConsume,
+    BasicConsumeOk,
+    ChannelOpen,
+    Closed,
+    DirectGet,
+    DirectPut,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+)
 
 
 @pytest.mark.parametrize("name", ["", "amq.direct", "amq.topic", "amq.fanout", "amq.headers"])
@@ -90,11 +99,17 @@ async def test_so_many_leases_may_be_unused_and_no_more(client: Client) -> None:
     assert (await client.closed())[0] == 506
 
 
-async def test_a_private_queue_with_a_feed_is_bounded_and_no_other(client: Client, broker: Broker) -> None:
+async def test_lease_of_a_feed_drops_nothing_of_what_the_queue_has(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
     await client.declare("mine", exclusive=True)
-    assert broker.directory.queues["mine"].options.max_bytes is None
-    await lease_feed(client, "mine")
-    assert broker.directory.queues["mine"].options.max_bytes == PRIVATE_BYTES
+    bodies = [b"%03d" % number + bytes(1_000_000) for number in range(80)]
+    for body in bodies:
+        broker.publish_nowait("", "mine", body)
+    feed = await open_feed(endpoint, client, "mine")
+    assert broker.directory.queues["mine"].ceiling == PRIVATE_BYTES < sum(map(len, bodies))
+    await client.call(1, BasicConsume("mine"), BasicConsumeOk)
+    assert await feed.bodies(80) == bodies
     await client.declare("mine", exclusive=True)  # as before
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
@@ -21,12 +22,16 @@ from triomq.protocols.amqp import (
     BasicGetEmpty,
     BasicNack,
     BasicReject,
+    ControlRequest,
+    ControlResponse,
+    GetOk,
     QueueBind,
     QueueDeclare,
     TxCommit,
     TxRollback,
     TxSelect,
 )
+from triomq.protocols.control import Browse, MessageRecord, Page, encode
 
 ALL = BasicProperties(
     content_type="text/plain",
@@ -286,6 +291,32 @@ async def test_messages_that_were_away_expire_too(tmp_path: Path) -> None:
         await home.done(BasicConsume("letters", no_ack=True))
         with trio.fail_after(3):
             assert [found.body for found in await home.client.deliveries(2)] == [bytes(3000), b"away"]
+
+
+async def test_a_get_tells_how_many_messages_are_left_on_disk_too(tmp_path: Path) -> None:
+    async with at_home(tmp_path, queue_memory=64 * 1024) as home:
+        await declare(home)
+        await home.publish("q", *[bytes(1024)] * 300)
+        await home.client.say(1, BasicGet("q"))
+        assert (await home.client.expect(GetOk)).method.message_count == 299
+
+
+async def test_paging_through_a_queue_shows_what_is_only_on_disk(tmp_path: Path) -> None:
+    async with at_home(tmp_path, queue_memory=64 * 1024) as home:
+        await declare(home)
+        await home.publish("q", *[bytes(1024)] * 500)
+        seen: list[int] = []
+        after = 0
+        while True:
+            asked = ControlRequest("browse", encode(Browse("q", after, body=0, limit=50)))
+            answer = (await home.client.call(1, asked, ControlResponse)).result
+            page = msgspec.json.decode(answer, type=Page[MessageRecord])
+            seen += [record.id for record in page.items]
+            if page.next is None:
+                break
+            assert isinstance(page.next, int)
+            after = page.next
+        assert seen == [*range(1, 501)]
 
 
 async def test_a_bound_holds_after_a_restart(tmp_path: Path) -> None:

@@ -396,6 +396,58 @@ async def test_what_a_cancelled_consumer_has_stays_its_own(client: Client) -> No
     await client.silence()
 
 
+async def test_the_channel_that_deletes_a_queue_hears_so_before_its_consumers_are_cancelled(client: Client) -> None:
+    await client.declare("q")
+    await client.open_channel(2)
+    for number, tag in ((1, "own"), (2, "other")):
+        await client.call(number, BasicConsume("q", consumer_tag=tag), BasicConsumeOk)
+    await client.say(1, QueueDelete("q"))
+    assert (await client.read(BasicCancel, 2)).consumer_tag == "other"
+    await client.read(QueueDeleteOk)
+    assert (await client.read(BasicCancel)).consumer_tag == "own"
+    await client.silence()
+
+
+async def test_a_delete_that_is_refused_holds_no_cancel_back(client: Client, broker: Broker) -> None:
+    await client.declare("q")
+    await client.open_channel(2)
+    await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
+    await client.say(2, QueueDelete("q", if_unused=True))
+    assert (await client.channel_closed(2))[0] == 406
+    await broker.queue("q").delete()
+    assert (await client.read(BasicCancel)).consumer_tag == "t"
+
+
+async def test_a_binding_with_neither_queue_nor_key_is_of_the_last_declared_queue_for_both(client: Client) -> None:
+    await client.declare("other")
+    await client.declare("q")
+    await client.call(1, QueueBind("", "amq.direct", ""), QueueBindOk)
+    client.publish(1, "amq.direct", "q", b"by its name")
+    client.publish(1, "amq.direct", "", b"by no key")
+    assert (await client.declare("q")).message_count == 1
+    await client.call(1, QueueUnbind("", "amq.direct", ""), QueueUnbindOk)
+    await client.call(1, QueueBind("q", "amq.direct", ""), QueueBindOk)  # a queue by its name keeps the empty key
+    client.publish(1, "amq.direct", "q", b"not any more")
+    client.publish(1, "amq.direct", "", b"by no key")
+    assert (await client.declare("q")).message_count == 2
+
+
+async def test_a_passive_declare_lets_a_queue_live_on(client: Client, broker: Broker) -> None:
+    await client.declare("q", arguments={"x-expires": 10_000})
+    for _ in range(3):
+        await trio.sleep(6)
+        await client.declare("q", passive=True)
+    await trio.sleep(11)
+    assert "q" not in broker.directory.queues
+
+
+async def test_a_queue_may_be_declared_again_with_another_time_for_consumers(client: Client, broker: Broker) -> None:
+    await client.declare("q", arguments={"x-consumer-timeout": 10_000})
+    await client.declare("q", arguments={"x-consumer-timeout": 20_000})
+    await client.declare("q")
+    assert broker.directory.queues["q"].options.consumer_timeout == 10.0
+
+
 async def test_consumers_are_told_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)

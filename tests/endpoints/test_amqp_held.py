@@ -1,15 +1,14 @@
 """What says that something is kept is said when it is on disk: the store's process stands still meanwhile."""
 
-import os
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
+from endpoints.faults import frozen
 from endpoints.restarts import PERSISTENT, TRANSIENT, Home, at_home
 from triomq.protocols.amqp import (
     BasicAck,
@@ -36,7 +35,6 @@ from triomq.protocols.amqp import (
     TxSelect,
     TxSelectOk,
 )
-from triomq.store.keeper import Keeper
 
 
 @asynccontextmanager
@@ -50,21 +48,6 @@ async def opened(directory: Path) -> AsyncIterator[Home]:
             await home.client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
             await home.publish("q", b"kept")
             yield home
-
-
-@contextmanager
-def frozen(home: Home) -> Iterator[None]:
-    """Let the store's process stand still."""
-    top = home.broker.endpoints.ref.parent
-    assert top is not None
-    keeper = top.children["store"].actor
-    assert isinstance(keeper, Keeper)
-    assert keeper.pid is not None
-    os.kill(keeper.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(keeper.pid, signal.SIGCONT)
 
 
 async def hears_nothing(home: Home) -> bool:
@@ -94,7 +77,7 @@ async def hears_nothing(home: Home) -> bool:
 )
 async def test_what_is_to_be_kept_is_answered_when_it_is(tmp_path: Path, method: Method, reply: type[Method]) -> None:
     async with opened(tmp_path) as home:
-        with frozen(home):
+        with frozen(home.broker):
             await home.client.say(1, method)
             assert await hears_nothing(home)
         await home.client.read(reply)
@@ -104,7 +87,7 @@ async def test_a_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         await home.client.call(1, TxSelect(), TxSelectOk)
         home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
-        with frozen(home):
+        with frozen(home.broker):
             await home.client.say(1, TxCommit())
             assert await hears_nothing(home)
         await home.client.read(TxCommitOk)
@@ -116,7 +99,7 @@ async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate:
         if immediate:  # somebody has to be there
             await home.client.call(1, BasicConsume("q", no_ack=False), BasicConsumeOk)
             await home.client.deliveries(1)
-        with frozen(home):
+        with frozen(home.broker):
             home.client.publish(9, "", "q", b"x", properties=PERSISTENT, immediate=immediate)
             await home.client.flush()
             if immediate:
@@ -127,7 +110,7 @@ async def test_a_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate:
 
 async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
-        with frozen(home):
+        with frozen(home.broker):
             home.client.publish(9, "", "q", b"x", properties=PERSISTENT)
             home.client.engine.close_channel(9, 200, "Goodbye")
             await home.client.flush()
@@ -139,7 +122,7 @@ async def test_a_close_does_not_wait_for_confirms_that_wait_for_the_disk(tmp_pat
 )
 async def test_what_is_not_to_be_kept_waits_for_no_disk(tmp_path: Path, queue: str, properties: bytes) -> None:
     async with opened(tmp_path) as home:
-        with frozen(home):
+        with frozen(home.broker):
             await home.publish(queue, b"x", properties=properties)
             await home.client.call(1, QueueDeclare("fleeting"), QueueDeclareOk)
             await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
@@ -163,7 +146,7 @@ async def test_an_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_p
 
 async def test_an_answer_that_says_nothing_of_the_disk_does_not_wait_for_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
-        with frozen(home):
+        with frozen(home.broker):
             async with trio.open_nursery() as others:
                 others.start_soon(home.broker.declare_queue, "other")
                 await trio.testing.wait_all_tasks_blocked(0.05)

@@ -204,8 +204,8 @@ async def test_rights_by_pattern_allow_what_they_fit(broker: Broker) -> None:
     await client.call(1, BasicConsume("p.new"), BasicConsumeOk)
     await client.deliveries(1)
     await client.say(1, QueueDelete("p.new"))
-    await client.read(BasicCancel)
     await client.read(QueueDeleteOk)
+    await client.read(BasicCancel)
 
 
 async def test_to_look_whether_something_exists_needs_no_right(broker: Broker) -> None:

@@ -1,14 +1,17 @@
 """Resources of a RestMS server: made, found, deleted, and never answered."""
 
+from pathlib import Path
+
 import pytest
 import trio.testing
 
 from endpoints.client import Client
 from endpoints.conftest import Connect, dial, endpoint_of
+from endpoints.restarts import at_home
 from triomq.app import Broker, User, open_broker
 from triomq.core import SinkKind
 from triomq.endpoints import AMQP
-from triomq.errors import AccessRefused
+from triomq.errors import AccessRefused, LimitExceeded
 from triomq.protocols.amqp import (
     ORIGIN_PROPERTY,
     BasicAck,
@@ -21,6 +24,7 @@ from triomq.protocols.amqp import (
     ExchangeDelete,
     Method,
     QueueDeclare,
+    QueueDeclareOk,
     QueueDelete,
     QueueUnbind,
     RestMSFeedCreate,
@@ -110,10 +114,39 @@ async def test_a_pipe_s_messages_are_settled_by_its_peer(client: Client, broker:
     assert (second.body, second.redelivered) == (b"2", True)
 
 
-async def test_a_pipe_waits_for_its_peer_with_few_octets(client: Client, broker: Broker) -> None:
+async def test_pipe_refuses_what_it_has_no_room_for_in_a_broker_without_a_store(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     await say(client, *EVERYTHING)
-    assert broker.directory.queues["mine"].options.max_bytes == 64 * 1024 * 1024
-    assert broker.directory.queues["work"].options.max_bytes is None
+    await client.leave()
+    body = bytes(1_000_000)
+    for _ in range(67):
+        await broker.publish("", "mine", body)
+        await broker.publish("", "work", body)
+    with pytest.raises(LimitExceeded):
+        await broker.publish("", "mine", body)
+    await broker.publish("", "work", body)
+    assert broker.directory.queues["mine"].backlog.ready == 67
+    assert "queue has no room and refuses messages" in caplog.messages
+
+
+async def test_pipe_keeps_a_large_backlog_when_its_peer_comes_after_a_restart_and_takes_more(tmp_path: Path) -> None:
+    bodies = [b"%03d" % number + bytes(1_000_000) for number in range(81)]
+    async with at_home(tmp_path) as home:
+        told = await peer(home.broker)
+        await told.say(1, RestMSPipeCreate("pipe", "mine"), BasicQos(prefetch_count=1))
+        await told.read(BasicQosOk)
+        await told.hang_up()
+        await home.publish("mine", *bodies[:80])
+    async with at_home(tmp_path) as home:
+        told = await peer(home.broker)
+        await told.say(1, BasicQos(prefetch_count=1))
+        await told.read(BasicQosOk)
+        await told.say(1, RestMSPipeCreate("pipe", "mine"))
+        assert (await told.deliveries(1))[0].body == bodies[0]
+        await home.publish("mine", bodies[80])
+        await told.hang_up()
+        assert await home.drain("mine") == bodies
 
 
 async def test_a_pipe_whose_name_makes_no_tag_keeps_its_messages(client: Client, broker: Broker) -> None:
@@ -193,17 +226,35 @@ async def test_what_is_here_already_is_not_deleted_by_a_peer(client: Client, bro
     await broker.declare_sink("prices", "topic")
     await broker.declare_queue("mine")
     await say(client, *EVERYTHING, RestMSPipeDelete("mine"), RestMSFeedDelete("prices"))
-    assert resources(broker) == ({"prices"}, {"work", "mine"}, 1)
-    await say(client, RestMSJoinDelete("mine", "prices", "stock.*"))
+    assert resources(broker) == ({"prices"}, {"work", "mine"}, 0)
+
+
+async def test_pipe_of_a_name_that_a_client_has_declared_is_refused_and_so_are_its_joins(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.declare_queue("mine")
+    await broker.declare_queue("work")
+    await say(client, *EVERYTHING)
+    assert noted(caplog).count("was made here and not by 'guest@memory'") == 3  # both queues, and the join
     assert resources(broker)[2] == 0
+    await broker.publish("", "mine", b"x")
+    assert broker.directory.queues["mine"].backlog.ready == 1
 
 
-async def test_a_client_may_declare_what_a_peer_made(client: Client, connect: Connect, broker: Broker) -> None:
+async def test_queue_of_a_name_that_a_peer_has_told_is_refused_and_an_exchange_of_its_type_is_not(
+    client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     await say(client, *EVERYTHING)
     other = await connect()
     await other.open_channel()
-    assert (await other.declare("mine", durable=True)).queue == "mine"
     await other.call(1, ExchangeDeclare("prices", "topic", durable=True), ExchangeDeclareOk)
+    await other.call(1, QueueDeclare("mine", passive=True), QueueDeclareOk)
+    await other.say(1, QueueDeclare("mine", durable=True))
+    code, text = await other.channel_closed()
+    assert (code, "comes from 'guest@memory'" in text) == (403, True)
+    assert "comes from 'guest@memory'" in noted(caplog)
+    with pytest.raises(AccessRefused, match="guest@memory"):
+        await broker.declare_queue("mine")
 
 
 async def test_what_it_made_outlives_its_connection(client: Client, broker: Broker) -> None:

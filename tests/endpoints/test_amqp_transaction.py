@@ -124,6 +124,19 @@ async def test_a_queue_that_is_deleted_before_the_commit_is_left_out(tx: Client,
     assert await counts(broker, "q2") == [(1, 0)]
 
 
+async def test_a_mandatory_message_whose_queue_goes_before_the_commit_is_returned_at_the_commit(tx: Client) -> None:
+    for body, mandatory in ((b"x", True), (b"y", False)):
+        tx.publish(1, "", "q1", body, mandatory=mandatory)
+    tx.publish(1, "", "q2", b"z", mandatory=True)
+    await tx.call(1, QueueDelete("q1"), QueueDeleteOk)
+    await tx.silence()
+    await tx.say(1, TxCommit())
+    event = await tx.expect(Returned)
+    assert (event.method.reply_code, event.framing.body(event.content)) == (312, b"x")
+    await tx.read(TxCommitOk)
+    await commit(tx)
+
+
 async def test_immediate_messages_find_their_consumers_at_the_commit(tx: Client) -> None:
     await tx.call(1, BasicConsume("q1", no_ack=True), BasicConsumeOk)
     tx.publish(1, "", "q1", b"taken", immediate=True)

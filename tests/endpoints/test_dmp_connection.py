@@ -54,11 +54,20 @@ async def test_a_lease_expires(client: Client, endpoint: AMQPEndpoint) -> None:
     assert code == 402
 
 
-async def test_a_lease_ends_with_its_session(client: Client, endpoint: AMQPEndpoint) -> None:
-    lease = await lease_sink(client, "")
-    await client.leave()
-    code, _ = await Direct(endpoint, lease, "sink").refused()
-    assert code == 402
+@pytest.mark.parametrize("abruptly", [False, True], ids=["in order", "abruptly"])
+async def test_unused_lease_keeps_its_thirty_seconds_when_its_amqp_connection_ends(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker, abruptly: bool
+) -> None:
+    await client.declare("mine", exclusive=True)
+    sink, feed = await lease_sink(client, ""), await lease_feed(client, "mine")
+    await (client.hang_up if abruptly else client.leave)()
+    await trio.sleep(29)
+    direct = await Direct(endpoint, sink, "sink").ready()
+    await direct.publish("mine", b"x")
+    await (await Direct(endpoint, feed, "feed").ready()).hang_up()
+    assert broker.directory.queues["mine"].backlog.ready == 1
+    await direct.hang_up()
+    assert "mine" not in broker.directory.queues
 
 
 async def test_a_lease_that_never_comes_is_not_waited_for(endpoint: AMQPEndpoint) -> None:
@@ -157,12 +166,17 @@ async def test_a_lease_outlives_the_connection_that_asked_as_long_as_another_one
     assert "mine" not in broker.directory.queues
 
 
-async def test_an_unused_lease_keeps_nothing_alive(client: Client, broker: Broker) -> None:
+async def test_unused_lease_keeps_what_is_its_sessions_alive_for_thirty_seconds_and_no_longer(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
     await client.declare("mine", exclusive=True)
-    await lease_feed(client, "mine")
+    lease = await lease_feed(client, "mine")
     await client.leave()
-    await trio.sleep(LINGERING)
+    await trio.sleep(29)
+    assert "mine" in broker.directory.queues
+    await trio.sleep(2)
     assert "mine" not in broker.directory.queues
+    assert (await Direct(endpoint, lease, "feed").refused())[0] == 402
 
 
 async def test_a_consumer_passes_to_its_feed_when_its_own_connection_ends(

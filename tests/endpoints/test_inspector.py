@@ -68,6 +68,7 @@ async def test_a_queue_is_listed_with_options_and_counts(broker: Broker, domain:
     assert (queue.name, queue.state, queue.restarts) == ("q", "running", 0)
     assert (queue.ready, queue.ready_bytes, queue.unsettled, queue.feeds) == (2, 3, 0, 0)
     assert (queue.published, queue.delivered, queue.dropped) == (2, 0, 0)
+    assert (queue.expired, queue.rejected, queue.exhausted, queue.dead_lettered) == (0, 0, 0, 0)
     assert (queue.max_length, queue.overflow, queue.durable, queue.exclusive) == (3, "reject-publish", False, False)
 
 

@@ -307,12 +307,13 @@ async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
                 lambda channel: channel.delete_queue("mine"),
                 lambda channel: channel.delete_exchange("news"),
                 lambda channel: channel.unbind("mine", "news", "a.*"),
+                lambda channel: channel.declare_queue("mine", durable=True),
             ):
                 with pytest.raises(AccessRefused, match="guest@here"):
                     async with connection.open_channel() as channel:
                         await refused(channel)
             async with connection.open_channel() as channel:
-                await channel.declare_queue("mine", durable=True)
+                await channel.declare_exchange("news", "topic", durable=True)
         assert names(there)[2] == {("news", "a.*", "mine")}
 
 
@@ -498,6 +499,30 @@ async def test_a_peer_that_does_not_announce_the_class_is_told_nothing(caplog: p
         assert names(there) == ({}, {}, set())
 
 
+async def test_force_without_a_pipe_type_is_refused_and_the_error_says_which_ones_there_are() -> None:
+    async with open_pair() as (here, there):
+        with pytest.raises(
+            ConfigError, match=r'pipe_type: not set, and with force .* "fifo" for OpenAMQ, else to "pipe"'
+        ):
+            await tell(here, there, "here", force=True)
+
+
+async def test_two_brokers_of_one_origin_are_not_there_together(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pair() as (here, there), open_broker(HERE, drain=0.1) as other:
+        await declare(here)
+        await declare(other, "more", "another")
+        first = await tell(here, there, "same")
+        await first.wait_told()
+        second = await tell(other, there, "same")
+        await until(lambda: noted(caplog, "peer is away"))
+        reason = noted(caplog, "peer is away")[0]
+        assert "origin 'same' of user 'guest' is here already, and is another broker; give each" in reason
+        assert names(there)[1] == {"mine": "guest@same"}
+        await first.aclose()
+        await second.wait_told()
+        assert names(there)[1] == {"mine": "guest@same", "another": "guest@same"}
+
+
 async def test_unless_it_is_to_be_told_all_the_same() -> None:
     async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
@@ -509,7 +534,7 @@ async def test_unless_it_is_to_be_told_all_the_same() -> None:
 async def test_one_that_does_not_know_the_class_closes_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async with open_broker() as here, open_broker(Ignorant(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
-        peer = await tell(here, there, "here", force=True)
+        peer = await tell(here, there, "here", force=True, pipe_type="pipe")
         await until(lambda: peer.statistics().replays >= 3)
         assert len({*noted(caplog, "peer is away")}) == 1
         assert names(there) == ({}, {}, set())

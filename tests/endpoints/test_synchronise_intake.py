@@ -6,11 +6,11 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import House, open_house, ready
+from core.cast import House, close, open_house, ready, settle
 from core.machine.disk import Disk
 from memory_store import MemoryStore
 from triomq.actors import InPlaceActor
-from triomq.core import Changed, Directory, Keeping, QueueOptions
+from triomq.core import Changed, Directory, Keeping, Outcome, QueueOptions
 from triomq.core.options import Overflow
 from triomq.endpoints.synchronise_intake import Intake
 from triomq.errors import DiskFull, RemoteProtocolError, TriomqError
@@ -49,17 +49,30 @@ class Taker(InPlaceActor):
     def after_batch(self) -> None:
         self.intake.settle()
 
-    def take(self, tag: str, first: int, *bodies: bytes) -> None:
-        self.ref.act(self._take, tag, first, bodies)
+    def take(self, tag: str, first: int, *bodies: bytes, redelivered: bool = False) -> None:
+        self.ref.act(self._take, tag, first, bodies, redelivered)
 
-    def _take(self, tag: str, first: int, bodies: tuple[bytes, ...]) -> None:
-        method = BasicDeliver(tag, first, False, "s", "k")
+    def _take(self, tag: str, first: int, bodies: tuple[bytes, ...], redelivered: bool) -> None:
+        method = BasicDeliver(tag, first, redelivered, "s", "k")
         tags = list(range(first, first + len(bodies)))
         flags = 0x1000 if bodies[0] in (PERSISTENT, TRANSIENT) else 0
         stop = 3 if flags else 0
         framing = Framing(0, 0, stop, stop, 0, flags)
         self.intake.take(DeliverRun(1, method, tags, framing, list(bodies), sum(map(len, bodies))))
         self.ref.touch()
+
+
+async def test_message_that_a_peer_delivers_again_is_marked_as_redelivered() -> None:
+    async with open_house() as house:
+        store, taker, consumer = house.queue("q"), Taker(house), house.consumer()
+        taker.take("x:q", 1, b"1")
+        taker.take("x:q", 2, b"2", redelivered=True)
+        feed = house.feed(store, consumer)
+        close(feed)
+        settle(consumer.batches.pop(), Outcome.RETURN)  # never sent
+        house.feed(store, consumer)
+        marks = {content: batch.redelivered for batch in consumer.batches for content in batch.contents}
+        assert marks == {b"1": False, b"2": True}
 
 
 @pytest.mark.parametrize("tag", ["x:q", "q:q"])

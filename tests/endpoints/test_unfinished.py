@@ -70,6 +70,20 @@ async def test_above_the_room_only_the_oldest_goes_on(holders: Holders) -> None:
     assert first.reads
 
 
+async def test_the_log_says_so_once_a_minute(
+    holders: Holders, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = holders(2)
+    for _ in range(4):
+        first.has(3 * MIB)
+        second.has(MIB)
+        first.has(0)
+        second.has(0)
+        await trio.sleep(31)
+    said = [record.message for record in caplog.records]
+    assert said == ["connections wait for room for unfinished messages"] * 2
+
+
 async def test_the_next_goes_on_when_the_oldest_is_whole(holders: Holders) -> None:
     first, second, third = holders(3)
     first.has(3 * MIB)

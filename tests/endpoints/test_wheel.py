@@ -1,4 +1,4 @@
-"""Timers: never early, at most a slot late, each once, and nothing left behind."""
+"""Timers: never early, a little late, each once, and nothing left behind."""
 
 from math import inf
 
@@ -13,7 +13,7 @@ class Clock:
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self.wheel = Wheel(self.come_nearer)
+        self.wheel = Wheel(lambda: self.now, self.come_nearer)
         self.called: list[tuple[object, float]] = []
         self.nearer = 0
 
@@ -26,19 +26,20 @@ class Clock:
     def run(self, until: float) -> None:
         while self.wheel.next <= until:
             self.now = max(self.now, self.wheel.next)
-            self.wheel.turn(self.now)
+            while self.wheel.turn(3):
+                pass
         self.now = until
 
 
 @given(st.lists(st.floats(0, 1000), max_size=50), st.floats(0, 1e6))
-def test_each_timer_is_called_once_never_early_and_at_most_a_slot_late(times: list[float], start: float) -> None:
+def test_each_timer_is_called_once_never_early_and_a_little_late(times: list[float], start: float) -> None:
     clock = Clock(start)
     for key, seconds in enumerate(times):
         clock.set(key, start + seconds)
     clock.run(start + 2000)
     assert sorted(key for key, _ in clock.called) == list(range(len(times)))
     for key, now in clock.called:
-        assert -1e-6 <= now - (start + times[key]) <= SLOT + 1e-6
+        assert -1e-6 <= now - (start + times[key]) <= SLOT + min(times[key] / 32, 16 * SLOT) + 1e-6
     assert clock.wheel.next == inf
     assert len(clock.wheel) == 0
 
@@ -80,7 +81,9 @@ def test_a_late_turn_calls_all_that_is_due() -> None:
     clock = Clock()
     for key in range(5):
         clock.set(key, key)
-    clock.wheel.turn(3.0)
+    clock.now = 3.5
+    assert clock.wheel.turn(3)
+    assert not clock.wheel.turn(3)
     assert [key for key, _ in clock.called] == [0, 1, 2, 3]
 
 
@@ -91,6 +94,14 @@ def test_who_waits_for_the_next_timer_is_told_when_it_comes_nearer() -> None:
     assert clock.nearer == 1
     clock.set("c", 3.0)
     assert clock.nearer == 2
+
+
+def test_timers_that_are_far_off_are_due_together() -> None:
+    clock = Clock()
+    for number in range(1000):
+        clock.set(number, 30 + number / 1000)
+    clock.run(40.0)
+    assert len({now for _, now in clock.called}) <= 3
 
 
 def test_timers_that_come_and_go_leave_no_more_behind_than_slots() -> None:

@@ -39,7 +39,7 @@ def peer(raw: Callable[..., RawPeer], is_triomq: bool) -> Iterator[RawPeer]:
 def test_a_client_may_declare_and_publish_and_the_peer_gets_it(peer: RawPeer, connect: Connect) -> None:
     channel = connect().channel()
     channel.exchange_declare("foreign.f", "topic", durable=True)
-    channel.queue_declare("foreign.p", durable=True)
+    channel.queue_declare("foreign.p", passive=True)
     channel.basic_publish("foreign.f", "some.key", b"42")
     method, body = peer.read_delivery()
     assert (method.consumer_tag, method.exchange, method.routing_key, body) == (

@@ -16,8 +16,8 @@ def append(first: int, *contents: bytes, queue: int = 1) -> Append:
 
 
 @contextmanager
-def opened(directory: Path, *, fresh: bool = True) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(directory, fresh=fresh, patience=0)) as store:
+def opened(directory: Path, *, fresh: bool = True, reserve: int = 0) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(directory, fresh=fresh, patience=0, reserve=reserve)) as store:
         yield store
 
 

@@ -76,6 +76,20 @@ def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:
         back_up(tmp_path, tmp_path / "backup")
 
 
+def test_a_store_whose_log_is_gone_is_not_copied_as_if_it_were_whole(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        store.commit([Batch(1, [DECLARE])])
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        before = (tmp_path / "store" / "store.db").read_bytes()
+        store.commit([Batch(2, [append(1)])])
+        mark = (tmp_path / "store" / "store.mark").read_bytes()
+    (tmp_path / "store" / "store.db").write_bytes(before)
+    (tmp_path / "store" / "store.mark").write_bytes(mark)
+    with pytest.raises(StoreCorrupt, match="ends at batch 1, but its mark is of batch 2"):
+        back_up(tmp_path / "store", tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()
+
+
 def test_there_must_be_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store in"):
         back_up(tmp_path, tmp_path / "backup")

@@ -1,5 +1,8 @@
 import os
+import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -108,10 +111,6 @@ def test_messages_without_records_are_found_by_their_contents(tmp_path: Path) ->
     assert any("damaged" in complaint for complaint in done.complaints)
 
 
-def removed(log: Path) -> None:
-    log.unlink()
-
-
 def garbled(log: Path) -> None:
     octets = bytearray(log.read_bytes())
     octets[:32] = bytes(32)
@@ -142,6 +141,15 @@ def test_what_stands_behind_damage_in_the_log_is_salvaged(
     assert done.queues[1].lost == 199 - len(found)
     if most:
         assert any("are not what was written" in complaint for complaint in done.complaints)
+
+
+def test_batches_that_are_gone_without_a_trace_are_said(directory: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(directory / "store.db")) as connection:
+        connection.execute("UPDATE progress SET committed = 3")
+        connection.commit()
+    done, _ = salvaged(directory, tmp_path)
+    (complaint,) = done.complaints
+    assert re.search(r"batch \d+ was on disk, and what is there ends at batch 3: .* is lost", complaint)
 
 
 def test_a_log_of_another_store_is_left_out(tmp_path: Path) -> None:

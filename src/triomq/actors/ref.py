@@ -301,10 +301,12 @@ class Ref:
             raise watcher._table.no_handler(Down(self, None))
         if self._status == STOPPED:
             watcher._tell_surely(Down(self, self._failure))
-        elif self._watchers is None:
-            self._watchers = {watcher: None}
         else:
-            self._watchers[watcher] = None
+            watchers = self._watchers or {}
+            if not len(watchers) & (len(watchers) - 1):  # now and then: 0, 1, 2, 4, 8 … of them
+                watchers = {ref: None for ref in watchers if ref._status != STOPPED}
+            watchers[watcher] = None
+            self._watchers = watchers
 
     def unwatch(self, watcher: Ref) -> None:
         """Watch no more; a ``Down`` that is on its way still arrives."""

@@ -21,6 +21,7 @@ from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
+from triomq.store import DISK_RESERVE
 from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
@@ -316,6 +317,7 @@ async def open_broker(
     data_dir: Path | str | None = None,
     queue_memory: int = QUEUE_MEMORY,
     store_host: HostKind = "process",
+    disk_reserve: int = DISK_RESERVE,
 ) -> AsyncIterator[Broker]:
     """Open a broker that lives until the block is left.
 
@@ -342,6 +344,8 @@ async def open_broker(
         queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
         store_host: Where the store's work is done: in a ``process`` of its own, or on a ``thread``, which is much
             slower while the broker is busy, where no child may be started.
+        disk_reserve: Octets, beside the size of the store's log, that are to be free on its disk: below it publishers
+            are refused as on a full disk, until there is twice as much; 0 for no such reserve.
 
     Raises:
         ConfigError: An address cannot be had, or a peer cannot be.
@@ -360,9 +364,10 @@ async def open_broker(
     check_number("drain", drain, 0)
     check_number("memory_high_watermark", memory_high_watermark, 0)
     check_whole("queue_memory", queue_memory, 1)
+    check_whole("disk_reserve", disk_reserve, 0)
     if store_host not in get_args(HostKind):
         raise ValueError(f"store_host is {store_host!r}, allowed are {', '.join(map(repr, get_args(HostKind)))}")
-    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host)
+    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host, reserve=disk_reserve)
     broker: Broker | None = None
     try:
         async with open_system(supervisor=Root()) as system:

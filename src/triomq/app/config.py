@@ -23,6 +23,7 @@ from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import AMQP, Synchronise
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
+from triomq.store import DISK_RESERVE
 from triomq.store.keeper import HostKind
 from triomq.transports import make_context
 
@@ -79,6 +80,8 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
         store_host: Where the store's work is done: in a process of its own, or on a thread, which is much slower while
             the broker is busy, where no child may be started.
+        disk_reserve: Octets, beside the size of the store's log, that are to be free on its disk: below it publishers
+            are refused as on a full disk, until there is twice as much; 0 for no such reserve.
     """
 
     endpoints: tuple[AMQP, ...] = (AMQP(),)
@@ -94,6 +97,7 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
     data_dir: str = ""
     queue_memory: Annotated[int, msgspec.Meta(ge=_LEAST_QUEUE_MEMORY)] = QUEUE_MEMORY
     store_host: HostKind = "process"
+    disk_reserve: Annotated[int, msgspec.Meta(ge=0)] = DISK_RESERVE
 
     def completed(self) -> "Config":
         """Give the configuration with what its definitions add; they are read anew.

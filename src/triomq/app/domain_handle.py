@@ -115,7 +115,7 @@ class DomainHandle:
             hash_header=hash_header,
             hash_property=hash_property,
         )
-        await self.ask(DeclareSink(name, options))
+        await self.retry(lambda: self.ask(DeclareSink(name, options)))
         await self.wait_noted()
         return SinkHandle(self, name)
 
@@ -180,7 +180,7 @@ class DomainHandle:
             single_active=single_active,
         )
         _check_ranges(options)
-        await self.ask(DeclareQueue(name, options, self.session))
+        await self.retry(lambda: self.ask(DeclareQueue(name, options, self.session)))
         await self.wait_noted()
         return QueueHandle(self, name)
 

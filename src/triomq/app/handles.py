@@ -18,6 +18,7 @@ from triomq.core import (
     DeleteSink,
     Discard,
     Enlist,
+    Entry,
     Feed,
     Get,
     HeaderValue,
@@ -134,19 +135,23 @@ class QueueHandle:
         return None if batch is None else Delivery(batch, 0, self._domain.consumers)
 
     async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
-        """Look at ready messages in the order in which they would go, and take none.
+        """Look at ready messages in the order in which they arrived, and take none.
+
+        Messages that are only on disk are read for it, and stay there.
 
         Args:
             after: Only messages with an id above this one: that of the last one seen, to go on.
-            limit: At most so many.
+            limit: At most so many; fewer only if there are no more.
 
         Raises:
             NoSuchQueue: The queue does not exist.
         """
         check_whole("after", after, 0)
         check_whole("limit", limit, 0)
-        entries = await self._ask(Browse(after, limit))
-        return [Browsed(entry, self._domain.consumers.codecs) for entry in entries]
+        seen: list[Entry] = []
+        while page := await self._ask(Browse(seen[-1].id if seen else after, limit - len(seen))):
+            seen += page
+        return [Browsed(entry, self._domain.consumers.codecs) for entry in seen]
 
     async def discard(self, up_to: int) -> int:
         """Forget the ready messages up to an id that ``browse`` has shown, and tell how many they were.
@@ -155,7 +160,13 @@ class QueueHandle:
             NoSuchQueue: The queue does not exist.
         """
         check_whole("up_to", up_to, 0)
-        return await self._ask(Discard(up_to))
+        count = 0
+        while True:
+            try:
+                return count + await self._ask_once(Discard(up_to))
+            except NotResident as error:
+                count += error.done
+                await error.wait_over()
 
     async def purge(self) -> int:
         """Forget all ready messages and tell how many they were.
@@ -178,11 +189,14 @@ class QueueHandle:
     async def _ask(self, request: Request[R]) -> R:
         """Ask the queue; again if it had to read from disk first."""
         while True:
-            store = await self._domain.wait_queue(self.name)
             try:
-                return await store.ref.ask(request)
+                return await self._ask_once(request)
             except NotResident as error:
                 await error.wait_over()
+
+    async def _ask_once(self, request: Request[R]) -> R:
+        store = await self._domain.wait_queue(self.name)
+        return await store.ref.ask(request)
 
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete the queue with its messages; it is no error if it is gone already.

@@ -1,5 +1,6 @@
 """Endpoints that listen, as a program holds them."""
 
+import logging
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
 __all__ = ["Listening", "check_endpoint", "is_exposed", "require_loopback", "say_goodbye"]
+
+_log = logging.getLogger("triomq.app")
 
 
 class Listening:
@@ -67,8 +70,8 @@ class Listening:
 
 
 async def say_goodbye(endpoints: Iterable[Ref], seconds: float) -> None:
-    """Ask endpoints to stop listening, and give their clients so many seconds to go."""
-    refs = list(endpoints)
+    """Ask endpoints to stop listening, give their clients so many seconds to go, and log how that ended."""
+    refs, began = list(endpoints), trio.current_time()
     for ref in refs:
         try:
             await ref.tell(StopListening())
@@ -78,6 +81,9 @@ async def say_goodbye(endpoints: Iterable[Ref], seconds: float) -> None:
         for ref in refs:
             if isinstance(ref.actor, Endpoint):
                 await ref.actor.wait_empty()
+    cut = sum(ref.actor.note_cut() for ref in refs if isinstance(ref.actor, Endpoint))
+    fields = {"seconds": round(trio.current_time() - began, 3), "cut": cut}
+    _log.log(logging.WARNING if cut else logging.INFO, "drained", extra={"fields": fields})
 
 
 def check_endpoint(config: object) -> None:

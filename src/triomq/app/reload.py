@@ -21,7 +21,7 @@ __all__ = ["change_to", "keep_what_stays", "set_up_domains"]
 
 _log = logging.getLogger("triomq.serve")
 
-_STAYS = ("data_dir", "queue_memory", "store_host")
+_STAYS = ("data_dir", "queue_memory", "store_host", "disk_reserve")
 """What the store was opened with."""
 
 _Certificates = Sequence[tuple[EndpointConfig, ssl.SSLContext]]

@@ -71,7 +71,7 @@ def takes_text(kind: object) -> bool:
 
 def choices_of(kind: object) -> tuple[object, ...]:
     """Give the values that a type lists one by one; none if it is not of that kind."""
-    (first, *others) = _members(kind)
+    (first, *others) = [member for member in _members(kind) if member is not type(None)]
     return () if others or typing.get_origin(first) is not typing.Literal else typing.get_args(first)
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import trio
+
 from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Supervisor, System
 from triomq.app.machine import resident_memory
 from triomq.core import (
@@ -14,8 +16,8 @@ from triomq.core import (
     MemoryAlarm,
     Quotas,
     SinkOptions,
-    recover,
     recovered_domains,
+    recovering,
 )
 from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, Unfinished, amend_amqp, from_amqp
 from triomq.errors import StoreError
@@ -26,6 +28,9 @@ __all__ = ["Root", "Tree"]
 
 _BROKER = "broker"
 """The name of the broker's own supervisor."""
+
+_STEPS = 400
+"""What is recovered in one go, so that whatever else runs in this process has the loop every 10 ms."""
 
 _Specs = Mapping[str, ChildSpec]
 """Children by name, to which its owner adds at run time."""
@@ -95,7 +100,9 @@ class Tree:
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
         directory = Directory(name, self.codecs, self.memory, self.keeping, self.quotas)
-        recover(directory)
+        for number, _ in enumerate(recovering(directory), 1):
+            if number % _STEPS == 0:
+                await trio.lowlevel.checkpoint()
         spec = ChildSpec(lambda: Domain(directory), name=name)
         await self.domains.wait_running()
         assert isinstance(self.domains.actor, Supervisor)

@@ -23,9 +23,10 @@ from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
 from triomq.core.keeping import QUEUE_MEMORY, Keeping
-from triomq.core.kept_topology import recover, recovered_domains, require_decodable
+from triomq.core.kept_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
+from triomq.core.limits import octets_ready
 from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
@@ -50,6 +51,7 @@ from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.quotas import Quotas, UserLimitReached
 from triomq.core.refusals import (
     Forbidden,
+    ForeignName,
     ForeignResource,
     Inequivalent,
     InExclusiveUse,
@@ -124,6 +126,7 @@ __all__ = [
     "FeedClosed",
     "Fits",
     "Forbidden",
+    "ForeignName",
     "ForeignResource",
     "ForgetOrigin",
     "Get",
@@ -210,11 +213,13 @@ __all__ = [
     "make_binding",
     "make_predicate",
     "makes_wait",
+    "octets_ready",
     "postpone",
     "process_memory",
     "properties_of",
     "recover",
     "recovered_domains",
+    "recovering",
     "require_decodable",
     "settle",
     "take_now",

@@ -32,6 +32,7 @@ class Batch(msgspec.Struct, eq=False):
         queue: The queue they came from, which is told how they are settled.
         deadline: When the messages expire, should they come back; infinity if never.
         level: The priority that they were taken from.
+        attempts: How often each of them was delivered before and came back.
     """
 
     head: Head
@@ -44,6 +45,7 @@ class Batch(msgspec.Struct, eq=False):
     queue: Ref | None = None
     deadline: float = inf
     level: int = 0
+    attempts: int = 0
 
     def message(self, position: int) -> Message:
         """Give the message at a position that is not settled yet.

@@ -6,14 +6,11 @@ arrived since. A message that is out with a consumer is not seen, and stands in 
 """
 
 from collections.abc import Sequence
-from heapq import nsmallest
-from itertools import islice
 
 from triomq.actors import Request
 from triomq.core.backlog import Entry
-from triomq.core.queue_store import QueueStore
 
-__all__ = ["Browse", "Discard", "Purge", "browse"]
+__all__ = ["Browse", "Discard", "Purge"]
 
 
 class Browse(Request[Sequence[Entry]], frozen=True):
@@ -22,9 +19,16 @@ class Browse(Request[Sequence[Entry]], frozen=True):
     A queue with priorities hands them out in another order; but whoever goes through it page by page, or discards what
     was seen, must not pass over the less urgent ones.
 
+    The answer is shorter than asked for where the messages are large, or where more have to be read from the store; it
+    is empty only if there are no more.
+
     Args:
         after: Only messages with an id above this one.
         limit: At most so many.
+
+    Raises (in the asker):
+        NotResident: They are being read from the store; ask again.
+        QueueUnreadable: The store cannot give them back.
     """
 
     after: int = 0
@@ -32,22 +36,15 @@ class Browse(Request[Sequence[Entry]], frozen=True):
 
 
 class Discard(Request[int], frozen=True):
-    """To a queue: forget the ready messages up to this id; answers how many they were."""
+    """To a queue: forget the ready messages up to this id; answers how many they were.
+
+    Raises (in the asker):
+        NotResident: Some are forgotten, the others are being read from the store; ask again for these.
+        QueueUnreadable: The store cannot give the others back.
+    """
 
     up_to: int
 
 
 class Purge(Request[int], frozen=True):
     """To a queue: forget all messages that no consumer has; answers how many they were."""
-
-
-def browse(store: QueueStore, after: int, limit: int) -> list[Entry]:
-    """List ready messages of a queue with ids above ``after``, at most so many."""
-    entries = store.backlog.entries(after)
-    if store.options.max_priority:
-        return nsmallest(limit, entries, key=_id_of)
-    return list(islice(entries, limit))
-
-
-def _id_of(entry: Entry) -> int:
-    return entry.id

@@ -15,6 +15,8 @@ for seconds. So a chore is done in steps, each some microseconds: as many as fit
 A chore holds lists of what is to go, since the first key of a dict that is emptied from its front is ever farther away.
 Chores stand in the domain's directory as data, so that the next incarnation of a domain that crashed goes on with them.
 The store of a broker that was killed between two turns has bindings that lead nowhere; the next start removes them.
+They must not lead to what has the name by then: so in a broker with a store the name of something durable is not free
+before its last binding has left the store, and who declares it waits so long.
 """
 
 from collections import deque
@@ -64,8 +66,17 @@ class Chores:
     def begin(self, chore: Chore, domain: "Domain") -> None:
         """Do as much of a chore as fits into this turn, and have the rest done later."""
         if _work(chore, domain):
-            self._waiting.append(chore)
-            self._wanted.set()
+            self.add(chore)
+
+    def add(self, chore: Chore) -> None:
+        """Have a chore done from the next turn on."""
+        self._waiting.append(chore)
+        self._wanted.set()
+
+    def begin_later(self, chore: Chore) -> None:
+        """Have a chore done in turns of its own."""
+        self._waiting.append(chore)
+        self._wanted.set()
 
     async def run(self, domain: "Domain") -> None:
         """Work, in turns; for a task of the domain's own."""
@@ -157,6 +168,7 @@ class TakeBindings:
         self._store = store
         self._session = session
         self._own = deque(store.bindings if isinstance(store, SinkStore) else ())
+        self.over = trio.Event()
 
     def step(self, domain: "Domain") -> bool:
         """Take away one binding."""
@@ -167,6 +179,8 @@ class TakeBindings:
                 domain.take_binding(store, binding, self._session)
             return True
         if not store.bound:
+            self.over.set()
+            domain.directory.leaving.pop((type(store), store.name), None)
             return False
         binding, source = store.bound.popitem()
         if source.bindings.get(binding) is store:

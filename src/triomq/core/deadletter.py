@@ -23,10 +23,13 @@ from triomq.errors import NotFound
 if TYPE_CHECKING:
     from triomq.core.queue_store import QueueStore
 
-__all__ = ["MOST_LETTERS", "Reason", "bury"]
+__all__ = ["MOST_DROPPED", "MOST_LETTERS", "Reason", "bury"]
 
 MOST_LETTERS = 2_000
 """Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
+
+MOST_DROPPED = 100_000
+"""Messages that one turn drops without dead letters, each about 0.1 µs with its memory."""
 
 _log = logging.getLogger("triomq.core")
 
@@ -72,7 +75,7 @@ def _bury_one(store: "QueueStore", sink: str, message: Message, reason: Reason) 
     directory, name = store.directory, _octets_if_no_text(store.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
-    history = _history_of(headers.get("x-death"))
+    history = _merged(_history_of(headers.get("x-death")))
     came_by = [message.head.routing_key, *_further_keys(headers)]
     news = _continued(history, name, message.head, properties, reason, came_by)
     key = store.options.dead_letter_key
@@ -137,6 +140,33 @@ def _history_of(found: HeaderValue) -> History:
     if not isinstance(found, list):
         return []
     return [dict(entry) for entry in found if isinstance(entry, dict)]
+
+
+def _merged(history: History) -> History:
+    """Join deaths of one queue and reason, as RabbitMQ does: old brokers told each one alone, without a count.
+
+    Where the first of them has a count, that is taken for all; where it has none, they are counted.
+    """
+    if len(history) < 2:  # what is alone is left as it is
+        return history
+    merged: dict[tuple[str | bytes, str], dict[str, HeaderValue]] = {}
+    counting: dict[tuple[str | bytes, str], int] = {}
+    others: History = []  # which nobody but the publisher understands
+    for entry in history:
+        queue, reason = entry.get("queue"), entry.get("reason")
+        if not isinstance(queue, str | bytes) or not isinstance(reason, str):
+            others.append(entry)
+            continue
+        key = (queue, reason)
+        if key not in merged:
+            merged[key] = entry
+            if not isinstance(entry.get("count"), int):
+                counting[key] = 1
+        elif key in counting:
+            counting[key] += 1
+    for key, count in counting.items():
+        merged[key] = merged[key] | {"count": count}
+    return [*merged.values(), *others]
 
 
 def _further_keys(headers: Mapping[str, HeaderValue]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import trio
 
 from triomq.actors import Ref
 from triomq.core.bindings import Headers
@@ -92,6 +93,7 @@ class Directory:
         self.clock: Clock[QueueStore] = Clock()
         self.observers = Observers()
         self.chores = Chores()
+        self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
         self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
         self.sinks: dict[str, SinkStore] = {}
         self.queues: dict[str, QueueStore] = {}

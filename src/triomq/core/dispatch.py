@@ -37,7 +37,7 @@ class Ready(Protocol):
     """What a strategy sees of a backlog: the messages that are ready, from the first; see ``MemoryBacklog``."""
 
     @property
-    def ready(self) -> int:
+    def resident(self) -> int:
         """How many messages may be taken; only whether there are any is looked at."""
 
     @property
@@ -113,7 +113,7 @@ class RoundRobin:
         """Deal until nothing is ready or no feed has room."""
         batches: list[Batch] = []
         seated = self._seated
-        while backlog.ready and seated:
+        while backlog.resident and seated:
             size = backlog.next_size()
             feed = seated.popleft()
             window = feed.blocked_by(size)
@@ -125,7 +125,7 @@ class RoundRobin:
                 seated.appendleft(feed)
                 self._deal(backlog, batches)
             else:
-                messages, octets = feed.room() if backlog.ready > 1 else (1, size)
+                messages, octets = feed.room() if backlog.resident > 1 else (1, size)
                 batches.append(self._give(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
         return batches
 

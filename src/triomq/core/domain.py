@@ -27,6 +27,8 @@ from triomq.core.policy import Policies, PolicyChange
 from triomq.core.queue import Queue
 from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
 from triomq.core.refusals import (
+    BeingDeleted,
+    ForeignName,
     ForeignResource,
     QueueInUse,
     QueueLocked,
@@ -114,6 +116,7 @@ class Domain(DynamicSupervisor):
             require_equivalent(message.name, message.options, existing.declared)
             keep_sink(directory, existing, is_new=False)
             return False
+        self._require_gone(SinkStore, message.name)
         user = "" if message.session is None else message.session.user
         directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
         self.system.turn.charge(_COST)
@@ -152,14 +155,32 @@ class Domain(DynamicSupervisor):
     def remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
         """Take a sink away, and its bindings as far as they fit into this turn."""
         directory = self.directory
+        self.system.turn.charge(_COST)
         del directory.sinks[store.name]
         store.gone = True
         directory.changed()
         directory.quotas.give(store.user, "sinks")
         forget_sink(directory, store)
-        directory.chores.begin(TakeBindings(store, session), self)
+        self._take_bindings(store, session, durable=store.declared.durable)
         self.stop_child_nowait(store.ref)
         self._tell(Action.DELETED, Kind.SINK, store, session)
+
+    def _take_bindings(self, store: Destination, session: Session | None, *, durable: bool) -> None:
+        """Take away the bindings from and to something that was deleted."""
+        chore = TakeBindings(store, session)
+        self.directory.chores.begin(chore, self)
+        if durable and self.directory.keeping is not None and not chore.over.is_set():
+            self.directory.leaving[type(store), store.name] = chore.over
+
+    def _require_gone(self, kind: type[Destination], name: str) -> None:
+        """Require that nothing is stored of what was deleted under a name.
+
+        Raises:
+            BeingDeleted: There is.
+        """
+        over = self.directory.leaving.get((kind, name))
+        if over is not None:
+            raise BeingDeleted(f"{'queue' if kind is QueueStore else 'sink'} {name!r}", over)
 
     def sink_unused(self, message: SinkUnused) -> None:
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
@@ -176,10 +197,13 @@ class Domain(DynamicSupervisor):
             if existing.owner is not owner:
                 raise QueueLocked(message.name)
             directory.queue(message.name, message.session)
+            if existing.origin != message.origin:
+                raise ForeignName(message.name, existing.origin, message.origin)
             require_equivalent(message.name, options, existing.declared)
             existing.use()
             keep_queue(directory, existing, is_new=False)
             return existing
+        self._require_gone(QueueStore, message.name)
         user = message.session.user
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
         self.system.turn.charge(_COST)
@@ -217,6 +241,7 @@ class Domain(DynamicSupervisor):
     def remove_queue(self, store: QueueStore, session: Session | None = None) -> None:
         """Take a queue away, and the bindings to it as far as they fit into this turn."""
         directory = self.directory
+        self.system.turn.charge(_COST)
         del directory.queues[store.name]
         store.gone = True
         directory.changed()
@@ -224,7 +249,7 @@ class Domain(DynamicSupervisor):
         if store.owner is not None:
             store.owner.queues.pop(store.name, None)
         if store.bound:
-            directory.chores.begin(TakeBindings(store, session), self)
+            self._take_bindings(store, session, durable=store.durable)
         if store.feeds:
             directory.chores.begin(CloseFeeds(store), self)
         self.stop_child_nowait(store.ref)
@@ -265,7 +290,7 @@ class Domain(DynamicSupervisor):
         if there is not None and there.gone:
             self.take_binding(sink, binding, None)
             there = None
-        weight = sink.table.weight(binding)
+        weight = sink.weight(binding)
         if there is None and user:
             self._require_room(sink, binding, user, weight)
         self.system.turn.charge(_COST * (1 + weight))
@@ -331,7 +356,7 @@ class Domain(DynamicSupervisor):
         """Count a binding no longer; tell the store and observers, unless another sink of that name has its like."""
         directory = self.directory
         directory.quotas.give(user, "bindings")
-        directory.quotas.give(user, "steps", sink.table.weight(binding))
+        directory.quotas.give(user, "steps", sink.weight(binding))
         successor = directory.sinks.get(sink.name)
         if successor is None or successor is sink or binding not in successor.bindings:
             forget_binding(directory, binding, sink, destination)

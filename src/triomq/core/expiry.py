@@ -7,7 +7,7 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.backlog import Backlog
-from triomq.core.deadletter import MOST_LETTERS, Reason, bury
+from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
 from triomq.core.queue_store import QueueStore
 
 __all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
@@ -23,10 +23,10 @@ def drop_expired(store: QueueStore, now: float) -> bool:
     Returns:
         Whether that was all; the rest is for another turn, and must not be delivered before.
     """
-    backlog, letters = store.backlog, 0
+    backlog, letters, gone = store.backlog, 0, 0
     lettered = store.options.dead_letter_sink is not None
     while (level := backlog.expired_level(now)) is not None:
-        if letters >= MOST_LETTERS:
+        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
             return False
         head, contents = backlog.first(MOST_LETTERS, level)
         if lettered:
@@ -34,6 +34,7 @@ def drop_expired(store: QueueStore, now: float) -> bool:
             letters += len(contents)
         backlog.drop(len(contents), level)
         store.expired += len(contents)
+        gone += len(contents)
     return True
 
 
@@ -60,9 +61,9 @@ class Unexpired:
         self.take_turns = backlog.take_turns
 
     @property
-    def ready(self) -> int:
+    def resident(self) -> int:
         """How many messages may be taken; none when one that goes first in its level has expired."""
-        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.ready
+        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.resident
 
     @property
     def run_length(self) -> int:

@@ -40,6 +40,7 @@ __all__ = [
     "keep_sink",
     "recover",
     "recovered_domains",
+    "recovering",
     "require_decodable",
 ]
 
@@ -180,6 +181,12 @@ def recover(directory: Directory) -> None:
     Raises:
         StoreCorrupt: A record cannot be decoded.
     """
+    for _ in recovering(directory):
+        pass
+
+
+def recovering(directory: Directory) -> Iterator[None]:
+    """Fill a directory as ``recover`` does, step by step, each some 20 µs, so that others can have the loop."""
     keeping = directory.keeping
     recovered = keeping.journal.recovered if keeping is not None else None
     if keeping is None or recovered is None:
@@ -190,10 +197,12 @@ def recover(directory: Directory) -> None:
             if domain == directory.name:
                 directory.sinks[name] = SinkStore(name, declared, directory.policies, origin, user)
                 directory.quotas.take(user, "sinks")
+                yield
     for found in recovered.queues.values():
         domain, name, options, origin, user = _decode_queue(found.found)
         if domain == directory.name:
             directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
+            yield
     nowhere = 0
     for record in recovered.records:
         if record.kind == Kind.BINDING:
@@ -201,6 +210,7 @@ def recover(directory: Directory) -> None:
             if domain == directory.name and not _bind(directory, binding, origin, user):
                 keeping.journal.add(Remove(Kind.BINDING, record.key))
                 nowhere += 1
+            yield
     if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
         _log.warning("bindings led nowhere and are removed", extra={"fields": {"bindings": nowhere}})
 
@@ -234,7 +244,7 @@ def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> boo
     source.add(binding, destination)
     source.note_maker(binding, origin, user)
     directory.quotas.take(user, "bindings")
-    directory.quotas.take(user, "steps", source.table.weight(binding))
+    directory.quotas.take(user, "steps", source.weight(binding))
     if destination.bound is None:
         destination.bound = {}
     destination.bound[binding] = source

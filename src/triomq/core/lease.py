@@ -1,7 +1,7 @@
 """Leases: what a session asks for on one connection to open another one with, or to outlive one.
 
 Whoever shows a lease is taken for the session that it was given to, so nobody can guess one, it serves once, and not
-for long. A lease that is not used keeps nothing alive.
+for long. Until it is used or has expired its session lives, though the connection that has asked for it may end first.
 """
 
 from collections.abc import Callable
@@ -76,41 +76,52 @@ class Leases:
         Raises:
             TooManyLeases: The session has many that it does not use.
         """
-        now = self._now()
-        self._expire(now)
+        self.expire()
         unused = self._unused.get(session, 0)
         if unused >= MOST_UNUSED:
             raise TooManyLeases(unused)
         secret = token_urlsafe(_OCTETS)
-        self._leases[secret] = Lease(session, target, name, now + self._seconds, key)
+        self._leases[secret] = Lease(session, target, name, self._now() + self._seconds, key)
+        session.attach()
         self._unused[session] = unused + 1
         return secret
 
     def take(self, secret: str) -> Lease:
-        """Use a lease; nobody can a second time.
+        """Use a lease; nobody can a second time. The caller has its session go on, or not, and then calls ``done``.
 
         Raises:
-            LeaseInvalid: It was never given, or used, or has expired, or its session has ended.
+            LeaseInvalid: It was never given, or used, or has expired.
         """
-        self._expire(self._now())
+        self.expire()
         lease = self._leases.pop(secret, None)
         if lease is None:
             raise LeaseInvalid
-        self._forget(lease)
-        if lease.session.ended:
-            raise LeaseInvalid
+        self._uncount(lease)
         return lease
 
-    def _expire(self, now: float) -> None:
-        """Forget leases whose time is over; they stand in front."""
+    def done(self, lease: Lease) -> None:
+        """Let the session go that a lease has kept alive until it was taken."""
+        lease.session.detach()
+
+    def expire(self) -> None:
+        """Forget leases whose time is over, which stand in front; to be called now and then."""
+        now = self._now()
         while self._leases:
             secret, lease = next(iter(self._leases.items()))
             if lease.until > now:
                 return
             del self._leases[secret]
-            self._forget(lease)
+            self._uncount(lease)
+            self.done(lease)
 
-    def _forget(self, lease: Lease) -> None:
+    def close(self) -> None:
+        """Forget all leases."""
+        for lease in self._leases.values():
+            self.done(lease)
+        self._leases.clear()
+        self._unused.clear()
+
+    def _uncount(self, lease: Lease) -> None:
         left = self._unused[lease.session] - 1
         if left:
             self._unused[lease.session] = left

@@ -3,11 +3,14 @@
 Wires number deliveries and settle them by number, one by one or all up to one (AMQP's multiple, the cumulative acks of
 other protocols). A number leads to the batch that the message came in, for many messages come in one batch; the place
 in it is the number less the first one of those that were given together.
+
+Who settles all deliveries at once may settle a million. That is decided at once, so that none of the numbers leads
+anywhere any more, and told to the queues bit by bit, oldest first, in turns between those of others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -15,7 +18,17 @@ from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, settle
 from triomq.core.refusals import UnknownDelivery
 
+if TYPE_CHECKING:
+    from triomq.core.domain import Domain
+
 __all__ = ["Ledger", "Numbered", "Settler"]
+
+
+_AT_ONCE = 20_000
+"""Deliveries that are settled in the turn in which that was asked for: some 10 ms."""
+
+_STEP = 1_000
+"""Deliveries settled in one step of the rest: half a millisecond."""
 
 
 class Numbered(msgspec.Struct, eq=False):
@@ -54,18 +67,62 @@ def _settle_now(numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) ->
     settle(batch, outcome, None if len(offsets) == batch.left else numbered.at(offsets))
 
 
+def _settle_entries(entries: dict[int, Numbered], numbers: Iterable[int], outcome: Outcome, settler: Settler) -> None:
+    """Settle deliveries and forget their numbers; neighbours of one batch are settled together."""
+    numbered: Numbered | None = None
+    offsets: list[int] = []
+    for number in numbers:
+        found = entries.pop(number, None)
+        if found is not numbered:
+            if numbered is not None:
+                settler(numbered, outcome, offsets)
+            numbered, offsets = found, []
+        if found is None:
+            raise UnknownDelivery(number)
+        offsets.append(number - found.first)
+    if numbered is not None:
+        settler(numbered, outcome, offsets)
+
+
+class SettleRest:
+    """A chore of the domain: settle all deliveries that a ledger had.
+
+    Args:
+        entries: The deliveries by number; nobody else has them any more.
+        outcome: How they are settled.
+    """
+
+    def __init__(self, entries: dict[int, Numbered], outcome: Outcome) -> None:
+        """Hold them."""
+        self._entries = entries
+        # A copy: in a table that shrinks the first key is ever harder to find.
+        self._numbers = iter(list(entries))
+        self._outcome = outcome
+
+    def go_on(self) -> bool:
+        """Settle some; return whether there are more."""
+        _settle_entries(self._entries, islice(self._numbers, _STEP), self._outcome, _settle_now)
+        return bool(self._entries)
+
+    def step(self, domain: "Domain") -> bool:
+        """Settle some, as a chore."""
+        domain.system.turn.charge(_STEP // 2)
+        return self.go_on()
+
+
 class Ledger:
     """The unsettled deliveries of one consumer or channel, by number from 1; made with it, ends with it.
 
     ``settler`` is what becomes of settlements: told at once, or kept by a transaction.
     """
 
-    __slots__ = ("_entries", "_oldest", "next_number", "settler")
+    __slots__ = ("_entries", "_oldest", "begin_later", "next_number", "settler")
 
     def __init__(self) -> None:
         """Start without deliveries."""
         self.next_number = 1
         self.settler: Settler = _settle_now
+        self.begin_later: Callable[[SettleRest], None] | None = None  # has long work done; None: it is done at once
         self._entries: dict[int, Numbered] = {}
         self._oldest = 1  # no number below this one is unsettled
 
@@ -111,19 +168,7 @@ class Ledger:
             self._settle(numbers, outcome, self.settler)
 
     def _settle(self, numbers: Sequence[int], outcome: Outcome, settler: Settler) -> None:
-        numbered: Numbered | None = None
-        offsets: list[int] = []
-        for number in numbers:
-            found = self._entries.pop(number, None)
-            if found is not numbered:
-                if numbered is not None:
-                    settler(numbered, outcome, offsets)
-                numbered, offsets = found, []
-            if found is None:
-                raise UnknownDelivery(number)
-            offsets.append(number - found.first)
-        if numbered is not None:
-            settler(numbered, outcome, offsets)
+        _settle_entries(self._entries, numbers, outcome, settler)
 
     def settle_up_to(self, number: int, outcome: Outcome) -> None:
         """Settle all deliveries up to a number, 0 meaning all.
@@ -134,6 +179,9 @@ class Ledger:
         if number and number not in self._entries:
             raise UnknownDelivery(number)
         last = number or self.next_number - 1
+        if len(self._entries) > _AT_ONCE and last == self.next_number - 1 and self.settler is _settle_now:
+            self._settle_many(outcome)
+            return
         present = self._up_to(last)
         self._oldest = last + 1
         self._settle(present, outcome, self.settler)
@@ -150,7 +198,20 @@ class Ledger:
 
     def requeue_all(self) -> None:
         """Put all messages back at once, in the order in which they went out."""
-        self.requeue(list(self._entries))
+        if len(self._entries) > _AT_ONCE:
+            self._settle_many(Outcome.REQUEUE)
+        else:
+            self.requeue(list(self._entries))
+
+    def _settle_many(self, outcome: Outcome) -> None:
+        rest = SettleRest(self._entries, outcome)
+        self._entries = {}
+        self._oldest = self.next_number
+        if self.begin_later is not None:
+            self.begin_later(rest)
+        else:
+            while rest.go_on():
+                pass
 
     def groups(self) -> Iterator[tuple[Numbered, list[int]]]:
         """Go through all numbers, those together that were given together."""

@@ -52,7 +52,7 @@ class Levels:
     def dispatch(self, backlog: Ready) -> list[Batch]:
         """Let the levels take what they have room for, from the highest."""
         batches: list[Batch] = []
-        while backlog.ready and self._order:
+        while backlog.resident and self._order:
             highest = self._order[-1]
             seats = self._levels[highest]
             batches += seats.dispatch(backlog)

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from triomq.core.deadletter import MOST_LETTERS, Reason, bury
+from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
+from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
 from triomq.core.window import UNLIMITED
 
-__all__ = ["count_fitting", "fits_all", "is_full", "shed"]
+__all__ = ["count_fitting", "fits_all", "is_full", "octets_ready", "shed"]
 
 
 def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
@@ -16,9 +17,9 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
     options, backlog = store.options, store.backlog
     count = len(contents)
     if options.max_length is not None:
-        count = min(count, max(0, options.max_length - backlog.ready - backlog.paged))
+        count = min(count, max(0, options.max_length - backlog.ready))
     if options.max_bytes is not None:
-        room = options.max_bytes - backlog.ready_bytes - backlog.paged_bytes
+        room = options.max_bytes - backlog.ready_bytes
         for number, content in enumerate(contents[:count]):
             room -= len(content) - head.overhead
             if room < 0:
@@ -29,18 +30,18 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
 def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
     """Tell whether there is room for all messages of some runs."""
     options, backlog = store.options, store.backlog
-    ready = backlog.ready + backlog.paged
+    ready = backlog.ready
     if options.max_length is not None and ready + sum(len(run.contents) for run in runs) > options.max_length:
         return False
     bodies = sum(run.size - len(run.contents) * run.head.overhead for run in runs)
-    return options.max_bytes is None or backlog.ready_bytes + backlog.paged_bytes + bodies <= options.max_bytes
+    return options.max_bytes is None or backlog.ready_bytes + bodies <= options.max_bytes
 
 
 def is_full(store: QueueStore) -> bool:
     """Tell whether not even an empty message fits."""
     options, backlog = store.options, store.backlog
-    return (options.max_length is not None and backlog.ready + backlog.paged >= options.max_length) or (
-        options.max_bytes is not None and backlog.ready_bytes + backlog.paged_bytes >= options.max_bytes
+    return (options.max_length is not None and backlog.ready >= options.max_length) or (
+        options.max_bytes is not None and backlog.ready_bytes >= options.max_bytes
     )
 
 
@@ -49,15 +50,15 @@ def shed(store: QueueStore) -> bool:
 
     Returns:
         Whether the limits hold; they may have become much narrower, and then the rest is for another turn. What is not
-        at hand gives way when it is.
+        resident gives way when it is.
     """
-    options, backlog, letters = store.options, store.backlog, 0
+    options, backlog, letters, gone = store.options, store.backlog, 0, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
-    while (over := backlog.ready + backlog.paged - most) > 0 or backlog.ready_bytes + backlog.paged_bytes > most_bytes:
-        if letters >= MOST_LETTERS:
+    while (over := backlog.ready - most) > 0 or backlog.ready_bytes > most_bytes:
+        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
             return False
-        if not backlog.ready:
+        if not backlog.resident:
             break
         level = backlog.lowest_level
         head, contents = backlog.first(min(max(1, over), MOST_LETTERS), level)
@@ -66,4 +67,11 @@ def shed(store: QueueStore) -> bool:
             letters += len(contents)
         backlog.drop(len(contents), level)
         store.dropped += len(contents)
+        gone += len(contents)
     return True
+
+
+def octets_ready(store: QueueStore) -> int:
+    """Tell about how many octets are ready in a queue, with what messages cost beside their bodies."""
+    backlog = store.backlog
+    return backlog.ready_bytes + backlog.ready * MESSAGE_OVERHEAD

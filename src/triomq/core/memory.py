@@ -223,7 +223,7 @@ class MemoryAlarm:
 def octets_in(store: QueueStore) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
     backlog, delayed = store.backlog, store.delayed
-    held = backlog.ready_bytes + backlog.unwritten_bytes + (backlog.ready + backlog.unsettled) * MESSAGE_OVERHEAD
+    held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
         held += delayed.count * MESSAGE_OVERHEAD + delayed.size
     if backlog.unsettled:

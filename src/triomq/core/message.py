@@ -31,6 +31,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         has_expiration: Whether the properties say when the message is worthless; the core decodes them only then.
         has_priority: Whether they say how urgent it is.
         persistent: Whether a durable queue keeps the message over a restart.
+        expendable: Whether nobody is ever told that the message is safe, so that it may be the first to give way.
+        repeated: Whether the message may have been here before, from a peer that delivers again what it has no ack for.
     """
 
     codec: int = CORE_CODEC
@@ -46,6 +48,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     has_expiration: bool = False
     has_priority: bool = False
     persistent: bool = False
+    expendable: bool = False
+    repeated: bool = False
 
     @property
     def overhead(self) -> int:

@@ -56,7 +56,7 @@ class NoLocal:
         if not self._sessions:
             return self._inner.dispatch(backlog)
         batches: list[Batch] = []
-        while backlog.ready:
+        while backlog.resident:
             session = self._session(backlog.next_head())
             unwilling = self._sessions.get(session, ())
             if len(unwilling) == len(self._feeds):
@@ -64,7 +64,7 @@ class NoLocal:
                 continue
             stretch = _Stretch(backlog, session, self._session)
             batches += self._deal(stretch, [feed for feed in unwilling if feed.seated])
-            if stretch.ready:  # who wants it has no room
+            if stretch.resident:  # who wants it has no room
                 break
         return batches
 
@@ -97,9 +97,9 @@ class _Stretch:
         self.take_turns = backlog.take_turns
 
     @property
-    def ready(self) -> int:
+    def resident(self) -> int:
         backlog = self._backlog
-        return backlog.ready if backlog.ready and self._session_of(backlog.next_head()) == self._session else 0
+        return backlog.resident if backlog.resident and self._session_of(backlog.next_head()) == self._session else 0
 
     @property
     def run_length(self) -> int:

@@ -111,13 +111,13 @@ class QueueOptions(msgspec.Struct, frozen=True):
 def require_equivalent(name: str, received: msgspec.Struct, current: msgspec.Struct) -> None:
     """Compare two sets of options, field by field in the order of declaration; ``name`` is for the text.
 
-    Remarks may differ.
+    Remarks and the time that consumers have may differ, as with RabbitMQ; those that came first count.
 
     Raises:
         Inequivalent: The first field that differs.
     """
     for option in received.__struct_fields__:
-        if option == "remarks":
+        if option in ("remarks", "consumer_timeout"):
             continue
         ours, theirs = getattr(current, option), getattr(received, option)
         if ours != theirs:

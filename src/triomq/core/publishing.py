@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import trio
 
 from triomq.actors import Ref
+from triomq.core.fanout import AT_ONCE, FanOut
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Message
 from triomq.core.publish import Offer, Publish, take_now
@@ -61,7 +62,7 @@ class Pressure(Enum):
 
     MEMORY = "low on memory"
     DISK = "the store cannot be written"
-    BEHIND = "too much is on its way to the disk"
+    BEHIND = "too much is on its way to the disk, or to queues"
 
 
 class PublishingPaused(Exception):
@@ -158,12 +159,13 @@ class Publisher:
         turn: The one in which its publishes happen.
     """
 
-    __slots__ = ("_access", "_directory", "_keeping", "_memory", "_turn")
+    __slots__ = ("_access", "_directory", "_fanout", "_keeping", "_memory", "_turn")
 
     def __init__(self, directory: Directory, access: Permissions, turn: Turn) -> None:
         self._directory = directory
         self._access = access
         self._turn = turn
+        self._fanout: FanOut | None = None  # what very many queues are still to be told
         self._memory = directory.memory
         self._keeping = directory.keeping
 
@@ -210,11 +212,29 @@ class Publisher:
             turn.spent += pushes
             self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
             message = Publish(head, contents, size, receipt, 0, delay)
-            for queue in queues:
-                queue.tell_nowait(message)
+            if pushes > AT_ONCE or self._fanout is not None:
+                self._spread(message, queues)
+            else:
+                for queue in queues:
+                    queue.tell_nowait(message)
         elif unrouted is not None:
             unrouted(head, contents)
         return len(queues)
+
+    def _spread(self, message: Publish, queues: Sequence[Ref]) -> None:
+        """Tell very many queues, the first ones now."""
+        if self._fanout is not None:
+            self._fanout.add(message, queues)
+            return
+        for queue in queues[:AT_ONCE]:
+            queue.tell_nowait(message)
+        if len(queues) > AT_ONCE:
+            self._fanout = FanOut(self._directory, self._spread_out)
+            self._fanout.add(message, queues[AT_ONCE:])
+            self._directory.chores.add(self._fanout)
+
+    def _spread_out(self) -> None:
+        self._fanout = None
 
     def publish_all(
         self,
@@ -269,6 +289,8 @@ class Publisher:
 
     def _look(self) -> None:
         """Look at what publishers may have to wait for: before a turn's first publish, and at no other time."""
+        if self._fanout is not None:
+            self._directory.changed()  # no route stands, so the guards see it
         memory = self._memory
         if memory.fresh > memory.room:
             memory.measure()
@@ -343,7 +365,9 @@ class Publisher:
     def _is_open(self) -> bool:
         """Whether there is no pressure at all, so that routes may be remembered."""
         keeping = self._keeping
-        return not self._memory.on and (keeping is None or (keeping.journal.fault is None and not keeping.behind))
+        if self._memory.on or self._fanout is not None:
+            return False
+        return keeping is None or (keeping.journal.fault is None and not keeping.behind)
 
     def _require_open(self, head: Head, queues: Sequence[Ref]) -> None:
         """Refuse what some queues are not to get now.
@@ -359,7 +383,7 @@ class Publisher:
             raise PublishingPaused(Pressure.MEMORY, queues)
         if head.persistent and self._directory.fault_of(queues) is not None:
             raise PublishingPaused(Pressure.DISK, queues)
-        if self._keeping is not None and self._keeping.behind:
+        if self._fanout is not None or (self._keeping is not None and self._keeping.behind):
             raise PublishingPaused(Pressure.BEHIND, queues)
 
     def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
@@ -368,7 +392,9 @@ class Publisher:
         To be asked for in the turn that met the pressure. The call may come within somebody else's turn, so it should
         not publish at once.
         """
-        if pressure is Pressure.MEMORY or self._keeping is None:
+        if pressure is Pressure.BEHIND and self._fanout is not None:
+            self._fanout.when_done(callback)
+        elif pressure is Pressure.MEMORY or self._keeping is None:
             self._memory.when_over(callback)
         elif pressure is Pressure.DISK:
             self._keeping.when_writable(callback)
@@ -387,6 +413,8 @@ class Publisher:
     def forget(self, callback: Callable[[], None]) -> None:
         """Call that no more, should it not have been called yet."""
         self._memory.forget(callback)
+        if self._fanout is not None:
+            self._fanout.forget(callback)
         if self._keeping is not None:
             self._keeping.forget_writable(callback)
             self._keeping.forget_caught_up(callback)

@@ -13,28 +13,32 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from triomq.actors import InPlaceActor
-from triomq.core.backlog import Entry, PagedBacklog
+from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
-from triomq.core.browse import Browse, Discard, Purge, browse
+from triomq.core.browse import Browse, Discard, Purge
+from triomq.core.ceiling import fits_below, make_room, octets_of
 from triomq.core.confirms import Receipt
 from triomq.core.deadletter import Reason, bury
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
+from triomq.core.freeing import free
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
-from triomq.core.limits import count_fitting, fits_all, is_full, shed
+from triomq.core.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, QueueStatistics, QueueStore
+from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, PageRead, QueueStatistics, QueueStore
 from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.strategies import suitable_dispatch
 from triomq.core.timekeeper import Due, Timekeeper
 from triomq.core.window import UNLIMITED, Window
+from triomq.errors import Refused
 
 __all__ = ["Queue"]
 
@@ -45,9 +49,11 @@ class Queue(InPlaceActor):
     __slots__ = (
         "_backlog",
         "_called",
+        "_ceiling",
         "_dispatch",
         "_rejects",
         "_sheds",
+        "_slack",
         "_sorts",
         "_store",
         "_time",
@@ -67,6 +73,8 @@ class Queue(InPlaceActor):
         options = self._store.options
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
+        self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._slack = 0  # octets that fit below the ceiling, at least
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
@@ -78,7 +86,7 @@ class Queue(InPlaceActor):
         """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
         self._time.begin()
         if isinstance(self._backlog, PagedBacklog):
-            self._backlog.ask_again()
+            self._backlog.forget_reading()
             read_delayed(self._store)
             self._store.tell_arrived()
 
@@ -86,7 +94,11 @@ class Queue(InPlaceActor):
         """Close all feeds: the queue is deleted, or its domain ends."""
         self._store.take_back("the queue is deleted")
         if isinstance(self._backlog, PagedBacklog):
-            self._backlog.ask_again()
+            self._backlog.forget_reading()
+        if self._store.gone:
+            remains: list[Remains] = []
+            self._backlog.release(remains)
+            free(remains, self._store.directory.chores)
         self._store.directory.clock.forget(self._store)
         self._store.tell_room()
         self._store.tell_arrived()
@@ -101,6 +113,8 @@ class Queue(InPlaceActor):
             self._time.put_off(message)
         elif self._rejects:
             placed = self._push_fitting(message)
+        elif self._ceiling:
+            placed = self._push_below_ceiling(message)
         else:
             self._push(message.head, message.contents, message.size)
         store.published += placed
@@ -146,16 +160,34 @@ class Queue(InPlaceActor):
             placed += fitting
         return placed
 
+    def _push_below_ceiling(self, run: Publish) -> int:
+        """Store a run, or as much of it as there is room for when messages have given way that may.
+
+        What is in the queue is looked at only when as much has come as there was room for then.
+        """
+        count = len(run.contents)
+        self._slack -= run.size + count * MESSAGE_OVERHEAD
+        if self._slack < 0:
+            self._deliver()
+            count = make_room(self._store, self._ceiling, run)
+            self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
+        if count == len(run.contents):
+            self._push(run.head, run.contents, run.size)
+        else:
+            part = run.contents[:count]
+            self._push(run.head, part, sum(map(len, part)))
+        return count
+
     def offer(self, message: Offer) -> bool:
         """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
         self._deliver()
         backlog = self._backlog
-        if backlog.ready or backlog.paged:
+        if backlog.ready:
             return False
         dropped = self._store.dropped
         self._push(message.head, [message.content], len(message.content))
         self._dispatch_all()
-        if backlog.ready:
+        if backlog.resident:
             backlog.drop(1, backlog.lowest_level)
             return False
         if self._store.dropped > dropped:  # no feed wanted it
@@ -166,9 +198,11 @@ class Queue(InPlaceActor):
 
     def fits(self, message: Fits) -> bool:
         """Tell whether nothing of some runs would be refused."""
-        if not self._rejects:
+        if not self._rejects and not self._ceiling:
             return True
         self._deliver()
+        if self._ceiling:
+            return fits_below(self._store, self._ceiling, message.runs)
         return fits_all(self._store, message.runs)
 
     # Settling
@@ -262,9 +296,9 @@ class Queue(InPlaceActor):
         self._time.use()
         if not self._deliver():
             return None
-        if not self._backlog.ready:
+        if not self._backlog.resident:
             if self._backlog.paged and not any(feed.seated for feed in self._store.feeds or ()):
-                self._require_at_hand()
+                self._require_resident()
             else:
                 return None
         self._store.delivered += 1
@@ -278,23 +312,34 @@ class Queue(InPlaceActor):
         store = self._store
         if store.delayed is not None:
             forget_delayed(store, store.delayed.numbers())
-        count = self._backlog.purge() + (store.delayed.purge() if store.delayed is not None else 0)
+        remains: list[Remains] = []
+        count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
         count += forget_postponed(store)
         if store.durable and store.directory.keeping is not None:
             store.directory.keeping.note()
         store.tell_arrived()  # what was being read will not come
+        free(remains, store.directory.chores)
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
         """Show ready messages, after feeds have taken what they can."""
         self._deliver()
-        if self._backlog.paged and not self._backlog.ready:
-            self._require_at_hand()
-        return browse(self._store, message.after, message.limit)
+        if self._backlog.paged and not self._backlog.resident:
+            self._look_for_more()
+        ref = self._store.ref
+        entries = self._backlog.browse(message.after, message.limit, lambda reading: ref.tell_nowait(PageRead(reading)))
+        if entries is None:
+            raise self._not_resident()
+        return entries
 
     def discard(self, message: Discard) -> int:
-        """Forget ready messages up to an id."""
-        return self._backlog.discard(message.up_to)
+        """Forget ready messages up to an id; those that are paged are paged in for it, some at a time."""
+        count = self._backlog.discard(message.up_to)
+        while self._backlog.has_paged(message.up_to):
+            if not self._page_in():
+                raise self._not_resident(count)
+            count += self._backlog.discard(message.up_to)
+        return count
 
     def enlist(self, message: Enlist) -> QueueStatistics:
         """Take a snapshot, after feeds have taken what they can."""
@@ -331,36 +376,50 @@ class Queue(InPlaceActor):
         if store.directory.idle_wanted:
             store.directory.look_idle()
 
-    # What is not at hand, in a broker with a store
+    # Paging, in a broker with a store
 
     def _look_for_more(self) -> None:
-        """Have more messages at hand, if there are few left; those that need not be read are delivered at once."""
-        store, backlog = self._store, self._backlog
-        assert isinstance(backlog, PagedBacklog)
-        while backlog.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading))):
-            self._note_expiring(backlog)
+        """Page more messages in, if few are resident; those that need not be read are delivered at once."""
+        while self._page_in():
             self._deliver()
 
+    def _page_in(self) -> bool:
+        """Page more messages in, if few are resident; return whether some need not be read first."""
+        store, backlog = self._store, self._backlog
+        assert isinstance(backlog, PagedBacklog)
+        found = backlog.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading)))
+        self._note_expiring(backlog)
+        return found
+
     def _note_expiring(self, backlog: PagedBacklog) -> None:
-        """Note that messages may expire which are at hand now."""
+        """Note that messages may expire that were paged in."""
         if backlog.expiring_paged_in:
             backlog.expiring_paged_in = False
             self._time.expect_expiry()
 
-    def _require_at_hand(self) -> None:
-        """Have the first message at hand.
+    def _require_resident(self) -> None:
+        """Page the first message in.
 
         Raises:
             NotResident: It has to be read first.
             QueueUnreadable: It cannot be read.
         """
         self._look_for_more()
-        if not self._backlog.ready:
-            assert isinstance(self._backlog, PagedBacklog)
-            raise QueueUnreadable(self._store.name) if self._backlog.is_unreadable else NotResident(self._store)
+        if not self._backlog.resident:
+            raise self._not_resident()
+
+    def _not_resident(self, done: int = 0) -> Refused:
+        """Return why what was asked for is not in memory."""
+        return QueueUnreadable(self._store.name) if self._backlog.is_unreadable else NotResident(self._store, done)
+
+    def page_read(self, message: PageRead) -> None:
+        """Have ready what was read for somebody who browses."""
+        assert isinstance(self._backlog, PagedBacklog)
+        self._backlog.page_read(message.reading)
+        self._store.tell_arrived()
 
     def arrived(self, message: Arrived) -> None:
-        """Have at hand what was read; ``after_batch`` delivers it."""
+        """Page in what was read; ``after_batch`` delivers it."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.arrived(message.reading)
         self._note_expiring(self._backlog)
@@ -386,7 +445,7 @@ class Queue(InPlaceActor):
 
     def _dispatch_all(self) -> None:
         while True:
-            if self._backlog.ready and self._dispatch is not None:
+            if self._backlog.resident and self._dispatch is not None:
                 self._hand_out(self._dispatch.dispatch)
             if not self._called:
                 break

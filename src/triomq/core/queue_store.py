@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from triomq.actors import Message, Ref, Request
-from triomq.core.backlog import Backlog, MemoryBacklog, PagedBacklog, PriorityBacklog
+from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, PagedPriorityBacklog, PriorityBacklog
 from triomq.core.bindings import Binding
 from triomq.core.delay import Delayed
 from triomq.core.delivery import FeedClosed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from triomq.core.session import Session
     from triomq.core.sink import SinkStore
 
-__all__ = ["Arrived", "Enlist", "OptionsChanged", "QueueStatistics", "QueueStore"]
+__all__ = ["Arrived", "Enlist", "OptionsChanged", "PageRead", "QueueStatistics", "QueueStore"]
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -37,10 +37,12 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         feeds: Open feeds.
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
-        dropped: Messages that gave way or were refused because the queue was full.
+        dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
         delayed: Messages whose time has not come, or over which a consumer failed and that come back after a while.
         expired: Messages whose time was over.
         dead_lettered: Copies of given up messages that went to other queues.
+        rejected: Messages that a consumer rejected.
+        exhausted: Messages that came back more often than the delivery limit allows.
     """
 
     ready: int
@@ -53,6 +55,8 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     delayed: int = 0
     expired: int = 0
     dead_lettered: int = 0
+    rejected: int = 0
+    exhausted: int = 0
 
 
 class Enlist(Request[QueueStatistics], frozen=True):
@@ -60,7 +64,13 @@ class Enlist(Request[QueueStatistics], frozen=True):
 
 
 class Arrived(Message, frozen=True):
-    """To a queue: here is what you wanted to have at hand."""
+    """To a queue: here are the messages that you wanted to page in."""
+
+    reading: Reading | StoreError
+
+
+class PageRead(Message, frozen=True):
+    """To a queue: here are the messages that you wanted to show to somebody who browses."""
 
     reading: Reading | StoreError
 
@@ -86,10 +96,10 @@ class QueueStore:
     """
 
     __slots__ = (
-        "_most_bytes",
         "arrived_wanted",
         "backlog",
         "bound",
+        "ceiling",
         "dead_lettered",
         "declared",
         "delayed",
@@ -97,9 +107,11 @@ class QueueStore:
         "directory",
         "dropped",
         "durable",
+        "exhausted",
         "expired",
         "feeds",
         "gone",
+        "lost",
         "name",
         "options",
         "origin",
@@ -108,9 +120,11 @@ class QueueStore:
         "postponed",
         "published",
         "ref",
+        "rejected",
         "room_wanted",
         "used",
         "user",
+        "warned",
     )
 
     ref: Ref
@@ -150,34 +164,40 @@ class QueueStore:
         self.dropped = 0
         self.expired = 0
         self.dead_lettered = 0
-        self._most_bytes: int | None = None
+        self.lost = 0  # of those dropped: what gave way to a ceiling
+        self.ceiling = 0  # octets above which expendable messages give way; 0 is none
+        self.warned = -inf  # when the log was told last that there is no room
+        self.rejected = 0
+        self.exhausted = 0
         self.govern()
 
     def _make_backlog(self, number: int) -> Backlog:
         levels, directory = self.declared.max_priority, self.directory
-        backlog = PriorityBacklog(levels) if levels else MemoryBacklog()
-        keeping = directory.keeping
+        keeping, now = directory.keeping, directory.clock.now
         if keeping is None:
-            return backlog
+            return PriorityBacklog(levels) if levels else MemoryBacklog()
         number = number or keeping.number_queue()
-        return PagedBacklog(backlog, keeping, number, name=self.name, durable=self.durable, now=directory.clock.now)
+        if levels:
+            return PagedPriorityBacklog(levels, keeping, number, name=self.name, durable=self.durable, now=now)
+        return PagedPlainBacklog(keeping, number, name=self.name, durable=self.durable, now=now)
+
+    def ready_count(self) -> int:
+        """Return how many messages no consumer has, wherever they are."""
+        return self.backlog.ready
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
         return self.durable and head.persistent and self.directory.keeping is not None
 
-    def limit_bytes(self, octets: int) -> None:
-        """Keep no more octets of ready bodies than this, unless the options set a limit of their own."""
-        self._most_bytes = octets
-        if self.govern():
-            self.ref.tell_nowait(OptionsChanged())
+    def set_ceiling(self, octets: int) -> None:
+        """Let expendable messages give way above so many octets, unless the options set a limit of their own."""
+        self.ceiling = octets
+        self.ref.tell_nowait(OptionsChanged())
 
     def govern(self) -> bool:
         """Live under the policy that the directory has for this queue; tell whether options differ from before."""
         self.policy, before = self.directory.policies.of_queue(self.name), self.options
         self.options = queue_options(self.declared, self.policy)
-        if self._most_bytes is not None and not self.options.is_bounded:
-            self.options = msgspec.structs.replace(self.options, max_bytes=self._most_bytes)
         return self.options != before
 
     def use(self) -> None:
@@ -190,8 +210,8 @@ class QueueStore:
         backlog, postponed = self.backlog, len(self.postponed or ())
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
-            backlog.ready + backlog.paged,
-            backlog.ready_bytes + backlog.paged_bytes,
+            backlog.ready,
+            backlog.ready_bytes,
             backlog.unsettled - postponed,
             feeds,
             self.published,
@@ -200,6 +220,8 @@ class QueueStore:
             (self.delayed.count if self.delayed is not None else 0) + postponed,
             self.expired,
             self.dead_lettered,
+            self.rejected,
+            self.exhausted,
         )
 
     @property
@@ -213,7 +235,7 @@ class QueueStore:
         if self.ref.waiting or backlog.unsettled or (self.delayed is not None and self.delayed.count):
             return False
         dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
-        return not (backlog.ready or backlog.paged) or not (self.feeds or dying)
+        return not backlog.ready or not (self.feeds or dying)
 
     def wait_room(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the queue may have room again or is gone."""
@@ -233,13 +255,13 @@ class QueueStore:
             callback()
 
     def wait_arrived(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when messages are at hand that had to be read."""
+        """Have something called, once, when messages are in memory that had to be read."""
         if self.arrived_wanted is None:
             self.arrived_wanted = []
         self.arrived_wanted.append(callback)
 
     def tell_arrived(self) -> None:
-        """Call whoever waits for messages to be at hand."""
+        """Call whoever waits for messages to be in memory."""
         wanted, self.arrived_wanted = self.arrived_wanted, None
         for callback in wanted or ():
             callback()

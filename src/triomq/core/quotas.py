@@ -14,11 +14,11 @@ from triomq.errors import PreconditionFailed
 __all__ = ["Quotas", "Resource", "UserLimitReached"]
 
 Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bindings", "steps"]
-"""What is counted. Steps are what bindings can cost a single publish at worst, see ``Table.weight``."""
+"""What is counted. Steps are what bindings can cost a single publish at worst, see ``SinkStore.weight``."""
 
-MOST_STEPS = 200_000
+MOST_STEPS = 150_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some
-30 ms. Who may have any number of bindings may have any number of these."""
+45 ms. Who may have any number of bindings may have any number of these."""
 
 
 class UserLimitReached(PreconditionFailed):

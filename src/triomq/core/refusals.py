@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from triomq.core.queue_store import QueueStore
 
 __all__ = [
+    "BeingDeleted",
     "Forbidden",
+    "ForeignName",
     "ForeignResource",
     "InExclusiveUse",
     "Inequivalent",
@@ -70,6 +72,28 @@ class Forbidden(AccessRefused):
         self.name = name
         what = "publish into" if kind == "sink" else "consume from"
         super().__init__(f"the user may not {what} {kind} {name!r}; an administrator can grant that")
+
+
+class ForeignName(AccessRefused):
+    """Another broker, or a client of ours, has a queue of the name already: two of one name would share messages.
+
+    Args:
+        name: The queue's name.
+        origin: Where it comes from; empty if it is our own.
+        asker: Who declares it, in the same way.
+    """
+
+    def __init__(self, name: str, origin: str, asker: str) -> None:
+        """Word the refusal."""
+        self.origin = origin
+        if origin:
+            reason = (
+                f"queue {name!r} comes from {origin!r}, and its messages go there; declare another name, use it "
+                "without declaring it, or have that origin forgotten here"
+            )
+        else:
+            reason = f"queue {name!r} was made here and not by {asker!r}; delete it here, or tell of it by another name"
+        super().__init__(reason)
 
 
 class LeaseInvalid(AccessRefused):
@@ -123,19 +147,38 @@ class NotResident(Restarting):
 
     Args:
         store: The queue's.
+        done: How many messages the request has dealt with already; who asks again is told of the others alone.
     """
 
-    def __init__(self, store: "QueueStore") -> None:
+    def __init__(self, store: "QueueStore", done: int = 0) -> None:
         """Word the refusal."""
         super().__init__(store.ref)
+        self.done = done
         self._store = store
 
     async def wait_over(self) -> None:
         """Wait until they are in memory, or the queue is gone."""
-        backlog = self._store.backlog
-        if backlog.ready or not backlog.paged or backlog.is_unreadable:
+        if not self._store.backlog.is_reading:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
         arrived = trio.Event()
         self._store.wait_arrived(arrived.set)
         await arrived.wait()
+
+
+class BeingDeleted(Restarting):
+    """Something of that name was deleted, and what belonged to it is still on its way out of the store; ask again.
+
+    Args:
+        what: The thing, as texts call it.
+        over: Set when it is gone.
+    """
+
+    def __init__(self, what: str, over: trio.Event) -> None:
+        """Word the refusal."""
+        self.over = over
+        Refused.__init__(self, f"{what} is being deleted; ask again when that is over")
+
+    async def wait_over(self) -> None:
+        """Wait until it is gone."""
+        await self.over.wait()

@@ -30,7 +30,12 @@ def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, re
         found = [batch.contents[position] for position in going]
         contents = [content for content in found if content is not None]
         store.dead_lettered += bury(store, batch.head, contents, reason)
-    return store.backlog.accept(batch, positions)
+    count, size = store.backlog.accept(batch, positions)
+    if reason is Reason.DELIVERY_LIMIT:
+        store.exhausted += count
+    else:
+        store.rejected += count
+    return count, size
 
 
 def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
@@ -45,18 +50,10 @@ def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *
     Returns:
         How many messages and how many octets are outstanding no longer.
     """
-    limit, backlog = store.options.delivery_limit, store.backlog
-    count, size = 0, 0
-    if marked and limit is not None:
-        going = batch.unsettled() if positions is None else positions
-        worn = [position for position in going if backlog.attempts(batch.ids[position]) >= limit]
-        if worn:
-            count, size = give_up(store, batch, worn, Reason.DELIVERY_LIMIT)
-            positions = [position for position in going if position not in set(worn)]
-    if backlog.holds(batch):
-        returned, octets = backlog.requeue(batch, positions, marked=marked)
-        count, size = count + returned, size + octets
-    return count, size
+    limit = store.options.delivery_limit
+    if marked and limit is not None and batch.attempts >= limit:
+        return give_up(store, batch, positions, Reason.DELIVERY_LIMIT)
+    return store.backlog.requeue(batch, positions, marked=marked)
 
 
 def postpone(store: QueueStore, batch: Batch, position: int, reason: str) -> tuple[int, int]:
@@ -76,7 +73,7 @@ def postpone(store: QueueStore, batch: Batch, position: int, reason: str) -> tup
     content, number = batch.contents[position], batch.ids[position]
     if content is None:
         return 0, 0
-    failures = store.backlog.attempts(number) + 1
+    failures = batch.attempts + 1
     fields = {"queue": store.name, "message": number, "attempt": failures, "reason": reason}
     fields |= _after(store, batch, position, failures)
     _log.error("a consumer failed over a message", extra={"fields": fields})

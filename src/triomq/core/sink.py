@@ -7,7 +7,7 @@ messages to the sink's actor.
 from collections.abc import Callable, Collection
 
 from triomq.actors import InPlaceActor, Ref, Request
-from triomq.core.bindings import Binding, Headers, Table, make_table
+from triomq.core.bindings import Binding, Headers, Table, Target, make_table
 from triomq.core.guards import Guards
 from triomq.core.options import SinkKind, SinkOptions
 from triomq.core.packing import pack_arguments
@@ -17,6 +17,10 @@ from triomq.core.queue_store import QueueStore
 from triomq.core.requests import SinkUnused
 
 __all__ = ["AddBinding", "Destination", "PropertiesOf", "RemoveBinding", "Sink", "SinkStore"]
+
+
+_HOP = 10
+"""Steps for which a binding to another sink counts: to go there takes some 3 µs."""
 
 
 class SinkStore:
@@ -124,6 +128,10 @@ class SinkStore:
     def origin_of(self, binding: Binding) -> str:
         """Tell which peer had a binding made; empty if it is our own."""
         return "" if self.origins is None else self.origins.get(binding, "")
+
+    def weight(self, binding: Binding) -> int:
+        """Return the steps that a publish can take for a binding at worst; of a user's all are limited together."""
+        return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
 
     def note_maker(self, binding: Binding, origin: str, user: str) -> None:
         """Note which peer had a binding made, and for which user it counts; either may be empty."""

@@ -200,6 +200,8 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     until: float | None = None  # seconds since 1970
     publisher: int = 0
     life: int = 0  # of the broker; says whether the publisher means anybody
+    expendable: bool = False
+    repeated: bool = False
 
 
 _heads = Decoder(_Head)
@@ -263,6 +265,8 @@ class HeadCodec:
             found.has_expiration,
             found.has_priority,
             found.persistent,
+            found.expendable,
+            found.repeated,
         )
         head = self._one(head)
         if found.until is not None:
@@ -297,5 +301,7 @@ class HeadCodec:
                 until,
                 head.publisher,
                 self._life if head.publisher else 0,
+                head.expendable,
+                head.repeated,
             )
         )

@@ -44,7 +44,7 @@ class Timekeeper:
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False
         self.keeps = True  # looked at once even if there is no deadline
-        self.has_expiring = store.backlog.ready > 0
+        self.has_expiring = store.backlog.resident > 0
 
     def begin(self) -> None:
         """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
@@ -123,7 +123,7 @@ class Timekeeper:
         dropped_all = drop_expired(store, now)
         deadline = next_deadline(store) if dropped_all and not self._hurries else now
         self._hurries = False
-        self.has_expiring = self.has_expiring and store.backlog.ready > 0
+        self.has_expiring = self.has_expiring and store.backlog.resident > 0
         self.keeps = self.has_expiring or deadline < inf
         if deadline < inf:
             clock.set(store, deadline)

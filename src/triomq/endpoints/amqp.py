@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
+from socket import gethostname
 from typing import Annotated
 
 import msgspec
@@ -130,11 +131,16 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
                 "product": "triomq",
                 "version": version("triomq"),
                 "platform": "Python",
+                "cluster_name": f"triomq@{gethostname()}",
                 "capabilities": dict(_CAPABILITIES),
                 # Here, for older clients read no other types of fields than those of these four.
                 **({DIRECT_PROPERTY: self.direct} if self.direct_connections else {}),
             },
         )
+
+
+_LEASE_TICK = 1.0
+"""Seconds between two looks at leases that are not used: they last for thirty."""
 
 
 class AMQPEndpoint(Endpoint):
@@ -166,10 +172,21 @@ class AMQPEndpoint(Endpoint):
         self._forked = 0
         self._farewells = Farewells(self.timers)
 
+    async def on_start(self) -> None:
+        """Listen, and see to leases that nobody uses."""
+        await super().on_start()
+        self.start_task(self._expire_leases)
+
     async def on_stop(self) -> None:
-        """Close the sockets that were left to their clients."""
+        """Close the sockets that were left to their clients, and let sessions go that only a lease has kept alive."""
         self._farewells.close()
+        self._leases.close()
         await super().on_stop()
+
+    async def _expire_leases(self) -> None:
+        while True:
+            await trio.sleep(_LEASE_TICK)
+            self._leases.expire()
 
     def make_connection(self, transport: Transport) -> AMQPConnection:
         """Make the actor that serves a connection over a transport."""

@@ -5,6 +5,7 @@ A channel is not an actor: it has no time of its own and lives inside its connec
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from triomq.core import Batch, Feed, Head, Ledger, Message, Numbered, Outcome, Window, settle
@@ -12,7 +13,7 @@ from triomq.endpoints.amqp_counts import delivery_counts, with_count
 from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import ChannelPublisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
-from triomq.protocols.amqp import BasicGetOk, Framing, Method
+from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
@@ -62,6 +63,7 @@ class Channel:
     __slots__ = (
         "_framing",
         "_head",
+        "_held_cancels",
         "_recovers",
         "connection",
         "consumers",
@@ -92,9 +94,11 @@ class Channel:
         self.publisher = ChannelPublisher(self)
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
+        self.unsettled.begin_later = connection.directory.chores.begin_later
         self._head = Head()  # of the messages that were delivered last, and their framing
         self._framing = framing_of(self._head)
         self.transaction: ChannelTransaction | None = None
+        self._held_cancels: list[str] | None = None  # tags of consumers whose end is told a little later
         self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
 
     def reply(self, method: Method) -> None:
@@ -106,6 +110,24 @@ class Channel:
         if self.transaction is None:
             self.transaction = ChannelTransaction(self)
             self.unsettled.settler = self.transaction.settle
+
+    def cancelled(self, tag: str) -> None:
+        """Tell the client that a consumer is cancelled."""
+        if self._held_cancels is None:
+            self.reply(BasicCancel(tag, no_wait=True))
+        else:
+            self._held_cancels.append(tag)
+
+    @contextmanager
+    def cancels_behind(self) -> Iterator[None]:
+        """Tell of consumers that are cancelled now behind what is said in the block, as with RabbitMQ."""
+        held = self._held_cancels = []
+        try:
+            yield
+        finally:
+            self._held_cancels = None
+            for tag in held:
+                self.cancelled(tag)
 
     @property
     def can_make_room(self) -> bool:
@@ -218,8 +240,8 @@ class Channel:
         """
         self.open = False
         for consumer in list(self.consumers.values()):
-            if connection_ends and consumer.is_direct:
-                continue
+            if not consumer.open or (connection_ends and consumer.is_direct):
+                continue  # its queue may have gone since the last step
             self.connection.session.close_feed(consumer.feed)
             consumer.end()
             yield

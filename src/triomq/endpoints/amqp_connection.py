@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
@@ -30,7 +31,7 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_direct import ReturnMessage
+from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
@@ -42,7 +43,7 @@ from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
-from triomq.protocols.amqp import AMQPEngine, BasicCancel, Event
+from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, DirectLost, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
@@ -102,7 +103,7 @@ class AMQPConnection(WireConnection):
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
         self.blocked = Blocked(self)
-        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged, self.reschedule)
+        self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
         self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
@@ -112,6 +113,7 @@ class AMQPConnection(WireConnection):
         self._ending_channels: Iterator[None] | None = None  # what is left to do for their end
         self._stops = False  # whether this actor is to end after that
         self._look_at_reader = inf  # when to see whether the client reads
+        self._came_to = ""  # the domain that it has entered as a peer
 
     # Reading: what the transport calls
 
@@ -132,7 +134,9 @@ class AMQPConnection(WireConnection):
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
+        waiting = len(events)
         events.extend(self.engine.events())
+        turn.charge(len(events) - waiting)  # for what it took to parse them
         while events and not turn.exhausted:
             event = events.popleft()
             shaking_hands = not self.virtual_host
@@ -210,6 +214,14 @@ class AMQPConnection(WireConnection):
         self.join(session, domain.directory, virtual_host, access)
         self.reschedule()
 
+    def come_from(self, domain: str) -> bool:
+        """Come as a peer, if the client says that it is one; tell whether it may, for no other one has its name."""
+        if self.login.instance:
+            if not self.house.origins.come(domain, self._origin(), self.login.instance):
+                return False
+            self._came_to = domain
+        return True
+
     def _origin(self) -> str:
         """Name where the client comes from: the same after a reconnect, and no other user's."""
         return f"{self.user}@{self.login.origin or self.peer.rpartition(':')[0] or self.peer}"
@@ -252,7 +264,7 @@ class AMQPConnection(WireConnection):
         consumer.end()
         known = consumer.channel.consumers.pop(consumer.tag, None) is not None
         if known and self.login.client_can("consumer_cancel_notify"):
-            consumer.channel.reply(BasicCancel(consumer.tag, no_wait=True))
+            consumer.channel.cancelled(consumer.tag)
 
     def return_message(self, message: ReturnMessage) -> None:
         """Give a message back that was published over a direct connection, which one of our channels has leased."""
@@ -263,6 +275,11 @@ class AMQPConnection(WireConnection):
             self.engine.send_content(channel.number, message.method, message.properties, message.body)
         except LocalProtocolError as error:
             self.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+
+    def messages_lost(self, message: MessagesLost) -> None:
+        """Tell a client that knows the method how many messages for its direct feed were lost."""
+        if not self._left and message.channel.open and self.login.client_can(LOST_CAPABILITY):
+            message.channel.reply(DirectLost(message.feed, message.messages))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""
@@ -294,6 +311,11 @@ class AMQPConnection(WireConnection):
             return self._linger_until
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
+
+    def watch_unsettled(self, store: QueueStore) -> None:
+        """Note that deliveries of a queue are going out that the client is to settle in time."""
+        if self.timeouts.watch(store):
+            self.reschedule()
 
     @property
     def _patience(self) -> float:
@@ -454,10 +476,12 @@ class AMQPConnection(WireConnection):
         """End all channels, and be told of no alarm any more."""
         self.end_channels()
         self.blocked.forget()
+        if self._came_to:
+            self.house.origins.go(self._came_to, self._origin())
 
     def abandon(self) -> None:
         """Put back what is out, all at once, and close the transport, unless somebody else has it."""
-        for _ in self._ending_channels or self._ending_all():
+        for _ in chain(self._ending_channels or (), self._ending_all()):
             pass
         if not self._handed_over:
             super().abandon()

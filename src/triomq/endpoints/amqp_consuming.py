@@ -113,7 +113,7 @@ def open_consumer(
         consumer.feed = send_on(consumer, direct)
     connection.open_feed(consumer.feed)
     if not no_ack:
-        connection.timeouts.watch(store)
+        connection.watch_unsettled(store)
     channel.consumers[tag] = consumer
     return consumer
 
@@ -140,8 +140,8 @@ def _get(channel: Channel, method: BasicGet) -> None:
         channel.reply(BasicGetEmpty())
     else:
         if not method.no_ack:
-            channel.connection.timeouts.watch(store)
-        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.backlog.ready)
+            channel.connection.watch_unsettled(store)
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.ready_count())
 
 
 def _ack(channel: Channel, method: BasicAck) -> None:

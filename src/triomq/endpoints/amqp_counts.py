@@ -15,7 +15,7 @@ def delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:
     store = directory.queues.get(directory.name_of(batch.queue))
     if store is None or not is_quorum(store.options):
         return None
-    return [store.backlog.attempts(number) for number in batch.ids]
+    return [batch.attempts] * len(batch.ids)
 
 
 def with_count(properties: bytes, count: int) -> bytes:

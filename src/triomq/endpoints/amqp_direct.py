@@ -19,10 +19,10 @@ from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut
 if TYPE_CHECKING:
     from triomq.endpoints.dmp_connection import DMPConnection
 
-__all__ = ["DIRECT", "Grant", "ReturnMessage", "bring_home", "check_sink", "divert", "send_on"]
+__all__ = ["DIRECT", "Grant", "MessagesLost", "ReturnMessage", "bring_home", "check_sink", "divert", "send_on"]
 
 PRIVATE_BYTES = 64 * 1024 * 1024
-"""Octets that a queue with a direct feed keeps if it says nothing else: its client does not have to read."""
+"""The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
 
 
 class Grant(msgspec.Struct, frozen=True, eq=False):
@@ -46,6 +46,14 @@ class ReturnMessage(ActorMessage, frozen=True):
     method: BasicReturn
     properties: bytes
     body: bytes
+
+
+class MessagesLost(ActorMessage, frozen=True):
+    """To an AMQP connection: so many messages for a feed that a channel has leased were lost."""
+
+    channel: Channel
+    feed: str
+    messages: int
 
 
 # Leases
@@ -82,7 +90,6 @@ def _get(channel: Channel, method: DirectGet) -> None:
         raise AccessRefused(f"{where} is not exclusive to this connection, as a feed must be")
     if store in connection.direct_feeds:
         raise QueueLocked(name)
-    store.limit_bytes(PRIVATE_BYTES)
     grant = Grant(channel, connection.virtual_host, store)
     lease = connection.leases.grant(connection.session, LeaseTarget.FEED, name, key=grant)
     channel.reply(DirectGetOk(lease))
@@ -116,6 +123,7 @@ def divert(grant: Grant, direct: "DMPConnection") -> None:
     connection, store = grant.channel.connection, grant.store
     assert store is not None
     connection.direct_feeds[store] = direct
+    store.set_ceiling(PRIVATE_BYTES)
     for channel in connection.channels.values():
         for consumer in channel.consumers.values():
             if consumer.home.queue is store.ref:

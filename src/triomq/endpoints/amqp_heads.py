@@ -19,7 +19,16 @@ HAS_REPLY_TO, HAS_EXPIRATION, HAS_USER_ID = 0x0200, 0x0100, 0x0010
 """Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)."""
 
 
-def head_of(exchange: str, routing_key: str, framing: Framing, *, publisher: int = 0, persistent: bool = False) -> Head:
+def head_of(
+    exchange: str,
+    routing_key: str,
+    framing: Framing,
+    *,
+    publisher: int = 0,
+    persistent: bool = False,
+    expendable: bool = False,
+    repeated: bool = False,
+) -> Head:
     """Say what messages share that came with one framing.
 
     Args:
@@ -28,6 +37,8 @@ def head_of(exchange: str, routing_key: str, framing: Framing, *, publisher: int
         framing: Where properties and body stand in their contents.
         publisher: The number of the session that published them; 0 if nobody knows.
         persistent: Whether durable queues are to keep them.
+        expendable: Whether nobody is ever told that they are safe.
+        repeated: Whether they may have been here before.
     """
     return Head(
         AMQP_CODEC,
@@ -43,4 +54,6 @@ def head_of(exchange: str, routing_key: str, framing: Framing, *, publisher: int
         bool(framing.flags & HAS_EXPIRATION),
         bool(framing.flags & HAS_PRIORITY),
         persistent,
+        expendable,
+        repeated,
     )

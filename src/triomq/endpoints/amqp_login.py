@@ -14,6 +14,7 @@ import trio
 
 from triomq.protocols import FieldValue, decode_table
 from triomq.protocols.amqp import (
+    INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
     ChallengeAnswered,
     ConnectionUpdateSecret,
@@ -77,13 +78,15 @@ class LogIn:
         mechanisms: How.
     """
 
-    __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "mechanism_name", "origin")
+    __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "instance", "mechanism_name", "origin")
 
     def __init__(self, users: Users, mechanisms: Mapping[str, MakeMechanism]) -> None:
         """Start with nobody."""
         self.mechanism_name = ""
         self.origin = ""
         """Where the client says that it comes from, if it says so."""
+        self.instance = ""
+        """Which of those that come from there it is, if it says so."""
         self._users = users
         self._mechanisms = mechanisms
         self._mechanism: Mechanism | None = None
@@ -104,6 +107,8 @@ class LogIn:
         self.mechanism_name = event.mechanism
         origin = event.client_properties.get(ORIGIN_PROPERTY)
         self.origin = origin if isinstance(origin, str) else ""
+        instance = event.client_properties.get(INSTANCE_PROPERTY)
+        self.instance = instance if isinstance(instance, str) else ""
 
     def next(self, event: ChallengeAnswered) -> Step:
         """Judge the answer to a challenge."""
@@ -205,6 +210,9 @@ def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
     elif not connection.house.quotas.has_room(user, "connections"):
         limit = f"user connection limit ({connection.house.quotas.limit(user, 'connections')}) is reached"
         _keep_out(connection, f"connection refused for user '{user}': {limit}")
+    elif not connection.come_from(domain_name):
+        said = f"origin '{connection.login.origin}' of user '{user}'"
+        _keep_out(connection, f"{said} is here already, and is another broker; give each an origin of its own")
     else:
         connection.enter(name, domain, access)
         connection.engine.open_connection()

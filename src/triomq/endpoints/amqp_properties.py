@@ -52,7 +52,8 @@ def amend_amqp(
 ) -> tuple[bytes, int]:
     """Set headers in the properties of a content header, the others keep their wire types; see ``core.Amend``."""
     basic = decode_properties(encoded, typed=True)
-    merged = {**(basic.headers or {}), **{name: _to_field(value) for name, value in headers.items()}}
+    before = basic.headers or {}
+    merged = {**before, **{name: _set_field(value, before.get(name)) for name, value in headers.items()}}
     changed = msgspec.structs.replace(
         basic,
         headers={name: value for name, value in merged.items() if name not in without} or None,
@@ -74,7 +75,7 @@ def to_amqp(properties: Properties) -> bytes:
     basic = BasicProperties(
         content_type=properties.content_type,
         content_encoding=properties.content_encoding,
-        headers=None if headers is None else {name: _to_field(value) for name, value in headers.items()},
+        headers=None if headers is None else {name: _told_field(name, value) for name, value in headers.items()},
         delivery_mode=_PERSISTENT if properties.persistent else _TRANSIENT,
         priority=properties.priority,
         correlation_id=properties.correlation_id,
@@ -157,3 +158,33 @@ def _to_field(value: HeaderValue) -> FieldValue:
             return value
         case _:
             return str(value)
+
+
+_OURS = frozenset(("x-death", "x-delivery-count"))
+"""Headers of the broker's own, also in messages that did not come over AMQP."""
+
+
+def _told_field(name: str, value: HeaderValue) -> FieldValue:
+    return _to_wide_field(value) if name in _OURS else _to_field(value)
+
+
+def _set_field(value: HeaderValue, before: FieldValue) -> FieldValue:
+    """Give a header that the broker sets; of a list, such as x-death, what was in it already keeps its wire types."""
+    if not isinstance(value, list):
+        return _to_wide_field(value)
+    known = before if isinstance(before, list) else []
+    same = {repr(plain_value(item)): item for item in known}
+    return [same[repr(item)] if repr(item) in same else _to_wide_field(item) for item in value]
+
+
+def _to_wide_field(value: HeaderValue) -> FieldValue:
+    """Give a field whose numbers have 64 bits, as RabbitMQ's have: clients in Java cast its counts to Long."""
+    match value:
+        case list():
+            return [_to_wide_field(item) for item in value]
+        case dict():
+            return {str(name): _to_wide_field(item) for name, item in value.items()}
+        case int() if not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
+            return Typed("l", int(value))
+        case _:
+            return _to_field(value)

@@ -268,6 +268,10 @@ class ChannelPublisher:
         missed = self._publisher.offer(run, self.confirms)
         self._return(method, run.head, missed, _NO_CONSUMERS if run.route.queues else _NO_ROUTE)
 
+    def return_unrouted(self, method: BasicPublish, run: RoutedRun) -> None:
+        """Send a mandatory run back whose queues have gone since it was routed."""
+        self._return(method, run.head, run.contents, _NO_ROUTE)
+
     def commit(self, work: Transaction) -> None:
         """Do what a transaction has gathered; raises what ``Transaction.commit`` does."""
         self._publisher.commit(work)

@@ -17,6 +17,7 @@ from triomq.core import (
     DeclareSink,
     DeleteQueue,
     DeleteSink,
+    ForeignName,
     QueueOptions,
     QueueStore,
     Restarting,
@@ -69,19 +70,20 @@ def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
     store = _declare_queue(channel, method.pipe_name)
-    if not _is_theirs(channel, store):
-        channel.connection.note(logging.INFO, "pipe is here already", pipe=store.name, origin=store.origin or "our own")
-        return
-    store.limit_bytes(PRIVATE_BYTES)  # its peer may be away for long
+    store.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
     _deliver(channel, f"x:{store.name}", store)
 
 
 def _declare_queue(channel: Channel, name: str) -> QueueStore:
-    """Let there be a queue, unless there is one that this session may use, whatever it was declared with."""
+    """Let there be a queue, unless the peer has it made already, whatever it was declared with.
+
+    Raises:
+        ForeignName: Somebody else has a queue of that name.
+    """
     connection = channel.connection
     _require_free(name)
     if name in connection.directory.queues:
-        return connection.directory.queue(name, connection.session)
+        return _their_queue(channel, name)
     require_queue(channel, name, QueueDeclare(name))
     session = connection.session
     return connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
@@ -92,9 +94,17 @@ def _require_free(name: str) -> None:
         raise AccessRefused(f"the name '{name}' is the broker's own")
 
 
-def _is_theirs(channel: Channel, store: QueueStore) -> bool:
-    """Tell whether a queue was made for this peer: nobody else's messages are to go there."""
-    return store.origin == channel.connection.session.origin
+def _their_queue(channel: Channel, name: str) -> QueueStore:
+    """Find a queue that was made for this peer: it gets nobody else's messages, and binds nobody else's queue.
+
+    Raises:
+        ForeignName: It was made by somebody else.
+    """
+    connection = channel.connection
+    store = connection.directory.queue(name, connection.session)
+    if store.origin != connection.session.origin:
+        raise ForeignName(name, store.origin, connection.session.origin)
+    return store
 
 
 def _deliver(channel: Channel, tag: str, store: QueueStore) -> None:
@@ -173,11 +183,11 @@ def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
     feed = _queue_feed(channel, method)
     if feed is None:
         binding = _binding(channel, method)
+        if method.pipe_name in connection.directory.queues:
+            _their_queue(channel, method.pipe_name)
         connection.ask(connection.domain.ref, Bind(binding, session, session.origin))
         return
-    pipe = connection.directory.queue(method.pipe_name, session)
-    if not _is_theirs(channel, pipe):
-        raise PreconditionFailed(f"the pipe '{pipe.name}' is not {session.origin}'s, which would get its messages")
+    pipe = _their_queue(channel, method.pipe_name)
     _deliver(channel, f"q:{pipe.name}", feed)
 
 

@@ -35,27 +35,26 @@ class AckTimeouts:
     Args:
         seconds: How long a delivery may stay unsettled, unless its queue says otherwise; 0 for ever.
         refuse: Called with a channel and an answer when it has kept one too long.
-        nearer: Called when ``next`` has come nearer.
     """
 
-    __slots__ = ("_marks", "_nearer", "_refuse", "_seconds", "_shortest", "next")
+    __slots__ = ("_marks", "_refuse", "_seconds", "_shortest", "next")
 
-    def __init__(self, seconds: float, refuse: Callable[[Channel, Answer], None], nearer: Callable[[], object]) -> None:
+    def __init__(self, seconds: float, refuse: Callable[[Channel, Answer], None]) -> None:
         """Start with nothing to watch."""
         self._seconds = seconds
         self._refuse = refuse
-        self._nearer = nearer
         self._shortest = inf
         self.next = inf  # when to look again
         self._marks: dict[Channel, deque[_Mark]] = {}
 
-    def watch(self, store: QueueStore) -> None:
-        """Note that deliveries of a queue are going out that wait for an answer."""
+    def watch(self, store: QueueStore) -> bool:
+        """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
         limit = self._limit(store)
         if limit < self._shortest:
             self._shortest = limit
             self.next = min(self.next, trio.current_time() + self._interval)
-            self._nearer()
+            return True
+        return False
 
     def _limit(self, store: QueueStore | None) -> float:
         own = None if store is None else store.options.consumer_timeout

@@ -1,6 +1,7 @@
 """What the broker does for methods of the classes exchange and queue, as a table (sections 1.6 and 1.7)."""
 
-from typing import cast
+import logging
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Enlist,
+    ForeignName,
     NoSuchQueue,
     Purge,
     QueueStore,
@@ -53,6 +55,8 @@ from triomq.protocols.amqp import (
 __all__ = ["TOPOLOGY"]
 
 _RESERVED = "amq."
+
+M = TypeVar("M", QueueBind, QueueUnbind)
 
 
 # Exchanges (section 1.6)
@@ -143,16 +147,18 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
         if not method.no_wait:
             channel.reply(answer)
         return
-    store = _passive(channel, method) if method.passive else _declared(channel, method)
+    store = _used(channel, method) if method.passive else _declared(channel, method)
     statistics = connection.ask(store.ref, Enlist())
     channel.last_queue = store.name
     if not method.no_wait:
         channel.reply(QueueDeclareOk(store.name, statistics.ready, statistics.feeds))
 
 
-def _passive(channel: Channel, method: QueueDeclare) -> QueueStore:
+def _used(channel: Channel, method: QueueDeclare) -> QueueStore:
     connection = channel.connection
-    return connection.directory.queue(method.queue, connection.session)
+    store = connection.directory.queue(method.queue, connection.session)
+    store.use()
+    return store
 
 
 def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
@@ -171,14 +177,27 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
         exclusive=method.exclusive,
         auto_delete=method.auto_delete,
     )
-    return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    try:
+        return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+    except ForeignName as refused:
+        connection.note(logging.WARNING, "resource refused", method="QueueDeclare", reason=str(refused))
+        raise
+
+
+def _keyed(name: str, method: M) -> M:
+    """Take the last declared queue's name for the key as well, where neither is given.
+
+    Section 1.7.2.3: "If the queue name is empty, the server uses the last queue declared on the channel. If the routing
+    key is also empty, the server uses this queue name for the routing key as well."
+    """
+    return method if method.queue or method.routing_key else replace(method, routing_key=name)
 
 
 def _queue_bind(channel: Channel, method: QueueBind) -> None:
     name = named(channel, method.queue)
     if is_reply_queue(name):
         raise NoSuchQueue(name)
-    _bind(channel, method.exchange, Target.QUEUE, name, method)
+    _bind(channel, method.exchange, Target.QUEUE, name, _keyed(name, method))
     if not method.no_wait:
         channel.reply(QueueBindOk())
 
@@ -186,7 +205,7 @@ def _queue_bind(channel: Channel, method: QueueBind) -> None:
 def _queue_unbind(channel: Channel, method: QueueUnbind) -> None:
     name = named(channel, method.queue)
     if not is_reply_queue(name):
-        _unbind(channel, method.exchange, Target.QUEUE, name, method)
+        _unbind(channel, method.exchange, Target.QUEUE, name, _keyed(name, method))
     channel.reply(QueueUnbindOk())
 
 
@@ -199,9 +218,10 @@ def _queue_purge(channel: Channel, method: QueuePurge) -> None:
 def _queue_delete(channel: Channel, method: QueueDelete) -> None:
     connection, name = channel.connection, named(channel, method.queue)
     request = DeleteQueue(name, connection.session, if_unused=method.if_unused, if_empty=method.if_empty)
-    statistics = None if is_reply_queue(name) else connection.ask(connection.domain.ref, request)
-    if not method.no_wait:
-        channel.reply(QueueDeleteOk(statistics.ready if statistics is not None else 0))
+    with channel.cancels_behind():
+        statistics = None if is_reply_queue(name) else connection.ask(connection.domain.ref, request)
+        if not method.no_wait:
+            channel.reply(QueueDeleteOk(statistics.ready if statistics is not None else 0))
 
 
 TOPOLOGY: dict[type[Method], Handler] = cast(

@@ -23,13 +23,14 @@ class ChannelTransaction:
         channel: The channel.
     """
 
-    __slots__ = ("_channel", "_offers", "_settled", "_work")
+    __slots__ = ("_channel", "_mandatory", "_offers", "_settled", "_work")
 
     def __init__(self, channel: "Channel") -> None:
         """Start the first transaction."""
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
         self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # no queue is to keep them
+        self._mandatory: list[tuple[BasicPublish, RoutedRun]] = []  # their queues may be gone at the commit
         self._settled: list[tuple[Numbered, Sequence[int]]] = []
 
     @property
@@ -42,6 +43,8 @@ class ChannelTransaction:
         if method.immediate or not run.route.queues:
             self._offers.append((method, run))
         else:
+            if method.mandatory:
+                self._mandatory.append((method, run))
             self._work.publish(run.route.queues, Publish(run.head, run.contents, run.size))
 
     def settle(self, numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
@@ -57,14 +60,18 @@ class ChannelTransaction:
             QueueStopped: A queue has crashed for good; nothing was done.
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
+        has = self._channel.connection.directory.has
+        lost = [(method, run) for method, run in self._mandatory if not any(map(has, run.route.queues))]
         try:
             self._channel.publisher.commit(self._work)
         except QueueFull as full:
             connection = self._channel.connection
             where = f"queue '{full.name}' in vhost '{connection.virtual_host}'"
             raise AnswerError(406, f"{where} is full; the whole transaction was rolled back") from full
-        offers, self._offers = self._offers, []
+        offers, self._offers, self._mandatory = self._offers, [], []
         self._settled = []
+        for method, run in lost:
+            self._channel.publisher.return_unrouted(method, run)
         for method, run in offers:
             self._channel.publisher.offer(method, run)
 
@@ -72,5 +79,6 @@ class ChannelTransaction:
         """Forget everything; what was settled is out with the client again."""
         settled, self._settled = self._settled, []
         self._offers = []
+        self._mandatory = []
         self._work.rollback()
         self._channel.unsettled.restore(settled)

@@ -50,6 +50,8 @@ _HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many f
 
 _ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
 
+_RINGS = 200  # timers that are looked at in a row: some 5 ms of work
+
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
 
@@ -182,6 +184,10 @@ class Connection(InPlaceActor):
         """Put back what is out, and close the transport; called after a crash, when no handler of this actor runs."""
         raise NotImplementedError
 
+    def note_cut(self) -> bool:
+        """Log that it is about to be cut, and tell so; nothing if it is over already, but for its socket."""
+        raise NotImplementedError
+
 
 class Endpoint(DynamicSupervisor):
     """The actor that listens for one protocol; a child of the broker's endpoints, made by its configuration.
@@ -208,7 +214,7 @@ class Endpoint(DynamicSupervisor):
         self._accepting: trio.CancelScope | None = None
         self._empty = trio.Event()
         self._sleep = trio.CancelScope()  # until the next timer is due
-        self.timers = Wheel(self._wake)
+        self.timers = Wheel(trio.current_time, self._wake)
         self._poller = Poller()
         self._connections: dict[Ref, Connection] = {}
 
@@ -321,7 +327,8 @@ class Endpoint(DynamicSupervisor):
         while True:
             with trio.CancelScope(deadline=self.timers.next) as self._sleep:
                 await trio.sleep_forever()
-            self.timers.turn(trio.current_time())
+            while self.timers.turn(_RINGS):
+                await trio.lowlevel.checkpoint()
 
     def _wake(self) -> None:
         """Sleep less long, for there is a timer that is due sooner."""
@@ -355,6 +362,10 @@ class Endpoint(DynamicSupervisor):
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""
         await self._empty.wait()
+
+    def note_cut(self) -> int:
+        """Log which connections are still there, since they are about to be cut; count them."""
+        return sum(connection.note_cut() for connection in self._connections.values())
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Put back what a connection that crashed had out."""

@@ -21,10 +21,11 @@ from triomq.core import (
     Window,
 )
 from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_direct import Grant, bring_home, divert
+from triomq.endpoints.amqp_direct import Grant, MessagesLost, bring_home, divert
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
+from triomq.endpoints.dmp_flow import FeedPace, SinkFlow
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink
 from triomq.endpoints.house import House
@@ -34,7 +35,7 @@ from triomq.transports import Transport
 
 __all__ = ["DMPConnection"]
 
-_PRESSURE, _RETURNS = "pressure", "unread returns"
+_PRESSURE, _RETURNS, _FEEDS = "pressure", "unread returns", "slow feeds"
 """Why nothing is read for now."""
 
 _LOOK = 0.5  # seconds between two looks at what nobody tells: that the queue is gone, that returns or octets are read
@@ -62,6 +63,8 @@ class DMPConnection(WireConnection):
         self._events: deque[Event] = deque()
         self._lease: Lease | None = None
         self.sink: DirectSink | None = None
+        self._flow: SinkFlow | None = None  # of a sink
+        self._pace: FeedPace | None = None  # of a feed
 
     @property
     def window(self) -> Window:
@@ -104,6 +107,8 @@ class DMPConnection(WireConnection):
                 self.go_on_later()
         if self.sink is not None and self.sink.is_choked:
             self.gates.close(_RETURNS)  # it can only be returned, and nobody reads
+        if self._flow is not None and self._flow.must_wait():
+            self.gates.close(_FEEDS)
         if self.engine.unsent or self.engine.finished:
             self.ref.touch()
 
@@ -116,6 +121,9 @@ class DMPConnection(WireConnection):
 
     def _over(self) -> None:
         self.go_on_apart(_PRESSURE)
+
+    def _feeds_follow(self) -> None:
+        self.go_on_apart(_FEEDS)
 
     # What is too much
 
@@ -138,11 +146,14 @@ class DMPConnection(WireConnection):
         self.join(lease.session, directory, grant.virtual_host, access)
         self.note_user()
         if lease.target is LeaseTarget.SINK:
-            self.sink = DirectSink(self, lease.name, grant)
+            self._flow = SinkFlow(self.house.direct_feeds, trio.current_time, self._feeds_follow, self.note)
+            self.sink = DirectSink(self, lease.name, grant, self._flow)
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
+            assert grant.store is not None
             divert(grant, self)
+            self._pace = self.house.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: Denied) -> None:
@@ -222,14 +233,28 @@ class DMPConnection(WireConnection):
         else:
             if self.sink is not None and not self.sink.is_choked and _RETURNS in self.gates.closed:
                 self.go_on(_RETURNS)
+            if self._flow is not None:
+                self._flow.look()
+            if self._pace is not None and self._pace.has_lost(message.now):
+                self._tell_lost(self._pace.take_lost(message.now))
             self.engine.handle_timer(message.now)
             self._work()
+
+    def _tell_lost(self, messages: int) -> None:
+        """Say in the log, and on the AMQP channel that has leased the feed, what could not wait for the client."""
+        assert self._lease is not None
+        self.note(logging.WARNING, "messages lost", queue=self._lease.name, messages=messages)
+        channel = self._grant.channel
+        if channel.open:
+            channel.connection.ref.tell_nowait(MessagesLost(channel, self._lease.name, messages))
 
     # Writing
 
     def after_batch(self) -> None:
         """Encode what is due, and write once; leave when nothing more will be heard."""
         self.outlet.flush()
+        if self._pace is not None and self._pace.waiting:
+            self._pace.look()
         if self.engine.finished and not self._left and not self._events:
             self.leave()
 
@@ -250,7 +275,16 @@ class DMPConnection(WireConnection):
     def put_back(self) -> None:
         """Put back what is out, give consumers back to AMQP, and be told of no alarm any more."""
         self.outlet.put_all_back()
-        if self.sink is None:
+        if self._flow is not None:
+            self._flow.close()
+        if self._pace is not None:
+            store = self._grant.store
+            assert store is not None
+            if self.house.direct_feeds.get(store.ref) is self._pace:
+                del self.house.direct_feeds[store.ref]
+            self._pace.close()
+            if lost := self._pace.take_lost(trio.current_time()):
+                self._tell_lost(lost)
             bring_home(self._grant, self)
         self.publisher.forget(self._over)
 
@@ -258,5 +292,5 @@ class DMPConnection(WireConnection):
         """Put back what is out, and close the transport; called once, or again after a crash in it."""
         super().abandon()
         # These hold the connection: cycles, which only the collector would find.
-        self.sink = None
+        self.sink = self._flow = None
         self.__dict__.pop("outlet", None)

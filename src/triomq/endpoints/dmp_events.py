@@ -25,16 +25,25 @@ def _lease_presented(connection: "DMPConnection", event: LeasePresented) -> None
     assert connection.leases is not None
     try:
         lease = connection.leases.take(event.lease)
-        grant = lease.key
-        assert isinstance(grant, Grant)
-        directory = grant.channel.connection.directory
-        _check_user(connection.house, lease)
-        if lease.target is LeaseTarget.SINK:
-            _check_sink(connection.house, lease, directory)
-        else:
-            _check_feed(connection.house, lease, grant, directory)
     except Refused as refused:
         raise denial_of(refused) from None
+    try:
+        _show(connection, lease)
+    except Refused as refused:
+        raise denial_of(refused) from None
+    finally:
+        connection.leases.done(lease)
+
+
+def _show(connection: "DMPConnection", lease: Lease) -> None:
+    grant = lease.key
+    assert isinstance(grant, Grant)
+    directory = grant.channel.connection.directory
+    _check_user(connection.house, lease)
+    if lease.target is LeaseTarget.SINK:
+        _check_sink(connection.house, lease, directory)
+    else:
+        _check_feed(connection.house, lease, grant, directory)
     connection.enter(lease, grant, directory)
 
 

@@ -33,7 +33,7 @@ class DirectOutlet(WireOutlet[Batch]):
         note: Logs an event: its level, its name, its fields.
     """
 
-    __slots__ = ("_engine", "_house", "_note")
+    __slots__ = ("_engine", "_house", "_note", "taken")
 
     def __init__(self, engine: DMPEngine, transport: Transport, house: House, note: Note) -> None:
         """Start with nothing on the way."""
@@ -41,6 +41,13 @@ class DirectOutlet(WireOutlet[Batch]):
         self._engine = engine
         self._house = house
         self._note = note
+        self.taken = 0
+        """Octets that the transport was given."""
+
+    @property
+    def progress(self) -> int:
+        """Grows whenever the client has read something, and the transport was given more or sent some of the rest."""
+        return self.taken + self._transport.progress
 
     def flush(self) -> None:
         """Encode what one write takes and offer it to the transport; nothing if that has not taken the last yet."""
@@ -60,6 +67,7 @@ class DirectOutlet(WireOutlet[Batch]):
                 continue
             count += batch.left
             size += batch.size
+            self.taken += batch.size
             room = LARGE_WRITE_BYTES if batch.size >= LARGE * batch.left else WRITE_BYTES
             try:
                 self._say(batch)

@@ -6,7 +6,7 @@ The lease says which sink that is. What a message itself calls its exchange is c
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun
+from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_copies import CC, copies_of
 from triomq.endpoints.amqp_direct import Grant, ReturnMessage
@@ -15,6 +15,7 @@ from triomq.endpoints.amqp_modes import by_mode, is_persistent
 from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
 from triomq.endpoints.amqp_reply_to import with_reply_name
 from triomq.endpoints.dmp_answers import denial_of
+from triomq.endpoints.dmp_flow import SinkFlow
 from triomq.errors import Refused
 from triomq.protocols.amqp import BasicReturn, Framing
 from triomq.protocols.dmp import Envelope, MessageRun
@@ -40,12 +41,14 @@ class DirectSink:
         connection: The connection.
         name: The sink's name.
         grant: What its lease was given for.
+        flow: Is told where messages go.
     """
 
     __slots__ = (
         "_alike",
         "_connection",
         "_directory",
+        "_flow",
         "_grant",
         "_has_store",
         "_head",
@@ -58,8 +61,9 @@ class DirectSink:
         "_version",
     )
 
-    def __init__(self, connection: "DMPConnection", name: str, grant: Grant) -> None:
+    def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
         """Start without routes."""
+        self._flow = flow
         self._connection = connection
         self._name = name
         self._grant = grant
@@ -89,9 +93,12 @@ class DirectSink:
                 return
             if shape is not self._shape or self._persistent:
                 self._look_up(shape, persistent=False)
-            self._publisher.publish(
-                self._route, self._head, run.contents, run.size, None, self._lost if shape.mandatory else None
-            )
+            route, unrouted = self._route, self._lost if shape.mandatory else None
+            if route.version == self._directory.version:
+                self._publisher.publish(route, self._head, run.contents, run.size, None, unrouted)
+                self._flow.published(route.queues)
+            else:
+                self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
         except (Refused, AnswerError) as error:
             raise denial_of(error) from None
 
@@ -121,7 +128,14 @@ class DirectSink:
 
     def _make_head(self, shape: Envelope, framing: Framing, *, persistent: bool) -> Head:
         publisher = self._connection.session.number
-        return head_of(shape.exchange, shape.routing_key, framing, publisher=publisher, persistent=persistent)
+        return head_of(
+            shape.exchange,
+            shape.routing_key,
+            framing,
+            publisher=publisher,
+            persistent=persistent,
+            expendable=True,  # there are no confirms
+        )
 
     # Runs some of whose messages say what concerns the broker
 
@@ -192,7 +206,7 @@ class DirectSink:
         """Publish all runs or none, as the message's options want it."""
         if not shape.immediate:
             self._shape = shape  # of which what nobody wants is returned
-            self._publisher.publish_all(runs, None, self._lost if shape.mandatory else None)
+            self._publish_admitted(runs, self._lost if shape.mandatory else None)
             return
         for run in self._publisher.admit(runs):
             missed = self._publisher.offer(run)
@@ -200,6 +214,12 @@ class DirectSink:
                 self._return(shape, run.head, missed, _NO_CONSUMERS)
             elif shape.mandatory:
                 self._return(shape, run.head, missed, _NO_ROUTE)
+
+    def _publish_admitted(self, runs: Sequence[RoutedRun], unrouted: Unrouted | None) -> None:
+        """Publish all runs or none, and note where each of them goes."""
+        for run in self._publisher.admit(runs):
+            self._publisher.publish(*run, None, unrouted)
+            self._flow.published(run.route.queues)
 
     def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
         assert self._shape is not None

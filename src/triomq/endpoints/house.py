@@ -1,12 +1,16 @@
 """What a broker lends to its endpoints."""
 
 from collections.abc import Mapping
+from functools import partial
+from secrets import token_hex
 
 import msgspec
 import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory, Quotas
+from triomq.endpoints.dmp_flow import FeedPace
+from triomq.endpoints.origins import Origins
 from triomq.endpoints.unfinished import Unfinished
 from triomq.security import FailedLogins, Users
 
@@ -35,6 +39,9 @@ class House(msgspec.Struct, frozen=True):
         failed_logins: Who has failed to log in lately.
         unfinished: What connections hold of messages that are not whole.
         guessing: How many passwords are worked out at once, each by a thread.
+        instance: What tells this broker from all others.
+        origins: Which other brokers are here as peers.
+        direct_feeds: The feeds that direct connections take from, by their queues, for those who publish into them.
     """
 
     domains: Mapping[str, DomainAccess]
@@ -45,3 +52,6 @@ class House(msgspec.Struct, frozen=True):
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
     unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
     guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
+    instance: str = msgspec.field(default_factory=partial(token_hex, 8))
+    origins: Origins = msgspec.field(default_factory=Origins)
+    direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)

@@ -144,8 +144,11 @@ class DomainInspector:
             QueueStopped: Its restarts have failed for good.
         """
         store = self._directory.queue(asked.queue, self._session)
-        for entry in self._browse(store.ref, BrowseQueue(asked.after, asked.limit + 1)):  # one more: is there a page?
-            yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+        after = asked.after
+        while entries := self._browse(store.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+            for entry in entries:
+                yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+            after = entries[-1].id
 
     def _message_record(self, entry: Entry, most: int) -> MessageRecord:
         message = entry.message
@@ -278,6 +281,8 @@ def _queue_record(name: str, store: QueueStore) -> QueueRecord:
         overflow=options.overflow.value,
         policy=None if store.policy is None else store.policy.name,
         origin=_origin(store.origin),
+        rejected=statistics.rejected,
+        exhausted=statistics.exhausted,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from triomq.core import Restarting
 from triomq.errors import PreconditionFailed
 from triomq.protocols.control import Cursor, Page, encode
 
@@ -32,29 +33,38 @@ class Paged(msgspec.Struct, Generic[T], frozen=True):
 def fill_page(entries: Iterable[Paged[T]], *, limit: int, room: int) -> Page[msgspec.Raw]:
     """Put as many entries into a page as its limit and its room allow, at least one if there is any.
 
+    A page is shorter where an entry has to be waited for: the entries before it are an answer already.
+
     Args:
-        entries: What is left of the list; nothing behind the page's end is looked at but one entry.
+        entries: What is left of the list; nothing behind the page's end is looked at but one entry. They may raise
+            ``Restarting``.
         limit: Most entries.
         room: Most octets of the page as JSON.
 
     Raises:
         PreconditionFailed: Not even one fits.
+        Restarting: Not even one is there yet.
     """
     items: list[msgspec.Raw] = []
     last: Cursor | None = None
     room -= _FRAME
-    for entry in entries:
-        if len(items) == limit:
-            return Page(items, last)
-        free = room - len(encode(entry.cursor)) - 1  # and a comma
-        item = encode(entry.record)
-        if len(item) > free and items:
-            return Page(items, last)
-        if len(item) > free:
-            item = _shortened(entry, free)
-        room -= len(item) + 1
-        items.append(msgspec.Raw(item))
-        last = entry.cursor
+    try:
+        for entry in entries:
+            if len(items) == limit:
+                return Page(items, last)
+            free = room - len(encode(entry.cursor)) - 1  # and a comma
+            item = encode(entry.record)
+            if len(item) > free and items:
+                return Page(items, last)
+            if len(item) > free:
+                item = _shortened(entry, free)
+            room -= len(item) + 1
+            items.append(msgspec.Raw(item))
+            last = entry.cursor
+    except Restarting:
+        if not items:
+            raise
+        return Page(items, last)
     return Page(items)
 
 

@@ -31,8 +31,9 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
         domain: Of which domain to tell.
         origin: The name that our resources have there, beside the user's; without it this machine's name. Two brokers
             that log in to one peer as the same user need different ones.
-        pipe_type: What it calls a pipe; OpenAMQ says fifo.
-        force: Tell also a peer that does not announce that it can be told; one that cannot closes the connection.
+        pipe_type: What it calls a pipe; OpenAMQ says fifo, and all others pipe.
+        force: Tell also a peer that does not announce that it can be told; one that cannot closes the connection. It
+            needs ``pipe_type``, which such a peer does not announce either.
         prefetch: Messages that may be on their way from its pipes to our queues.
         changes: How many changes may wait to be told; when there are more, everything is told once more.
         retry: Most seconds between two tries to reach it.
@@ -45,7 +46,7 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
     password_file: str = ""
     domain: str = "default"
     origin: str = ""
-    pipe_type: Literal["pipe", "fifo"] = "pipe"
+    pipe_type: Literal["pipe", "fifo"] | None = None
     force: bool = False
     prefetch: _Count = 1000
     changes: Annotated[int, msgspec.Meta(ge=1)] = 10_000
@@ -74,10 +75,15 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
         """Read the URL, and the password where that is in a file.
 
         Raises:
-            ConfigError: One of them cannot be read.
+            ConfigError: One of them cannot be read, or it is not said what a peer calls a pipe that is to be forced.
         """
         from triomq.clients import parse_amqp_url
 
+        if self.force and self.pipe_type is None:
+            raise ConfigError(
+                "pipe_type: not set, and with force = true nothing else says what the peer calls a pipe, so it may "
+                'pass over all of them; set it to "fifo" for OpenAMQ, else to "pipe"'
+            )
         try:
             url = parse_amqp_url(self.url)
         except ConfigError as error:
@@ -158,5 +164,6 @@ def peer_spec(config: Synchronise, house: House, name: str) -> ChildSpec:
         raise ConfigError(f"domain: there is no {config.domain!r}, but {', '.join(map(repr, house.domains))}")
     from triomq.endpoints.synchroniser import Outbox, Synchroniser
 
-    outbox, url, context = Outbox(config.pipe_type, config.changes), config.place(), config.make_context()
-    return ChildSpec(lambda: Synchroniser(config, domain.directory, outbox, url, context), name=name)
+    outbox, url, context = Outbox(config.pipe_type or "pipe", config.changes), config.place(), config.make_context()
+    instance = f"{house.instance}/{config.domain}"
+    return ChildSpec(lambda: Synchroniser(config, domain.directory, outbox, url, context, instance), name=name)

@@ -91,7 +91,13 @@ class Intake:
         """Cut a run where the delivery mode changes."""
         modes = [(False, run.contents)] if self._directory.keeping is None else by_mode(run.framing, run.contents)
         for persistent, contents in modes:
-            head = head_of(run.method.exchange, run.method.routing_key, run.framing, persistent=persistent)
+            head = head_of(
+                run.method.exchange,
+                run.method.routing_key,
+                run.framing,
+                persistent=persistent,
+                repeated=run.method.redelivered,
+            )
             yield RoutedRun(route, head, contents, sum(map(len, contents)))
 
     def _queue_of(self, tag: str) -> str | None:

@@ -36,10 +36,17 @@ class Synchroniser(PeerActor):
         outbox: What it is still to be told.
         url: Where it is.
         context: How to speak TLS with it.
+        instance: What tells this broker and domain from others of the same origin.
     """
 
     def __init__(
-        self, config: Synchronise, directory: Directory, outbox: Outbox, url: AMQPUrl, context: ssl.SSLContext | None
+        self,
+        config: Synchronise,
+        directory: Directory,
+        outbox: Outbox,
+        url: AMQPUrl,
+        context: ssl.SSLContext | None,
+        instance: str,
     ) -> None:
         """Connect to nothing yet."""
         self._config = config
@@ -47,6 +54,7 @@ class Synchroniser(PeerActor):
         self._outbox = outbox
         self._url = url
         self._context = context
+        self._instance = instance
         self._origin = config.origin or gethostname()
         self._reconnect = Reconnect(max_delay=config.retry, delay=min(0.1, config.retry))
         self._intake: Intake | None = None
@@ -107,6 +115,7 @@ class Synchroniser(PeerActor):
                     self,
                     ssl_context=self._context,
                     origin=self._origin,
+                    instance=self._instance,
                     prefetch=self._config.prefetch,
                 ) as peering:
                     await self._serve(peering)

@@ -8,6 +8,7 @@ long. Whoever sends small messages never waits.
 A protocol tells what each of its connections holds after each read that ends within a message; nothing else costs.
 """
 
+import logging
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -16,6 +17,8 @@ import trio
 
 from triomq.core import MemoryAlarm
 from triomq.transports import LARGE_RECEIVE_SIZE
+
+_log = logging.getLogger("triomq.endpoints")
 
 _SHARE = 1 / 8
 """The part of the mark that unfinished messages may take: queues, which may take all of it, are what memory is for."""
@@ -35,6 +38,9 @@ _SILENCE = 10.0
 
 _PROGRESS = 256 * 1024
 """Octets: 26 KB/s, which the slowest of mobile networks carry, and no client that only wants to hold others up."""
+
+_LOG_AFTER = 60.0
+"""Seconds between two lines in the log about it: under load room comes and goes many times a second."""
 
 _INTERVAL = 1.0
 """Seconds between two looks at the oldest, while somebody waits."""
@@ -64,7 +70,7 @@ class Unfinished:
         memory: The alarm whose mark counts; without one, and without a mark, there is room for all.
     """
 
-    __slots__ = ("_crowded", "_first", "_holders", "_memory", "_progress", "_since", "_waiting", "held")
+    __slots__ = ("_crowded", "_first", "_holders", "_logged", "_memory", "_progress", "_since", "_waiting", "held")
 
     def __init__(self, memory: MemoryAlarm | None = None) -> None:
         """Start with nothing held."""
@@ -75,6 +81,7 @@ class Unfinished:
         self._first: Holder | None = None  # the one that goes on while others wait
         self._since = 0.0  # when it was last seen to have brought something
         self._progress = 0  # how much it held then
+        self._logged = -inf  # when the log was last told that somebody waits
         self._crowded = trio.Event()  # that somebody waits
 
     @property
@@ -122,9 +129,16 @@ class Unfinished:
         if holder is not self._first:
             if not self._waiting:  # until now nobody minded how slow the first is
                 self._see_progress(trio.current_time())
+                self._log_crowd(trio.current_time())
             self._waiting[holder] = None
             holder.wait_for_room()
             self._crowded.set()
+
+    def _log_crowd(self, now: float) -> None:
+        if now - self._logged >= _LOG_AFTER:
+            self._logged = now
+            figures = {"held": self.held, "room": int(self.room), "connections": len(self._holders)}
+            _log.warning("connections wait for room for unfinished messages", extra={"fields": figures})
 
     def _choose(self) -> None:
         """Let the oldest go on of those that can."""

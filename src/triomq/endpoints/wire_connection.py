@@ -28,6 +28,13 @@ _GOODBYE = 1.0
 _LARGE_BODY = 512
 """Octets per message from which messages count as large."""
 
+_SMALL_RECEIVE_SIZE = 16 * 1024
+"""Octets that are read at once from a client that sends methods of a few octets each: to parse 64 KiB of the smallest
+takes 50 ms."""
+
+_DENSE = 1_000
+"""What a chunk of 64 KiB may be charged with before it counts as full of such methods."""
+
 _BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
@@ -106,8 +113,13 @@ class WireConnection(Connection):
             self._note_unfinished()
         if len(data) > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            large = self._turn.spent * _LARGE_BODY < len(data)
-            self._transport.appetite = LARGE_RECEIVE_SIZE if large else RECEIVE_SIZE
+            turn = self._turn
+            if (turn.spent + turn.charged) * _LARGE_BODY < len(data):
+                self._transport.appetite = LARGE_RECEIVE_SIZE
+            else:
+                self._transport.appetite = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
+        elif len(data) > _SMALL_RECEIVE_SIZE // 2 and self._turn.charged < _DENSE // 8:
+            self._transport.appetite = RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off what the engine has found, until the turn's budget is used up."""
@@ -243,6 +255,14 @@ class WireConnection(Connection):
         level = logging.INFO if self.virtual_host else logging.DEBUG
         seconds = round(trio.current_time() - self._since, 3)
         self.note(level, self.closed_event, reason=self.ending, seconds=seconds)
+
+    def note_cut(self) -> bool:
+        """Log that the client was asked to go and has not gone, and tell so; nothing if only the socket is left."""
+        if self._left:
+            return False
+        seconds = round(trio.current_time() - self._since, 3)
+        self.note(logging.WARNING, "connection cut", reason="the client did not close in time", seconds=seconds)
+        return True
 
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""

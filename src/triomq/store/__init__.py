@@ -43,6 +43,7 @@ from triomq.store.recovered import (
     SegmentFound,
     assemble,
 )
+from triomq.store.reserve import DISK_RESERVE
 from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
@@ -88,6 +89,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "assemble",
     # stores
     "DATABASE",
+    "DISK_RESERVE",
     "DirectoryLock",
     "Reader",
     "SqliteReader",

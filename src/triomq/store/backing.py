@@ -6,9 +6,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from triomq.errors import StoreError, StoreUnwritable
-from triomq.store.connecting import DATABASE, connect_reader
+from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
+from triomq.store.connecting import DATABASE, MARK, connect_reader
 from triomq.store.faults import fault_of, faults_named
+from triomq.store.mark import MarkFound, read_mark
 
 __all__ = ["back_up"]
 
@@ -24,6 +25,7 @@ def back_up(directory: Path, target: Path) -> None:
 
     Raises:
         StoreUnwritable: There is something of that name already, or it cannot be made.
+        StoreCorrupt: The store lacks batches that were on disk, or is damaged otherwise.
         StoreError: The store cannot be read, or there is none.
     """
     source = directory / DATABASE
@@ -32,10 +34,12 @@ def back_up(directory: Path, target: Path) -> None:
     part = target.with_name(f"{target.name}.part")
     with faults_named(source):
         connection = connect_reader(source)
+    mark = read_mark(directory / MARK)  # before the copy, which has at least as much
     with closing(connection):
         try:
             _begin(target, part)
             _copy(connection, part / DATABASE)
+            _make_its_own(part / DATABASE, source, mark)
             _sync(part / DATABASE)
             _sync(part)
             part.rename(target)
@@ -61,10 +65,21 @@ def _begin(target: Path, part: Path) -> None:
 def _copy(connection: sqlite3.Connection, target: Path) -> None:
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     connection.execute("VACUUM INTO ?", (str(target),))
+
+
+def _make_its_own(target: Path, source: Path, mark: MarkFound | None) -> None:
+    """Give a copy an identity, if nothing is missing in it."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
         columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('progress')")}
-        if "identity" in columns:  # a store that no broker of this version has opened yet gets one when it is opened
-            copy.execute("UPDATE progress SET identity = randomblob(16)")
+        if "identity" not in columns:
+            return  # no broker of this version has opened the store yet; it gets one then
+        identity, committed = copy.execute("SELECT identity, committed FROM progress").fetchone()
+        if mark is not None and mark.identity and (mark.identity != identity or mark.number > committed):
+            raise StoreCorrupt(
+                f"{source} ends at batch {committed}, but its mark is of batch {mark.number} or of another store, so a "
+                "copy would lack confirmed messages; `triomq store check` says more"
+            )
+        copy.execute("UPDATE progress SET identity = randomblob(16)")
 
 
 def _remove(part: Path) -> None:

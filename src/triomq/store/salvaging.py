@@ -17,10 +17,11 @@ import msgspec
 from triomq.errors import StoreError, StoreUnwritable
 from triomq.store.bodies import read_body, segment_rows
 from triomq.store.body import BodyRun, decode_body, gaps_of, is_whole
-from triomq.store.connecting import DATABASE
+from triomq.store.connecting import DATABASE, MARK
 from triomq.store.faults import fault_of
 from triomq.store.image import make_image
 from triomq.store.lock import PATIENCE, DirectoryLock
+from triomq.store.mark import MarkFound, read_mark
 from triomq.store.operations import (
     Append,
     Attempts,
@@ -164,6 +165,7 @@ def salvage(
             ):
                 source.text_factory = bytes
                 source.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # without it nothing can be read
+                complaints += _behind(source, read_mark(directory / MARK))
                 done = _Salvaging(source, store, declare, complaints).run()
             for path in (image, part / "lock"):
                 path.unlink()
@@ -175,6 +177,20 @@ def salvage(
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return done
+
+
+def _behind(source: sqlite3.Connection, mark: MarkFound | None) -> list[str]:
+    """Say so if batches are missing at the end, of which nothing else can be said."""
+    try:
+        (committed,) = source.execute("SELECT committed FROM progress").fetchone()
+    except (sqlite3.DatabaseError, TypeError):
+        return ["the number of the last batch cannot be read"]
+    if mark is None or mark.number <= committed:
+        return []
+    return [
+        f"batch {mark.number} was on disk, and what is there ends at batch {committed}: what the batches between them "
+        "did is lost, and is not counted here"
+    ]
 
 
 class _Salvaging:

@@ -51,7 +51,7 @@ _PIECES = 2_000
 """Pieces of what is recovered in one frame."""
 
 
-def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE) -> None:
+def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE, reserve: int = 0) -> None:
     """Open a store and do what the other end says, until that is gone.
 
     Args:
@@ -59,11 +59,12 @@ def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float 
         directory: The store's.
         fresh: Whether a broker starts: then all that is there is told first.
         patience: Seconds to wait for the directory's lock.
+        reserve: Octets on the disk below which nothing new is kept.
     """
     with wire:
         server = _Server(wire)
         try:
-            with closing(SqliteStore(directory, fresh=fresh, patience=patience)) as store:
+            with closing(SqliteStore(directory, fresh=fresh, patience=patience, reserve=reserve)) as store:
                 if fresh:
                     server.tell_all(store)
                 server.send(Opened(store.committed, store.notices))

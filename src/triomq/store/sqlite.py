@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from triomq.errors import StoreLocked, StoreUnwritable
+from triomq.errors import DiskFull, StoreLocked, StoreUnwritable
 from triomq.store.bodies import read_delayed, read_segments
 from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
 from triomq.store.examining import examine
@@ -25,10 +25,22 @@ from triomq.store.faults import faults_named, is_damage
 from triomq.store.interface import StoreStatistics
 from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.mark import Mark
-from triomq.store.operations import Batch, DeleteQueue, Operation, Settle, Spill, Unspill
+from triomq.store.operations import (
+    Append,
+    Batch,
+    DeclareQueue,
+    Delay,
+    DeleteQueue,
+    Operation,
+    Put,
+    Settle,
+    Spill,
+    Unspill,
+)
 from triomq.store.private import make_private, require_private
 from triomq.store.reading import Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
+from triomq.store.reserve import DiskReserve
 from triomq.store.schema import migrate
 from triomq.store.tables import Tables
 
@@ -37,6 +49,9 @@ __all__ = ["SqliteReader", "SqliteStore"]
 _SPILLED_ONLY = (Spill, Unspill)
 """What concerns the file of what is out of memory alone; the end of a queue concerns both."""
 _KEPT_ONLY = tuple(set(get_args(Operation)) - {DeleteQueue, *_SPILLED_ONLY})
+
+_GROWING = (Append, Delay, Spill, Put, DeclareQueue)
+"""What needs room; all else makes some, or is a mark."""
 
 _Work = list[tuple[int, list[Operation]]]
 """Operations by the number of their batch."""
@@ -189,6 +204,7 @@ class SqliteStore:
         directory: Made if it is not there.
         fresh: Whether a broker starts, so that what was only out of memory is forgotten.
         patience: Seconds to wait for the lock.
+        reserve: Octets on the disk below which nothing new is kept; see ``triomq.store.reserve``.
 
     Raises:
         StoreLocked: Another broker has the directory.
@@ -196,7 +212,7 @@ class SqliteStore:
         StoreUnwritable, DiskFull: The directory cannot be written, or other users can write there.
     """
 
-    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE) -> None:
+    def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE, reserve: int = 0) -> None:
         """Lock and open it."""
         self.directory = directory
         self._reader: SqliteReader | None = None
@@ -216,6 +232,7 @@ class SqliteStore:
             self._mark = _open_mark(directory / MARK, self._kept)
             opened.callback(self._mark.close)
             self._opened = opened.pop_all()
+        self._reserve = DiskReserve(self._kept.path, reserve)
         self._committed = self._kept.committed
         self.notices = notices + examined.notices
         """What whoever runs the broker should know of how it was opened."""
@@ -238,6 +255,7 @@ class SqliteStore:
         fresh = [batch for batch in batches if batch.number > self._committed]
         if not fresh:
             return self._committed
+        self._require_room(fresh)
         last = fresh[-1].number
         spilling = _work(fresh, self._spilled.committed, spilled=True)
         if spilling:
@@ -247,6 +265,13 @@ class SqliteStore:
             self._mark.write(last)
         self._committed = last
         return last
+
+    def _require_room(self, batches: Sequence[Batch]) -> None:
+        try:
+            self._reserve.require(self._kept.connection)
+        except DiskFull:
+            if any(isinstance(operation, _GROWING) for batch in batches for operation in batch.operations):
+                raise
 
     def be_careful(self) -> None:
         """Know that bodies are damaged; may be called from another thread."""

@@ -36,6 +36,16 @@ def test_queues_are_a_table(command: Command, named: BlockingConnection) -> None
     assert second.split()[:2] == ["list.b", "2"]
 
 
+def test_messages_that_were_given_up_show_with_the_reason(command: Command, connection: BlockingConnection) -> None:
+    assert "expired" not in command("queues", "given*").stdout
+    arguments = {"x-message-ttl": 0, "x-max-length": 2}
+    connection.call(QueueDeclare("given.up", exclusive=True, arguments=arguments), QueueDeclareOk)
+    connection.publish("", "given.up", b"x")
+    title, row = command("queues", "given*").stdout.splitlines()
+    assert title.split()[-3:] == ["dropped", "expired", "state"]
+    assert row.split()[-3:] == ["0", "1", "running"]
+
+
 def test_nothing_is_cut_where_there_is_no_terminal(command: Command, connection: BlockingConnection) -> None:
     name = "list." + "long" * 60
     connection.call(QueueDeclare(name, exclusive=True), QueueDeclareOk)

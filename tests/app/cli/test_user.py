@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.process import PATIENCE, run
 from triomq.app.users_file import read_users
-from triomq.security import ALL, Permission, read_verifier
+from triomq.security import ALL, Permission, UserLimits, read_verifier
 
 FAST = ("--iterations", "4096")
 
@@ -54,18 +54,18 @@ def test_further_users_may_what_is_said(file: Path) -> None:
         "--expires",
         "2030-01-02",
     )
-    user(file, "add", "dora", "--certificate", "--max-connections", "3")
+    user(file, "add", "dora", "--certificate", "--max-connections", "3", "--max-bindings", "unlimited")
     user(file, "add", "emil", *FAST, "--administrator")
     users = read_users(file).users
     assert users["bob"].permissions == {}
     assert users["cleo"].permissions == {"shop": Permission(write="^out")}
     assert users["emil"].permissions == {"*": ALL}
-    assert (users["dora"].verifiers, users["dora"].limits.connections) == ((), 3)
+    assert (users["dora"].verifiers, users["dora"].limits) == ((), UserLimits(3, bindings="unlimited"))
     assert user(file, "list").splitlines() == [
         "ada  *  configure '.*'  write '.*'  read '.*'  (administrator)",
         "bob  may enter no domain",
         "cleo  shop  configure ''  write '^out'  read ''  (monitoring, until 2030-01-02 00:00 UTC)",
-        "dora  may enter no domain  (connections <= 3)",
+        "dora  may enter no domain  (connections <= 3, bindings unlimited)",
         "emil  *  configure '.*'  write '.*'  read '.*'  (administrator)",
     ]
 
@@ -139,3 +139,8 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(file: Path) -> None:
     assert b"hunter2" not in shown
     (first, *_) = read_users(file).users["ada"].verifiers
     assert read_verifier(first).matches(b"hunter2")
+
+
+def test_a_limit_is_a_number_or_unlimited(file: Path) -> None:
+    said = user(file, "add", "ada", *FAST, "--max-queues", "many", code=2)
+    assert "found 'many'; a limit is a number" in " ".join(said.split())

@@ -65,7 +65,7 @@ class Taker:
 
 @asynccontextmanager
 async def open_with(url: AMQPUrl, taker: Taker, origin: str = "tests") -> AsyncIterator[Peering]:
-    async with open_peering(url, taker, ssl_context=None, origin=origin, prefetch=10) as peering:
+    async with open_peering(url, taker, ssl_context=None, origin=origin, instance="", prefetch=10) as peering:
         yield peering
 
 

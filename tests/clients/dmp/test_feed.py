@@ -14,6 +14,7 @@ from triomq.clients import (
     open_dmp_sink,
 )
 from triomq.errors import AccessRefused, ConsumerCancelled, Disconnected
+from triomq.protocols.amqp import DirectLost, Received
 
 from .conftest import PATIENCE
 
@@ -119,3 +120,11 @@ async def test_the_iteration_ends_with_the_block(channel: AMQPChannel, queue: st
     async with open_dmp_feed(channel, queue) as feed:
         pass
     assert [message async for message in feed] == []
+
+
+async def test_feed_counts_what_the_broker_says_that_it_has_lost(channel: AMQPChannel, queue: str) -> None:
+    async with open_dmp_feed(channel, queue) as feed:
+        assert channel.line is not None
+        for name, messages in ((queue, 3), (queue, 4), ("another", 5)):
+            channel.line.handle(Received(channel.line.number, DirectLost(name, messages)))
+        assert feed.lost == 7

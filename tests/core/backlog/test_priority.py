@@ -104,7 +104,7 @@ class PriorityMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        assert self.backlog.purge() == len(self.ready)
+        assert self.backlog.purge([]) == len(self.ready)
         for number in self.ready:
             self.attempts.pop(number, None)
         self.ready.clear()
@@ -116,8 +116,8 @@ class PriorityMachine(RuleBasedStateMachine):
         assert backlog.ready_bytes == sum(len(content) for _, content in self.ready.values())
         assert [entry.id for entry in backlog.entries()] == self.order()
         assert {id(batch) for batch in backlog.outstanding()} == {id(batch) for batch, _ in self.out.values()}
-        for number in self.ready:
-            assert backlog.attempts(number) == self.attempts.get(number, 0)
+        for entry in backlog.entries():
+            assert entry.attempts == self.attempts.get(entry.id, 0)
         if self.ready:
             assert backlog.next_level == self.ready[self.order()[0]][0]
 
@@ -129,7 +129,7 @@ TestPriorityMachine.settings = settings(stateful_step_count=40)
 def test_an_empty_index_has_nothing_to_give() -> None:
     backlog = PriorityBacklog(5)
     assert (backlog.ready, backlog.run_length, backlog.next_deadline(), backlog.expired_level(9.0)) == (0, 0, inf, None)
-    with pytest.raises(IndexError, match=r"look at PriorityBacklog\.ready first"):
+    with pytest.raises(IndexError, match=r"look at Backlog\.resident first"):
         backlog.take(1, 1)
 
 

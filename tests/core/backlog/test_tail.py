@@ -26,32 +26,32 @@ class Place:
         self.journal = self.disk.journal
         self.keeping = Keeping(self.journal)
         self.journal.add(DeclareQueue(1, b"", b""))
-        self.paged = PagedTail(self.keeping, 1, "q", float)
+        self.tail = PagedTail(self.keeping, 1, "q", float)
         self.next_id = 1
         self.answers: list[Reading | StoreError] = []
 
     def keep(self, *contents: bytes) -> None:
         encoded, size = self.keeping.heads.encode(KEPT, 0, INF, 0), sum(map(len, contents))
-        self.paged.spill()
+        self.tail.spill()
         self.journal.append(1, self.next_id, encoded, contents, size)
-        self.paged.put(PagedRun(KEPT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.number)
+        self.tail.put(PagedRun(KEPT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.number)
         self.next_id += len(contents)
 
     def put(self, *contents: bytes) -> None:
         """Put messages away that are not to be kept."""
         encoded, size = self.keeping.heads.encode(TRANSIENT, 0, INF, 0), sum(map(len, contents))
-        self.paged.put(PagedRun(TRANSIENT, contents, self.next_id, size, INF, 0), encoded, size, 0)
+        self.tail.put(PagedRun(TRANSIENT, contents, self.next_id, size, INF, 0), encoded, size, 0)
         self.next_id += len(contents)
 
     def get(self) -> list[bytes]:
-        return contents_of(self.paged.get(self.next_id, self.answers.append))
+        return contents_of(self.tail.get(self.next_id, self.answers.append))
 
     def read(self) -> list[bytes]:
         """Get what must be read first."""
         assert self.get() == []
         self.disk.read()
         self.disk.give()
-        return contents_of(self.paged.read(self.answers.pop()))
+        return contents_of(self.tail.read(self.answers.pop()))
 
     def spilled(self) -> list[bytes]:
         self.disk.work()
@@ -70,36 +70,36 @@ def contents_of(found: Sequence[PagedRun]) -> list[bytes]:
 def test_what_is_not_written_yet_is_given_from_memory(place: Place) -> None:
     place.keep(b"1", b"22")
     place.put(b"333")
-    assert (place.paged.count, place.paged.size, place.paged.held) == (3, 6, 6)
+    assert (place.tail.count, place.tail.size, place.tail.held) == (3, 6, 6)
     assert place.get() == [b"1", b"22", b"333"]
-    assert (place.paged.count, place.paged.size, place.paged.held) == (0, 0, 0)
+    assert (place.tail.count, place.tail.size, place.tail.held) == (0, 0, 0)
 
 
 def test_what_is_written_leaves_memory_and_is_read(place: Place) -> None:
     place.keep(b"1", b"22")
     place.disk.work()
     place.keep(b"333")
-    assert (place.paged.count, place.paged.size, place.paged.held) == (3, 6, 3)
+    assert (place.tail.count, place.tail.size, place.tail.held) == (3, 6, 3)
     assert place.read() == [b"1", b"22"]
-    assert place.paged.size == 3
+    assert place.tail.size == 3
 
 
 def test_memory_is_given_back_batch_by_batch(place: Place) -> None:
     sizes = []
     for content in (b"1", b"22", b"333"):
         place.keep(content)
-        sizes.append(place.paged.held)
+        sizes.append(place.tail.held)
         place.disk.take()
     assert sizes == [1, 3, 6]
     place.disk.write(1)
     place.disk.answer()
-    assert place.paged.held == 5
+    assert place.tail.held == 5
     assert place.read() == [b"1"]
     place.disk.write(1)
     place.disk.answer()
-    assert place.paged.held == 3
+    assert place.tail.held == 3
     place.disk.work()
-    assert place.paged.held == 0
+    assert place.tail.held == 0
 
 
 def test_while_something_is_read_nothing_else_is_given(place: Place) -> None:
@@ -115,11 +115,11 @@ def test_what_is_not_kept_goes_to_the_disk_when_it_is_much(place: Place) -> None
     many = bytes(200_000)
     place.put(many)
     assert place.spilled() == []
-    assert place.paged.held == 200_000
+    assert place.tail.held == 200_000
     place.put(many)
     assert place.spilled() == [many, many]
-    assert place.paged.held == 0
-    assert place.paged.spilled
+    assert place.tail.held == 0
+    assert place.tail.spilled
     assert place.read() == [many, many]
     assert place.spilled() == []
 
@@ -157,11 +157,11 @@ def test_what_is_purged_is_forgotten_everywhere(place: Place) -> None:
     place.keep(b"2")
     place.disk.work()
     assert place.get() == []
-    assert place.paged.purge(place.next_id) == 2
+    assert place.tail.purge(place.next_id) == 2
     place.disk.work()
     assert place.answers == []
     assert place.spilled() == []
-    assert (place.paged.count, place.paged.size, place.paged.held, place.paged.first) == (0, 0, 0, 3)
+    assert (place.tail.count, place.tail.size, place.tail.held, place.tail.first) == (0, 0, 0, 3)
     place.keep(b"3")
     place.disk.work()
     assert place.read() == [b"3"]
@@ -171,12 +171,12 @@ def test_what_cannot_be_read_stays_away_until_it_is_purged(place: Place, caplog:
     place.keep(b"1")
     place.disk.work()
     assert place.get() == []
-    assert place.paged.read(StoreCorrupt("it is torn")) == []
-    assert place.paged.broken
+    assert place.tail.read(StoreCorrupt("it is torn")) == []
+    assert place.tail.broken
     assert place.get() == []
     assert place.journal.take_fetches(again=True)[1:] == []
     assert "messages cannot be read" in caplog.text
-    assert place.paged.purge(place.next_id) == 1
+    assert place.tail.purge(place.next_id) == 1
     place.keep(b"2")
     assert place.get() == [b"2"]
 
@@ -186,24 +186,24 @@ def test_who_asks_again_is_told_what_is_read_then(place: Place) -> None:
     place.disk.work()
     assert place.get() == []
     place.disk.look()
-    place.paged.ask_again()
+    place.tail.forget_reading()
     assert place.read() == [b"1"]
     assert place.answers == []
 
 
 def test_what_nobody_waits_for_is_not_taken(place: Place) -> None:
     place.keep(b"1")
-    assert place.paged.read(Reading([], 9)) == []
+    assert place.tail.read(Reading([], 9)) == []
     assert place.get() == [b"1"]
 
 
 def test_a_store_that_has_less_than_it_said_is_believed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    place.paged.recover(1, 3, 30)
+    place.tail.recover(1, 3, 30)
     place.next_id = 4
     assert place.read() == []
     assert place.get() == []
-    assert (place.paged.count, place.paged.size) == (0, 0)
+    assert (place.tail.count, place.tail.size) == (0, 0)
     assert "fewer messages than it said" in caplog.text
 
 

@@ -101,9 +101,12 @@ class Disk:
     def give(self) -> Given:
         """Tell what was read."""
         given, found, self._found = Given(), self._found, {}
+        wanted = {fetch.request.number: fetch for fetch in self.journal.take_fetches(again=True)}
+        self.fetches |= wanted
         for number, answer in found.items():
             request = self.fetches.pop(number).request
-            (given.messages if isinstance(request, Read) else given.delayed).add(request.queue)
+            if number in wanted:  # nobody has forgotten it since
+                (given.messages if isinstance(request, Read) else given.delayed).add(request.queue)
             self.journal.fetched(number, answer)
         return given
 

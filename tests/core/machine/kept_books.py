@@ -186,7 +186,7 @@ class QueueBooks:
         entries = list(self.backlog.entries())
         at_hand = self.check_entries(entries)
         if self.options.max_priority:  # where nothing gives way or expires, so that what is away needs no place
-            assert len(at_hand) <= len(self.ready) == self.backlog.ready + self.backlog.paged
+            assert len(at_hand) <= len(self.ready) == self.backlog.ready
             assert not dropped
             assert not expired
             gone = []
@@ -298,4 +298,4 @@ class QueueBooks:
         transient = tuple(self.ready[place].body for place in away if not self.ready[place].is_kept)
         for content in disk.contents(self.backlog.queue, spilled=True).values():
             assert content.endswith(transient), "what is out of memory was not forgotten"
-        assert self.backlog.unwritten_bytes <= SPILL, "what is on disk is still in memory"
+        assert self.backlog._tail.held <= SPILL, "what is on disk is still in memory"

@@ -262,12 +262,12 @@ class KeptHouse(RuleBasedStateMachine):
             out = sum(out.batch.feed is taking.feed for out in books.out.values())
             assert not taking.limit or out <= taking.limit
             if not taking.limit or out < taking.limit:
-                assert not books.backlog.ready, "a feed has room, and messages are at hand"
+                assert not books.backlog.resident, "a feed has room, and messages are at hand"
 
     @invariant()
     def more_is_wished_for_when_little_is_at_hand(self) -> None:
         for taking in self.feeds.values():
             backlog = self.books[taking.name].backlog
-            at_hand = backlog.ready_bytes + backlog.ready * 128
+            at_hand = backlog.resident_bytes + backlog.resident * 128
             if backlog.paged and at_hand * 2 <= self.memory:
                 assert self.disk.is_asked(backlog.queue), "nobody reads what is away"

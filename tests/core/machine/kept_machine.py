@@ -22,6 +22,7 @@ from triomq.core import (
 )
 
 from .disk import Given
+from .kept_books import QueueBooks
 from .kept_house import LETTERS, KeptHouse, Runs, Taking
 from .wall import WALL
 
@@ -170,8 +171,7 @@ class KeptMachine(KeptHouse):
     def wait_arrived(self, name: str) -> None:
         """Wait until messages are at hand, as whoever was told that they are not."""
         books, told = self.books[name], list[None]()
-        assert books.backlog.paged
-        assert not books.backlog.ready
+        assert books.backlog.is_reading
         self.waiting.append((name, told))
         books.store.wait_arrived(lambda: told.append(None))
         self.after()
@@ -189,31 +189,45 @@ class KeptMachine(KeptHouse):
         if batch is not None:
             self.deliveries.append(batch)
         else:
-            assert not books.backlog.ready
+            assert not books.backlog.resident
             assert not books.backlog.paged or any(taking.name == name for taking in self.feeds.values())
         self.after()
 
     @precondition(lambda self: self.books)
     @rule(data=st.data(), limit=st.integers(1, 9), discards=st.booleans())
     def browse_and_perhaps_discard(self, data: st.DataObject, limit: int, discards: bool) -> None:
+        """Page through a queue until something has to be read, or to its end; forget some of what was seen."""
         name = self.some_queue(data)
         books = self.books[name]
-        try:
-            page = self.still.turn(lambda: books.store.ref.ask_nowait(Browse(0, limit)))
-        except NotResident:
+        seen: list[tuple[int, int]] = []  # ids and places
+        ended = waits = False
+        while not (ended or waits):
+            after = seen[-1][0] if seen else 0
+            try:
+                page = self.still.turn(partial(books.store.ref.ask_nowait, Browse(after, limit)))
+            except NotResident:
+                waits = True
+            else:
+                self.after()
+                assert len(page) <= limit
+                places = {message.body: place for place, message in books.ready.items()}
+                seen += [(entry.id, places[entry.message.body]) for entry in page]
+                ended = not page
+        assert [place for _, place in seen] == sorted(books.ready)[: len(seen)]
+        assert waits or len(seen) == len(books.ready), "browsing ends before the queue does"
+        if waits:
             self.wait_arrived(name)
-            return
+        if seen and discards:
+            self.discard(books, data.draw(st.sampled_from(seen))[0], [place for _, place in seen])
+
+    def discard(self, books: QueueBooks, up_to: int, seen: list[int]) -> None:
+        try:
+            count = self.still.turn(lambda: books.store.ref.ask_nowait(Discard(up_to)))
+        except NotResident as error:
+            count = error.done  # the others are for who asks again
+        for place in seen[:count]:
+            del books.ready[place]
         self.after()
-        places = {message.body: place for place, message in books.ready.items()}
-        seen = [places[entry.message.body] for entry in page]
-        assert seen == sorted(books.ready)[: len(seen)]
-        assert seen or not books.ready or books.backlog.paged
-        if page and discards:
-            count = self.still.turn(lambda: books.store.ref.ask_nowait(Discard(page[-1].id)))
-            assert count == len(seen)
-            for place in seen:
-                del books.ready[place]
-            self.after()
 
     @precondition(lambda self: self.books)
     @rule(data=st.data())

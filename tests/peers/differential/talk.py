@@ -3,11 +3,14 @@
 import itertools
 import re
 import time
+from decimal import Decimal
 from typing import Self
 
 from pamqp import commands, frame
 from pamqp.base import Frame as Method
 from pamqp.header import ContentHeader
+
+from triomq.protocols import Timestamp, Typed, decode_properties
 
 from ..raw import BODY, HEADER, METHOD, RawFrame, RawPeer, encode
 
@@ -120,7 +123,9 @@ class Speaker(RawPeer):
             assert part.kind == BODY, f"expected a body frame, found {part}"
             body += part.payload
         properties = {name: value for name, value in head.properties if value is not None}
-        return f"{shown(properties)} {body if len(body) < 100 else len(body)!r}"
+        headers = decode_properties(header.payload[12:], typed=True).headers  # behind class, weight and size
+        types = f" types {types_of(headers)}" if headers else ""
+        return f"{shown(properties)} {body if len(body) < 100 else len(body)!r}{types}"
 
 
 def encode_again(found: RawFrame) -> bytes:
@@ -135,6 +140,18 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(shown, value)) + "]"
     return repr(value)
+
+
+_NATURAL = {bool: "t", int: "I", float: "d", str: "S", bytes: "x", Decimal: "D", Timestamp: "T", type(None): "V"}
+
+
+def types_of(value: object) -> str:
+    """The wire types of a value: clients' languages tell numbers of 32 and of 64 bits apart."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {types_of(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(types_of, value)) + "]"
+    return value.code if isinstance(value, Typed) else _NATURAL[type(value)]
 
 
 class Talk:

@@ -15,6 +15,7 @@ from triomq.protocols.amqp import (
     Closed,
     DirectGet,
     DirectGetOk,
+    DirectLost,
     DirectPut,
     DirectPutOk,
     Method,
@@ -33,6 +34,7 @@ GOLDEN: dict[str, tuple[bytes, Method]] = {
     ),
     "get": (bytes.fromhex("f03c0014066175746f2e38"), DirectGet("auto.8")),
     "get-ok": (bytes.fromhex("f03c001519") + b"F-000660C2435F46B4-auto.8", DirectGetOk("F-000660C2435F46B4-auto.8")),
+    "lost": (bytes.fromhex("f03c001e066175746f2e380000000000000102"), DirectLost("auto.8", 258)),  # ours
 }
 
 

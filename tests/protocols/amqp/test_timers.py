@@ -35,13 +35,20 @@ def ticking(interval: int) -> Timers:
     return timers
 
 
-def test_silence_of_ours_makes_a_heartbeat_within_half_an_interval() -> None:
+def test_silence_of_ours_makes_a_heartbeat_each_half_an_interval() -> None:
     timers = ticking(4)
-    timers.heard = True
-    assert timers.next() == 1.0
     timers.spoke = True  # at 0.5, say
-    assert timers.handle(1.0) == []
-    assert timers.handle(2.0) == ["heartbeat"]
+    due = [(now, what) for now in range(9) for what in timers.handle(now)]
+    assert due == [(2, "heartbeat"), (4, "heartbeat"), (6, "heartbeat"), (8, "lost")]
+
+
+def test_a_heartbeat_comes_within_three_quarters_of_an_interval_whenever_we_spoke_last() -> None:
+    timers = ticking(4)
+    assert timers.handle(1.0) == ["heartbeat"]
+    timers.spoke = True  # at 1.01, say
+    assert timers.next() == 3.0
+    assert timers.handle(3.0) == []
+    assert timers.handle(4.0) == ["heartbeat"]
 
 
 def test_traffic_of_ours_makes_heartbeats_needless() -> None:
@@ -53,31 +60,33 @@ def test_traffic_of_ours_makes_heartbeats_needless() -> None:
 
 def test_two_intervals_of_silence_lose_the_peer() -> None:
     timers = ticking(4)
-    for now in range(1, 8):
+    for now in (1.0, 3.0, 5.0, 7.0):
+        assert timers.next() == now
         assert timers.handle(now) == ["heartbeat"]
+    assert timers.next() == 8.0
     assert timers.handle(8.0) == ["lost"]
 
 
 def test_one_octet_within_two_intervals_keeps_the_peer() -> None:
     timers = ticking(1)
     for tick in range(1, 50):
-        timers.heard = tick % 7 == 0
+        timers.heard |= tick % 7 == 0
         assert "lost" not in timers.handle(tick / 4)
 
 
 def test_a_peer_that_we_do_not_read_is_not_silent() -> None:
     timers = ticking(4)
     timers.paused = True
-    for now in range(1, 30):
+    for now in range(1, 30, 2):
         assert timers.handle(now) == ["heartbeat"]
     timers.paused = False
-    assert "lost" not in timers.handle(30.0)
+    assert "lost" not in timers.handle(31.0)
 
 
 def test_a_call_that_comes_late_counts_as_one_look() -> None:
     timers = ticking(4)
     assert timers.handle(1000.0) == ["heartbeat"]
-    assert timers.next() == 1001.0
+    assert timers.next() == 1002.0
 
 
 def test_a_call_that_comes_early_does_nothing() -> None:

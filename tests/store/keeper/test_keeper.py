@@ -226,3 +226,28 @@ async def test_processes_that_end_one_after_the_other_are_an_error(
     with pytest.raises(StoreError, match="has ended 6 times without having kept anything"):
         async with house(tmp_path, host):
             pass
+
+
+async def test_a_broker_without_descriptors_for_a_new_process_goes_on_and_tries_again(tmp_path: Path) -> None:
+    faults: list[StoreError | None] = []
+    async with house(tmp_path, "process") as one:
+        declare(one.journal)
+        await one.committed()
+        changed = trio.Event()
+        one.journal.on_fault(faults.append)
+        one.journal.on_fault(lambda fault: changed.set())
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert one.keeper.pid is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))  # those that are open stay open
+        try:
+            os.kill(one.keeper.pid, signal.SIGKILL)
+            with trio.fail_after(20):
+                await changed.wait()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        one.journal.append(1, 1, b"head", [b"a"], 1)
+        await one.committed()
+    assert isinstance(faults[0], StoreUnwritable)
+    assert "cannot be started (Too many open files)" in str(faults[0])
+    assert faults[1:] == [None]
+    assert [segment.first for segment in segments(tmp_path)] == [1]

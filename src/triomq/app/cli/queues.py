@@ -22,6 +22,9 @@ __all__ = ["forget", "purge", "queues"]
 WIDE = 10_000
 """Columns of an output that is no terminal: nothing is cut there."""
 
+_SELDOM = ("expired", "rejected", "exhausted", "dead_lettered")
+"""Columns that are there if any queue has something in them: most queues give no message up."""
+
 
 class Order(StrEnum):
     """How queues are listed."""
@@ -59,13 +62,14 @@ def print_table(table: Table) -> None:
 
 
 def _table(found: list[QueueRecord]) -> Table:
+    reasons = [reason for reason in _SELDOM if any(getattr(queue, reason) for queue in found)]
     table = Table("queue", box=None, pad_edge=False)
-    for column in ("ready", "unsettled", "consumers", "size", "in", "out", "dropped"):
+    for column in ("ready", "unsettled", "consumers", "size", "in", "out", "dropped", *reasons):
         table.add_column(column, justify="right")
     table.add_column("state")
     for queue in found:
         counts = (queue.ready, queue.unsettled, queue.feeds)
-        flows = (queue.published, queue.delivered, queue.dropped)
+        flows = (queue.published, queue.delivered, queue.dropped, *(getattr(queue, reason) for reason in reasons))
         row = [*map(str, counts), octets(queue.ready_bytes), *map(str, flows)]
         table.add_row(Text(printable(queue.name)), *row, state_of(queue.state, queue.restarts))
     return table

@@ -222,7 +222,9 @@ def _verifiers(password: str, iterations: int) -> tuple[str, ...]:
 
 def _lines(name: str, found: User) -> Iterator[str]:
     notes = [*found.tags, *([] if found.expires is None else [f"until {found.expires:%Y-%m-%d %H:%M %Z}"])]
-    notes += [f"{kind} <= {limit}" for kind, limit in msgspec.structs.asdict(found.limits).items() if limit is not None]
+    limits = msgspec.structs.asdict(found.limits)
+    notes += [f"{kind} <= {limit}" for kind, limit in limits.items() if isinstance(limit, int)]
+    notes += [f"{kind} {UNLIMITED}" for kind, limit in limits.items() if limit == UNLIMITED]
     end = f"  ({', '.join(notes)})" if notes else ""
     permissions = {ANY_DOMAIN: ALL} if found.permissions is None else found.permissions
     for domain, one in sorted(permissions.items()):

@@ -36,6 +36,7 @@ class BrokerArguments(TypedDict, total=False):
     data_dir: Path | str | None
     queue_memory: int
     store_host: HostKind
+    disk_reserve: int
 
 
 class SinkArguments(TypedDict, total=False):

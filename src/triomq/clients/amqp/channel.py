@@ -1,6 +1,6 @@
 """A channel as its users see it: one that lives as long as its block, whatever becomes of the connection."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -86,6 +86,8 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Messages that were returned and that no ``publish`` waits for, to be iterated over: all of a channel without
         confirms. At most 1000 wait."""
         self._returns_dropped = 0
+        self.lost_from: dict[str, Callable[[int], None]] = {}
+        """Who is told that messages of a queue were lost, which is read directly; for ``open_dmp_feed``."""
         self._sinks: Sinks | None = None  # where the broker asks for direct connections
 
     def statistics(self) -> ChannelStatistics:
@@ -324,6 +326,11 @@ class AMQPChannel(ConsumingMethods, Owner):
             self._put_return.send_nowait(message)
         except trio.WouldBlock:
             self._returns_dropped += 1
+
+    def took_lost(self, queue: str, messages: int) -> None:
+        """Tell the direct feed of a queue that messages were lost."""
+        if queue in self.lost_from:
+            self.lost_from[queue](messages)
 
     def line_failed(self, line: Line, error: TriomqError) -> None:
         """Hear that the broker has closed the channel; it is not opened again."""

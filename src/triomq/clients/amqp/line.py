@@ -34,6 +34,7 @@ from triomq.protocols.amqp import (
     ChannelOpen,
     ChannelOpened,
     DeliverRun,
+    DirectLost,
     Event,
     GetOk,
     Method,
@@ -74,6 +75,9 @@ class Owner:
 
     def took_returned(self, message: ReturnedMessage) -> None:
         """Take a message that came back and that no publish waits for."""
+
+    def took_lost(self, queue: str, messages: int) -> None:
+        """Hear that messages for a direct feed were lost."""
 
     def line_failed(self, line: "Line", error: TriomqError) -> None:
         """Hear that the broker has closed the channel."""
@@ -221,6 +225,8 @@ class Line:
                 self.confirms.ack_until(tag)
             case BasicNack(tag, multiple):
                 self.confirms.nack(tag, multiple=multiple)
+            case DirectLost(queue, messages):
+                self._owner.took_lost(queue, messages)
             case BasicCancel(tag, no_wait):
                 consumer = self.consumers.pop(tag, None)
                 if consumer is not None:

@@ -17,6 +17,7 @@ from triomq.clients.amqp.link import Link
 from triomq.clients.url import AMQPUrl
 from triomq.errors import TriomqError
 from triomq.protocols.amqp import (
+    INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
     RESTMS_CAPABILITY,
     BasicCancel,
@@ -154,7 +155,7 @@ class Peering(Line):
 
 @asynccontextmanager
 async def open_peering(
-    url: AMQPUrl, taker: Taker, *, ssl_context: ssl.SSLContext | None, origin: str, prefetch: int
+    url: AMQPUrl, taker: Taker, *, ssl_context: ssl.SSLContext | None, origin: str, instance: str, prefetch: int
 ) -> AsyncIterator[Peering]:
     """Connect to a peer, until the block is left.
 
@@ -163,6 +164,7 @@ async def open_peering(
         taker: Who takes what it sends.
         ssl_context: Whom to trust and who we are.
         origin: The name that our resources have there.
+        instance: What tells us from another broker of the same name; the same whenever we come back.
         prefetch: How many messages of all pipes together may be on their way to us.
 
     Raises:
@@ -172,7 +174,9 @@ async def open_peering(
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         try:
-            link, connected = await connect(url, ssl_context, nursery, {ORIGIN_PROPERTY: origin})
+            link, connected = await connect(
+                url, ssl_context, nursery, {ORIGIN_PROPERTY: origin, INSTANCE_PROPERTY: instance}
+            )
             try:
                 peering = Peering(link, connected, taker, prefetch)
                 await peering.begin()

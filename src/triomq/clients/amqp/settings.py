@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from triomq.clients.url import AMQPUrl
 from triomq.protocols import FieldValue
-from triomq.protocols.amqp import Login, Settings, plain
+from triomq.protocols.amqp import LOST_CAPABILITY, Login, Settings, plain
 
 __all__ = ["settings_for"]
 
@@ -18,6 +18,9 @@ MESSAGE_MOST = 512 * 1024 * 1024
 def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = None) -> Settings:
     """Say to the engine what a URL wishes for, and what else we say of ourselves."""
     said: dict[str, FieldValue] = {**Settings().client_properties, **(properties or {})}
+    capabilities = said["capabilities"]
+    assert isinstance(capabilities, dict)
+    said["capabilities"] = {**capabilities, LOST_CAPABILITY: True}
     if url.name:
         said["connection_name"] = url.name
     external = url.auth_mechanism == "external"

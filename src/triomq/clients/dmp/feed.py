@@ -58,6 +58,8 @@ class DMPFeed:
         """Start without messages."""
         self.queue = queue
         """The queue's name."""
+        self.lost = 0
+        """How many messages the broker had to drop, for they were not read in time; it says so every five seconds."""
         self.link: DirectLink
         """The direct connection; for ``open_dmp_feed``."""
         self._runs: deque[tuple[list[DMPMessage], int]] = deque()
@@ -135,6 +137,10 @@ class DMPFeed:
             self.link.pause(paused=True)
         self._arrived.unpark_all()
 
+    def note_lost(self, messages: int) -> None:
+        """Hear that the broker has dropped messages."""
+        self.lost += messages
+
     def fail(self, error: TriomqError) -> None:
         """End with an error, once what has come is taken."""
         if self._error is None:
@@ -194,9 +200,11 @@ async def open_dmp_feed(
         feed.link, link.on_end = link, feed.link_ended
         async with channel.consume(queue, no_ack=True, no_local=no_local) as deliveries:
             nursery.start_soon(feed.watch, deliveries)
+            channel.lost_from[name] = feed.note_lost
             try:
                 yield feed
             finally:
+                del channel.lost_from[name]
                 feed.close()
         with trio.move_on_after(GOODBYE):
             await link.finish()  # then it can be opened again at once

@@ -14,48 +14,33 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
+from triomq.core.backlog.backlog import Backlog, Remains
 from triomq.core.backlog.entry import Entry
-from triomq.core.backlog.returned import Returned, ReturnedMessage
+from triomq.core.backlog.returned import Returned, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch
 from triomq.core.message import Head, Message
 
 
-class MemoryBacklog:
+class MemoryBacklog(Backlog):
     """Ready and outstanding messages of one queue, or of one level of a priority queue; no waiting, no telling.
 
     Created by the domain with the queue, ends with it. Idle it holds no container at all. It has one level, 0, so
-    that a queue can ask it what it asks a ``PriorityBacklog``. ``ready`` counts messages
-    that no consumer has, ``ready_bytes`` the octets of their bodies, ``unsettled`` the messages that are out.
+    that a queue can ask it what it asks a ``PriorityBacklog``.
     """
 
     __slots__ = (
-        "_attempts",
         "_outstanding",
         "_returned",
         "_runs",
-        "next_id",
-        "ready",
-        "ready_bytes",
-        "unsettled",
     )
-
-    paged = 0
-    paged_bytes = 0
-    unwritten_bytes = 0
-    is_unreadable = False
-    """What a backlog of a broker with a store has of ready messages that are not at hand; here all are."""
 
     def __init__(self) -> None:
         """Start empty, with id 1."""
-        self.next_id = 1
+        super().__init__()
         self._runs: deque[Run] | None = None
         self._returned: Returned | None = None
-        self._attempts: dict[int, int] | None = None
         self._outstanding: dict[Batch, None] | None = None
-        self.ready = 0
-        self.ready_bytes = 0
-        self.unsettled = 0
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
         """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
@@ -64,8 +49,8 @@ class MemoryBacklog:
             return
         first = self.next_id
         self.next_id = first + count
-        self.ready += count
-        self.ready_bytes += size - count * (head.body_start + head.body_trailer)
+        self.resident += count
+        self.resident_bytes += size - count * (head.body_start + head.body_trailer)
         runs = self._runs
         if runs:
             last = runs[-1]
@@ -114,7 +99,7 @@ class MemoryBacklog:
         for seat in range(step):
             share = dealt[seat::step]
             ids = range(first + seat, first + count, step)
-            batch = Batch(head, [*share], ids, False, sum(map(len, share)), len(share), deadline=deadline)
+            batch = Batch(head, [*share], ids, head.repeated, sum(map(len, share)), len(share), deadline=deadline)
             self._hand_out(batch)
             batches.append(batch)
         return batches
@@ -136,7 +121,7 @@ class MemoryBacklog:
         """
         if self._returned is None and self._runs:
             return len(self._runs[0].contents[0])
-        return len(self._returned.first.content if self._returned is not None else self._front().contents[0])
+        return len(self._returned.first.contents[0] if self._returned is not None else self._front().contents[0])
 
     def next_head(self) -> Head:
         """Give the head of the first ready message.
@@ -170,7 +155,7 @@ class MemoryBacklog:
 
     def _front(self) -> Run:
         if not self._runs:
-            raise IndexError("nothing is ready; look at MemoryBacklog.ready first")
+            raise IndexError("nothing is ready; look at Backlog.resident first")
         return self._runs[0]
 
     def _take_ready(self, most: int, most_bytes: int) -> Batch:
@@ -185,7 +170,7 @@ class MemoryBacklog:
             contents = contents[:count]
         size = self._cut(run, count)
         given = cast("list[bytes | None]", contents)  # of a run that goes whole the very list: nobody else has it
-        return Batch(head, given, range(first, first + count), False, size, count, None, None, run.deadline)
+        return Batch(head, given, range(first, first + count), head.repeated, size, count, None, None, run.deadline)
 
     def _cut(self, run: Run, count: int) -> int:
         """Take the first messages off the front run and give their size in octets."""
@@ -198,20 +183,20 @@ class MemoryBacklog:
             del run.contents[:count]
             run.first += count
             run.size -= size
-        self.ready -= count
-        self.ready_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
+        self.resident -= count
+        self.resident_bytes -= size - count * (run.head.body_start + run.head.body_trailer)
         return size
 
     def _take_returned(self, most: int, most_bytes: int) -> Batch:
         assert self._returned is not None
-        batch = self._returned.take(most, most_bytes, self._attempts or {})
+        batch = self._returned.take(most, most_bytes)
         self._forget_returned(batch.head, batch.left, batch.size)
         return batch
 
     def _forget_returned(self, head: Head, count: int, size: int) -> None:
-        """Count messages as ready no longer that had come back; ``size`` is the total of their octets."""
-        self.ready -= count
-        self.ready_bytes -= size - count * head.overhead
+        """Count messages as resident no longer that had come back; ``size`` is the total of their octets."""
+        self.resident -= count
+        self.resident_bytes -= size - count * head.overhead
         if not self._returned:
             self._returned = None
 
@@ -235,8 +220,6 @@ class MemoryBacklog:
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        if batch.redelivered and self._attempts:
-            self._forget_attempts(batch, positions)
         contents = batch.contents
         if positions is None and batch.left == len(contents):
             return self._let_go(batch, batch.left, batch.size)
@@ -255,41 +238,56 @@ class MemoryBacklog:
         Returns:
             How many messages and how many octets are outstanding no longer.
         """
-        count, size = 0, 0
-        for position in batch.unsettled() if positions is None else positions:
+        attempts = batch.attempts + marked
+        if positions is None and batch.left == len(batch.contents):
+            whole = cast("list[bytes]", batch.contents)  # none is settled
+            batch.contents = []
+            self._put_back(ReturnedRun(batch.head, whole, batch.ids, batch.size, batch.deadline, attempts))
+            return self._let_go(batch, batch.left, batch.size)
+        ids: list[int] = []
+        contents: list[bytes] = []
+        for position in batch.unsettled() if positions is None else sorted(positions):
             content = batch.contents[position]
             if content is not None:
                 batch.contents[position] = None
-                self._put_back(batch.ids[position], ReturnedMessage(batch.head, content, batch.deadline), marked=marked)
-                count += 1
-                size += len(content)
-        return self._let_go(batch, count, size)
+                ids.append(batch.ids[position])
+                contents.append(content)
+        size = sum(map(len, contents))
+        if ids:
+            in_a_row = ids[-1] - ids[0] == len(ids) - 1
+            some = range(ids[0], ids[-1] + 1) if in_a_row else ids
+            self._put_back(ReturnedRun(batch.head, contents, some, size, batch.deadline, attempts))
+        return self._let_go(batch, len(ids), size)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
         """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's."""
         content = batch.contents[position]
         assert content is not None
-        number, size = batch.ids[position], len(content)
-        alone = Batch(batch.head, [content], (number,), True, size, 1, None, batch.queue, batch.deadline, batch.level)
+        alone = Batch(
+            batch.head,
+            [content],
+            (batch.ids[position],),
+            True,
+            len(content),
+            1,
+            None,
+            batch.queue,
+            batch.deadline,
+            batch.level,
+            batch.attempts + 1,
+        )
         batch.contents[position] = None
         self._hand_out(alone)
-        self._let_go(batch, 1, size)
-        self._count_attempt(number)
+        self._let_go(batch, 1, len(content))
         return alone
 
-    def _put_back(self, number: int, message: ReturnedMessage, *, marked: bool) -> None:
+    def _put_back(self, run: ReturnedRun) -> None:
         if self._returned is None:
             self._returned = Returned()
-        self._returned.put(number, message)
-        self.ready += 1
-        self.ready_bytes += len(message.content) - message.head.overhead
-        if marked:
-            self._count_attempt(number)
-
-    def _count_attempt(self, number: int) -> None:
-        if self._attempts is None:
-            self._attempts = {}
-        self._attempts[number] = self._attempts.get(number, 0) + 1
+        count = len(run.contents)
+        self.resident += count
+        self.resident_bytes += run.size - count * run.head.overhead
+        self._returned.put(run)
 
     def _let_go(self, batch: Batch, count: int, size: int) -> tuple[int, int]:
         """Count messages of a batch as outstanding no longer, and forget the batch with the last."""
@@ -301,17 +299,6 @@ class MemoryBacklog:
             del self._outstanding[batch]
         return count, size
 
-    def attempts(self, number: int) -> int:
-        """Tell how often the message with this id was delivered and came back."""
-        return self._attempts.get(number, 0) if self._attempts else 0
-
-    def _forget_attempts(self, batch: Batch, positions: Sequence[int] | None) -> None:
-        """Forget how often messages came back, but not those of this batch that have come back since."""
-        assert self._attempts is not None
-        for position in batch.unsettled() if positions is None else positions:
-            if batch.contents[position] is not None:
-                self._attempts.pop(batch.ids[position], None)
-
     def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
         """Look at the first ready messages of a level, which share a head and a deadline: at most so many.
 
@@ -319,16 +306,14 @@ class MemoryBacklog:
             IndexError: Nothing is ready.
         """
         if self._returned is not None:
-            message = self._returned.first
-            return message.head, [message.content]
+            back = self._returned.first
+            return back.head, back.contents[: min(most, self._returned.in_a_row())]
         run = self._front()
         return run.head, run.contents[:most]
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
         """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
-        self._put_back(number, ReturnedMessage(head, content, deadline), marked=True)
-        assert self._attempts is not None
-        self._attempts[number] = attempts
+        self._put_back(ReturnedRun(head, [content], range(number, number + 1), len(content), deadline, attempts))
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
         """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
@@ -337,45 +322,51 @@ class MemoryBacklog:
             first = run.first
             self._cut(run, count)
             return range(first, first + count)
-        number, message = self._returned.pop()
-        if self._attempts:
-            self._attempts.pop(number, None)
-        self._forget_returned(message.head, 1, len(message.content))
-        return (number,)
+        gone = self._returned.cut(count)
+        self._forget_returned(gone.head, count, gone.size)
+        return gone.ids
 
-    def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
-        """Give the ids up to this of ready messages: the first of some in a row, and how many."""
-        for number, _ in self._returned.after(0) if self._returned is not None else ():
-            if number <= up_to:
-                yield number, 1
+    def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
+        """Yield the ids up to this of resident messages: the first of some in a row, and how many."""
+        for back in self._returned.runs() if self._returned is not None else ():
+            if isinstance(back.ids, range) and back.ids.step == 1:
+                if back.ids.start <= up_to:
+                    yield back.ids.start, min(len(back.ids), up_to - back.ids.start + 1)
+            else:
+                yield from ((number, 1) for number in back.ids if number <= up_to)
         for run in self._runs or ():
             if run.first <= up_to:
                 yield run.first, min(len(run.contents), up_to - run.first + 1)
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
-        before = self.ready
-        while self._returned is not None and self._returned.first_id <= up_to:
-            self.drop(1)
+        before = self.resident
+        while self._returned is not None and (first := self._returned.first_id) <= up_to:
+            MemoryBacklog.drop(self, min(self._returned.in_a_row(), up_to - first + 1))
         while self._returned is None and self._runs and self._runs[0].first <= up_to:
             run = self._runs[0]
             self._cut(run, min(up_to - run.first + 1, len(run.contents)))
-        return before - self.ready
+        return before - self.resident
 
-    def purge(self) -> int:
-        """Take all ready messages out for good and tell how many they were; what is outstanding stays so."""
-        count = self.ready
-        for number, _ in self._returned.after(0) if self._returned is not None else ():
-            if self._attempts:
-                self._attempts.pop(number, None)
-        self._runs = self._returned = None
-        self.ready = self.ready_bytes = 0
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages and return how many they were; what is outstanding stays so."""
+        count = self.resident
+        MemoryBacklog.release(self, remains)
         return count
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over all ready messages."""
+        remains += [run.contents for run in self._runs or ()]
+        remains += [run.contents for run in self._returned.runs()] if self._returned is not None else ()
+        self._runs = self._returned = None
+        self.resident = self.resident_bytes = 0
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""
-        for number, back in self._returned.after(after) if self._returned is not None else ():
-            yield Entry(number, self.attempts(number), back.deadline, Message(back.head, back.content))
+        for number, content, back in self._returned.after(after) if self._returned is not None else ():
+            yield Entry(number, back.attempts, back.deadline, Message(back.head, content))
         for run in self._runs or ():
+            if run.first + len(run.contents) <= after:
+                continue
             for offset in range(max(0, after + 1 - run.first), len(run.contents)):
                 yield Entry(run.first + offset, 0, run.deadline, Message(run.head, run.contents[offset]))

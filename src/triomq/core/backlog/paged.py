@@ -1,24 +1,26 @@
 """The backlog of a queue in a broker with a store: changes are written to the journal, and its tail is paged out.
 
-It has another backlog inside for the messages that are resident: in memory, from the first message on. The rest is the
-``PagedTail``. The queue asks for more when the resident ones get few (``fetch``), so a consumer never waits for a disk
-unless it is faster than that.
+The first messages are resident, in memory as in any other backlog: this is one, with the store as its second half. The
+rest is the ``PagedTail``. The queue asks for more when the resident ones get few (``fetch``), so a consumer waits for a
+disk only if it is faster than that.
 
-What a durable queue keeps is told to the store in the very turn: messages that came, that are settled, how far they
-were delivered, and how often they came back. Messages that are not persistent, and queues that are not durable, tell
-nothing but what has to be out of memory.
+What happens to the persistent messages of a durable queue is told to the store in the very turn: messages that came,
+that are settled, how far they were delivered, and how often they came back. Of other messages, and of queues that are
+not durable, the store is told nothing but what has to be out of memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import inf
 
+from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
 from triomq.core.keeping import Keeping
-from triomq.core.message import Head
+from triomq.core.message import Head, Message
 from triomq.errors import StoreError
 from triomq.store import Attempts, Reading
 
@@ -26,66 +28,36 @@ _OVERHEAD = 128
 """Octets that a message takes beside its body."""
 
 
-class PagedBacklog:
-    """Ready and outstanding messages of one queue, kept as far as they are to be.
+class PagedBacklog(Backlog):
+    """What a store adds to a backlog in memory; a queue has one of its two subclasses.
 
-    ``expiring_paged_in`` says whether messages that can expire have come to be at hand since somebody has last asked.
-
-    Args:
-        inner: The backlog of what is at hand.
-        keeping: The broker's.
-        queue: The queue's number in the store.
-        name: The queue's name, for the log.
-        durable: Whether its persistent messages are there again after a restart.
-        now: Gives the time of the domain's clock, in seconds.
+    ``queue`` is the queue's number in the store, ``expiring_paged_in`` says whether messages that can expire were paged
+    in since it was last set to false.
     """
 
-    __slots__ = (
-        "_attempts",
-        "_delivered",
-        "_durable",
-        "_inner",
-        "_journal",
-        "_keeping",
-        "_marked",
-        "_memory",
-        "_now",
-        "_tail",
-        "_whole",
-        "expiring_paged_in",
-        "queue",
-    )
+    # No slots: two bases that both have some cannot be joined.
 
-    def __init__(
-        self,
-        inner: MemoryBacklog | PriorityBacklog,
-        keeping: Keeping,
-        queue: int,
-        *,
-        name: str,
-        durable: bool,
-        now: Callable[[], float],
+    def _begin(
+        self, keeping: Keeping, queue: int, memory: float, *, name: str, durable: bool, now: Callable[[], float]
     ) -> None:
-        """Start empty."""
         self.queue = queue
-        self._inner = inner
+        self.expiring_paged_in = False
+        self.paged = 0
+        self.paged_bytes = 0
         self._keeping = keeping
         self._journal = keeping.journal
         self._durable = durable
         self._now = now
-        # Which message of a queue with priorities goes first is only known if all are at hand.
-        self._whole = isinstance(inner, PriorityBacklog)
-        self._memory = inf if self._whole else keeping.queue_memory
+        self._memory = memory  # octets of messages that may be resident
         self._tail = PagedTail(keeping, queue, name, now)
-        self._delivered: Mapping[int, int] = {}  # up to which ids, by level, an earlier life of the broker delivered
-        self._marked: dict[int, int] = {}  # up to which ids the store was told that they are delivered
-        self.expiring_paged_in = False
-        self._attempts: dict[int, int] = {}  # how often messages came back then, above once
+        self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
+        self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
+        self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
 
     def recover(
         self, next_id: int, count: int, size: int, delivered: Mapping[int, int], attempts: Mapping[int, int]
     ) -> None:
-        """Begin with what the store has from an earlier life of the broker; all of it is paged out.
+        """Begin with the messages that the store has from before a restart of the broker; all of them are paged.
 
         Args:
             next_id: The id of the next message that comes.
@@ -95,49 +67,22 @@ class PagedBacklog:
             attempts: How often messages came back, above once, by id.
         """
         # What was settled before it could be written has left its marks, but no id.
-        self._inner.next_id = max([next_id - 1, *delivered.values(), *attempts]) + 1
-        self._delivered = delivered
+        self.next_id = max([next_id - 1, *delivered.values(), *attempts]) + 1
+        self._delivered_before = delivered
+        self._attempts_before = dict(attempts)
         self._marked = dict(delivered)
-        self._attempts = dict(attempts)
         if count:
             self._tail.recover(1, count, size)
+        self._count_paged()
 
-    # What there is
-
-    @property
-    def ready(self) -> int:
-        """How many messages are at hand that no consumer has."""
-        return 0 if self._whole and self._tail.count else self._inner.ready
+    def _count_paged(self) -> None:
+        self.paged = self._tail.count
+        self.paged_bytes = self._tail.size
 
     @property
-    def ready_bytes(self) -> int:
-        """Octets of their bodies."""
-        return self._inner.ready_bytes
-
-    @property
-    def unsettled(self) -> int:
-        """How many messages are out."""
-        return self._inner.unsettled
-
-    @property
-    def next_id(self) -> int:
-        """The id of the next message that comes."""
-        return self._inner.next_id
-
-    @property
-    def paged(self) -> int:
-        """How many ready messages are not at hand."""
-        return self._tail.count + (self._inner.ready - self.ready)
-
-    @property
-    def paged_bytes(self) -> int:
-        """Octets of the bodies that are not at hand."""
-        return self._tail.size
-
-    @property
-    def unwritten_bytes(self) -> int:
-        """Octets of messages that count as paged out and are in memory until they are written."""
-        return self._tail.held
+    def buffered_bytes(self) -> int:
+        """Octets of paged messages that are in memory nevertheless."""
+        return self._tail.held + self._tail.peeked_bytes
 
     @property
     def has_spilled(self) -> bool:
@@ -151,102 +96,107 @@ class PagedBacklog:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether the store could not give back what it has."""
+        """Whether the store could not give back paged messages."""
         return self._tail.broken
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether messages are being read from the store."""
+        return self._tail.is_reading
 
     # Coming
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
+        """Append the messages of a run: to the resident ones if there is room and nothing is paged."""
         count = len(contents)
         if not count:
             return
-        inner, tail = self._inner, self._tail
-        first = inner.next_id
-        kept = self._durable and head.persistent
-        apart = tail.count or inner.ready_bytes + inner.ready * _OVERHEAD > self._memory
-        if kept or apart:
+        durable = self._durable and head.persistent
+        paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
+        if durable or paged:
             encoded = self._keeping.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
             bodies = size - count * (head.body_start + head.body_trailer)
-        if kept:
-            tail.spill()
-            self._journal.append(self.queue, first, encoded, contents, bodies)
-        if apart:
-            inner.next_id = first + count
-            number = self._journal.number if kept else 0
-            tail.put(PagedRun(head, contents, first, size, deadline, level), encoded, bodies, number)
+        if durable:
+            self._tail.spill()
+            self._journal.append(self.queue, self.next_id, encoded, contents, bodies)
+        if paged:
+            run = PagedRun(head, contents, self.next_id, size, deadline, level)
+            self.next_id += count
+            self._tail.put(run, encoded, bodies, self._journal.number if durable else 0)
+            self._count_paged()
         else:
-            inner.push(head, contents, size, deadline, level)
+            super().push(head, contents, size, deadline, level)
 
-    def fetch(self, done: Callable[[Reading | StoreError], None]) -> bool:
-        """Have more at hand if it gets short, and tell whether there is more at once.
+    def fetch(self, done: ReadDone) -> bool:
+        """Page messages in if few are resident; return whether more are resident at once.
 
         Args:
-            done: Called with what was read from disk, outside of any turn; it is for ``arrived``.
+            done: Called if messages had to be read; it is for ``arrived``.
         """
-        inner = self._inner
-        before = inner.ready
-        while self._tail.count and (inner.ready_bytes + inner.ready * _OVERHEAD) * 2 <= self._memory:
-            found = self._tail.get(inner.next_id, done)
+        before = self.resident
+        while self._tail.count and (self.resident_bytes + self.resident * _OVERHEAD) * 2 <= self._memory:
+            found = self._tail.get(self.next_id, done)
+            self._page_in(found)
             if not found:
                 break
-            self._put_in(found)
-        return inner.ready > before
+        self._count_paged()
+        return self.resident > before
 
-    def ask_again(self) -> None:
+    def forget_reading(self) -> None:
         """Wait no longer for what is being read: whoever would be told is gone."""
-        self._tail.ask_again()
+        self._tail.forget_reading()
 
     def arrived(self, reading: Reading | StoreError) -> None:
-        """Have at hand what was read."""
-        self._put_in(self._tail.read(reading))
+        """Page in what was read."""
+        self._page_in(self._tail.read(reading))
+        self._count_paged()
 
-    def _put_in(self, found: Sequence[PagedRun]) -> None:
-        """Put messages behind those that are at hand; those that were delivered before the restart go marked."""
-        inner, next_id = self._inner, self._inner.next_id
+    def _page_in(self, found: Sequence[PagedRun]) -> None:
+        """Append messages to the resident ones; those that were delivered before the restart are marked."""
+        next_id = self.next_id
         for run in found:
             self.expiring_paged_in = self.expiring_paged_in or run.deadline < inf
-            delivered = min(max(0, self._delivered.get(run.level, 0) + 1 - run.first), len(run.contents))
+            delivered = min(max(0, self._delivered_before.get(run.level, 0) + 1 - run.first), len(run.contents))
             for number, content in enumerate(run.contents[:delivered], run.first):
-                attempts = self._attempts.pop(number, 1)
-                inner.restore(number, run.head, content, run.deadline, run.level, attempts)
+                attempts = self._attempts_before.pop(number, 1)
+                self.restore(number, run.head, content, run.deadline, run.level, attempts)
             contents = run.contents[delivered:] if delivered else run.contents
             if contents:
-                inner.next_id = run.first + delivered
+                self.next_id = run.first + delivered
                 size = sum(map(len, contents)) if delivered else run.size
-                inner.push(run.head, contents, size, run.deadline, run.level)
-        inner.next_id = next_id
+                super().push(run.head, contents, size, run.deadline, run.level)
+        self.next_id = next_id
 
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first ready messages; see ``MemoryBacklog.take``."""
-        batch = self._inner.take(most, most_bytes)
+        """Hand out the first resident messages, and tell the store that they are delivered."""
+        batch = super().take(most, most_bytes)
         if self._durable:
-            self._note_delivered(batch)
+            self._mark_delivered(batch)
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out messages in turns; see ``MemoryBacklog.take_turns``."""
-        batches = self._inner.take_turns(feeds, rounds)
+        """Hand out messages in turns, and tell the store that they are delivered."""
+        batches = super().take_turns(feeds, rounds)
         if self._durable:
             for batch in batches:
-                self._note_delivered(batch)
+                self._mark_delivered(batch)
         return batches
 
-    def _note_delivered(self, batch: Batch) -> None:
+    def _mark_delivered(self, batch: Batch) -> None:
         last = batch.ids[-1]
         if batch.head.persistent and last > self._marked.get(batch.level, 0):  # what comes back is marked already
             self._marked[batch.level] = last
             self._journal.delivered(self.queue, batch.level, last)
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
-        """Settle messages for good; see ``MemoryBacklog.accept``."""
+        """Settle messages for good, in the store as well."""
         if self._durable and batch.head.persistent:
-            self._forget_positions(batch, positions)
-        return self._inner.accept(batch, positions)
+            self._settle_positions(batch, positions)
+        return super().accept(batch, positions)
 
-    def _forget_positions(self, batch: Batch, positions: Sequence[int] | None) -> None:
+    def _settle_positions(self, batch: Batch, positions: Sequence[int] | None) -> None:
         ids, contents = batch.ids, batch.contents
         if positions is None and batch.left == len(contents) and isinstance(ids, range) and ids.step == 1:
             self._journal.settle(self.queue, ids.start, len(ids))
@@ -256,112 +206,156 @@ class PagedBacklog:
                 self._journal.settle(self.queue, ids[position])
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places; see ``MemoryBacklog.requeue``."""
-        if not (marked and self._durable and batch.head.persistent):
-            return self._inner.requeue(batch, positions, marked=marked)
+        """Put messages back in their old places, and tell the store how often that was."""
+        # That messages were delivered at all is known from the mark.
+        if not (marked and batch.attempts and self._durable and batch.head.persistent):
+            return super().requeue(batch, positions, marked=marked)
         back = batch.unsettled() if positions is None else positions
         numbers = [batch.ids[position] for position in back if batch.contents[position] is not None]
-        result = self._inner.requeue(batch, positions, marked=True)
         for number in numbers:
-            self._note_attempts(number)
-        return result
+            self._journal.add(Attempts(self.queue, number, batch.attempts + 1))
+        return super().requeue(batch, positions, marked=True)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message from its batch; see ``MemoryBacklog.set_aside``."""
-        alone = self._inner.set_aside(batch, position)
-        if self._durable and batch.head.persistent:
-            self._note_attempts(alone.ids[0])
-        return alone
-
-    def _note_attempts(self, number: int) -> None:
-        attempts = self._inner.attempts(number)
-        if attempts > 1:  # that it was delivered at all is known from the mark
-            self._journal.add(Attempts(self.queue, number, attempts))
+        """Part a message from its batch, and tell the store how often it came back."""
+        if batch.attempts and self._durable and batch.head.persistent:
+            self._journal.add(Attempts(self.queue, batch.ids[position], batch.attempts + 1))
+        return super().set_aside(batch, position)
 
     # Going for good
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
-        """Take so many of the messages that ``first`` shows out for good; give their ids."""
-        ids = self._inner.drop(count, level)
+        """Remove messages that ``first`` returns, from the store as well; return their ids."""
+        ids = super().drop(count, level)
         if self._durable:
             self._journal.settle(self.queue, ids[0], len(ids))
         return ids
 
     def discard(self, up_to: int) -> int:
-        """Take all messages that are at hand, with an id up to this, out for good, and tell how many they were."""
-        return self._inner.discard(self._forget_ready(up_to))
+        """Remove the resident messages with an id up to this, from the store as well; return how many they were."""
+        self._settle_resident(up_to)
+        return super().discard(up_to)
 
-    def purge(self) -> int:
-        """Take all ready messages out for good and tell how many they were."""
-        stop = self._inner.next_id
-        self._forget_ready(stop)
+    def has_paged(self, up_to: int) -> bool:
+        """Return whether messages with an id up to this may be paged."""
+        return self.paged > 0 and self._tail.first <= up_to
+
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages, from the store as well; return how many they were."""
+        count, stop = self.ready, self.next_id
+        self._settle_resident(stop)
         if self._tail.count and self._durable:
             self._journal.settle(self.queue, self._tail.first, stop - self._tail.first)
-        return self._inner.purge() + self._tail.purge(stop)
+        super().purge(remains)
+        remains += self._tail.contents()
+        self._tail.purge(stop)
+        self._count_paged()
+        return count
 
-    def _forget_ready(self, up_to: int) -> int:
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over the ready messages that are in memory."""
+        super().release(remains)
+        remains += self._tail.contents()
+
+    def _settle_resident(self, up_to: int) -> None:
         if self._durable:
-            for first, count in self._inner.ready_ids(up_to):
+            for first, count in self.resident_ids(up_to):
                 self._journal.settle(self.queue, first, count)
-        return up_to
 
-    # Looking
+    # Browsing
+
+    def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
+        """Return ready messages by their ids; behind the resident ones those of the tail, as far as they were read."""
+        resident = page_of(islice(self.entries(after), limit))
+        if resident or not self.paged:
+            return resident
+        runs = self._tail.peek(after + 1, self.next_id, done)
+        return None if runs is None else page_of(islice(self._paged_entries(runs), limit))
+
+    def page_read(self, reading: Reading | StoreError) -> None:
+        """Have at once what was read for ``browse``."""
+        self._tail.peeked(reading)
+
+    def _paged_entries(self, runs: Iterator[PagedRun]) -> Iterator[Entry]:
+        for run in runs:
+            delivered = self._delivered_before.get(run.level, 0)
+            for number, content in enumerate(run.contents, run.first):
+                attempts = self._attempts_before.get(number, 1) if number <= delivered else 0
+                yield Entry(number, attempts, run.deadline, Message(run.head, content))
+
+
+class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
+    """The backlog of a queue without priorities, in a broker with a store.
+
+    Args:
+        keeping: The broker's.
+        queue: The queue's number in the store.
+        name: The queue's name, for the log.
+        durable: Whether its persistent messages are there again after a restart.
+        now: Returns the time of the domain's clock, in seconds.
+    """
+
+    def __init__(self, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]) -> None:
+        """Start empty."""
+        super().__init__()
+        self._begin(keeping, queue, keeping.queue_memory, name=name, durable=durable, now=now)
+
+
+class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
+    """The backlog of a queue with priorities, in a broker with a store.
+
+    Which message goes first is only known if all are in memory. So nothing is ever paged out but what a restart left in
+    the store, and none of that is resident before all of it has been read.
+
+    Args:
+        levels: The highest level.
+        keeping: The broker's.
+        queue: The queue's number in the store.
+        name: The queue's name, for the log.
+        durable: Whether its persistent messages are there again after a restart.
+        now: Returns the time of the domain's clock, in seconds.
+    """
+
+    def __init__(
+        self, levels: int, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]
+    ) -> None:
+        """Start empty."""
+        super().__init__(levels)
+        self._begin(keeping, queue, inf, name=name, durable=durable, now=now)
+        self._arrived: list[PagedRun] = []  # read, and waiting for the others
+
+    def _count_paged(self) -> None:
+        super()._count_paged()
+        if self._arrived:
+            self.paged += sum(len(run.contents) for run in self._arrived)
+            self.paged_bytes += sum(run.size - len(run.contents) * run.head.overhead for run in self._arrived)
+
+    def _page_in(self, found: Sequence[PagedRun]) -> None:
+        """Page everything in at once, when nothing is left to read."""
+        self._arrived += found
+        if not self._tail.count:
+            arrived, self._arrived = self._arrived, []
+            super()._page_in(arrived)
 
     @property
-    def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal."""
-        return self._inner.run_length
+    def buffered_bytes(self) -> int:
+        """Octets of paged messages that are in memory nevertheless."""
+        return super().buffered_bytes + sum(run.size for run in self._arrived)
 
-    @property
-    def next_level(self) -> int:
-        """The level whose first message goes next."""
-        return self._inner.next_level
+    def has_paged(self, up_to: int) -> bool:
+        """Return whether any message is paged: then nobody knows yet which are behind it."""
+        return self.paged > 0
 
-    @property
-    def lowest_level(self) -> int:
-        """The level whose first message gives way when there are too many."""
-        return self._inner.lowest_level
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages, from the store as well; return how many they were."""
+        if self._durable:
+            for run in self._arrived:
+                self._journal.settle(self.queue, run.first, len(run.contents))
+        count = self.ready
+        self._arrived.clear()
+        super().purge(remains)
+        return count
 
-    def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the messages that would be dealt first."""
-        return self._inner.longest(count)
-
-    def next_size(self) -> int:
-        """Tell the octets of the message that goes next."""
-        return self._inner.next_size()
-
-    def next_head(self) -> Head:
-        """Give the head of the message that goes next."""
-        return self._inner.next_head()
-
-    def next_deadline(self) -> float:
-        """Tell when the first message that is at hand expires."""
-        return self._inner.next_deadline()
-
-    def expired_level(self, now: float) -> int | None:
-        """Name a level whose first message has expired, if there is one."""
-        return self._inner.expired_level(now)
-
-    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Look at the first ready messages of a level; see ``MemoryBacklog.first``."""
-        return self._inner.first(most, level)
-
-    def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here."""
-        return self._inner.holds(batch)
-
-    def outstanding(self) -> list[Batch]:
-        """List the batches that are out."""
-        return self._inner.outstanding()
-
-    def attempts(self, number: int) -> int:
-        """Tell how often the message with this id was delivered and came back."""
-        return self._inner.attempts(number)
-
-    def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Go through the messages that are at hand, with ids above ``after``."""
-        return self._inner.entries(after)
-
-
-Backlog = MemoryBacklog | PriorityBacklog | PagedBacklog
-"""What a queue's messages stand in."""
+    def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
+        """Return ready messages by their ids, once all of them are resident."""
+        return None if self.paged else PriorityBacklog.browse(self, after, limit, done)

@@ -1,9 +1,12 @@
 """The backlog of a queue with priorities: a ``MemoryBacklog`` for each level in use, one sequence of ids for all."""
 
 from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
+from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
 from triomq.core.backlog.entry import Entry
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
@@ -13,7 +16,7 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
-class PriorityBacklog:
+class PriorityBacklog(Backlog):
     """Ready and outstanding messages by priority: the highest level goes first, within one the oldest.
 
     A batch remembers the level that it came from, and goes back there. Which levels hold ready messages, and in which
@@ -23,21 +26,12 @@ class PriorityBacklog:
         levels: The highest level; messages above it count as of this level.
     """
 
-    __slots__ = ("_dying", "_filled", "_levels", "highest", "next_id", "ready", "ready_bytes", "unsettled")
-
-    paged = 0
-    paged_bytes = 0
-    unwritten_bytes = 0
-    is_unreadable = False
-    """As those of ``MemoryBacklog``."""
+    __slots__ = ("_dying", "_filled", "_levels", "highest")
 
     def __init__(self, levels: int) -> None:
         """Start empty, with id 1."""
+        super().__init__()
         self.highest = levels
-        self.next_id = 1
-        self.ready = 0
-        self.ready_bytes = 0
-        self.unsettled = 0
         self._levels: dict[int, MemoryBacklog] = {}
         self._filled = 0
         self._dying = 0
@@ -45,13 +39,13 @@ class PriorityBacklog:
     def _change(self, number: int, operation: Callable[[MemoryBacklog, *Ts], R], *args: *Ts) -> R:
         """Do something to one level, and count what it has changed."""
         level = self._levels[number]
-        ready, size, unsettled = level.ready, level.ready_bytes, level.unsettled
+        resident, size, unsettled = level.resident, level.resident_bytes, level.unsettled
         result = operation(level, *args)
-        self.ready += level.ready - ready
-        self.ready_bytes += level.ready_bytes - size
+        self.resident += level.resident - resident
+        self.resident_bytes += level.resident_bytes - size
         self.unsettled += level.unsettled - unsettled
         bit = 1 << number
-        self._filled = self._filled | bit if level.ready else self._filled & ~bit
+        self._filled = self._filled | bit if level.resident else self._filled & ~bit
         self._dying = self._dying | bit if level.next_deadline() < inf else self._dying & ~bit
         return result
 
@@ -59,7 +53,7 @@ class PriorityBacklog:
     def next_level(self) -> int:
         """The level whose message goes next."""
         if not self._filled:
-            raise IndexError("nothing is ready; look at PriorityBacklog.ready first")
+            raise IndexError("nothing is ready; look at Backlog.resident first")
         return self._filled.bit_length() - 1
 
     @property
@@ -128,26 +122,31 @@ class PriorityBacklog:
         """Name a level whose first message has expired, if there is one; low ones first."""
         return next((number for number in _bits(self._dying) if self._levels[number].next_deadline() <= now), None)
 
-    def first(self, most: int, level: int) -> tuple[Head, list[bytes]]:
+    def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
         """Look at the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._levels[level].first(most)
 
-    def drop(self, count: int, level: int) -> Sequence[int]:
+    def drop(self, count: int, level: int = 0) -> Sequence[int]:
         """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
         return self._change(level, MemoryBacklog.drop, count)
 
-    def ready_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
-        """Give the ids up to this of ready messages: the first of some in a row, and how many."""
+    def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
+        """Yield the ids up to this of resident messages: the first of some in a row, and how many."""
         for level in self._levels.values():
-            yield from level.ready_ids(up_to)
+            yield from level.resident_ids(up_to)
 
     def discard(self, up_to: int) -> int:
         """Take all ready messages with an id up to this out for good, and tell how many they were."""
         return sum(self._change(number, MemoryBacklog.discard, up_to) for number in self._levels)
 
-    def purge(self) -> int:
-        """Take all ready messages out for good and tell how many they were."""
-        return sum(self._change(number, MemoryBacklog.purge) for number in self._levels)
+    def purge(self, remains: list[Remains]) -> int:
+        """Remove all ready messages and return how many they were."""
+        return sum(self._change(number, MemoryBacklog.purge, remains) for number in self._levels)
+
+    def release(self, remains: list[Remains]) -> None:
+        """Hand over all ready messages."""
+        for number in self._levels:
+            self._change(number, MemoryBacklog.release, remains)
 
     def holds(self, batch: Batch) -> bool:
         """Tell whether a batch is outstanding here."""
@@ -170,14 +169,19 @@ class PriorityBacklog:
         """Part a message from its batch; see ``MemoryBacklog.set_aside``."""
         return self._change(batch.level, MemoryBacklog.set_aside, batch, position)
 
-    def attempts(self, number: int) -> int:
-        """Tell how often the message with this id was delivered and came back."""
-        return max((level.attempts(number) for level in self._levels.values()), default=0)
-
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, highest level first."""
         for _, level in sorted(self._levels.items(), reverse=True):
             yield from level.entries(after)
+
+    def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
+        """Return ready messages by their ids, not by their priority: who pages on must not pass over low ones."""
+        levels = [level.entries(after) for level in self._levels.values()]
+        return page_of(islice(merge(*levels, key=_id_of), limit))
+
+
+def _id_of(entry: Entry) -> int:
+    return entry.id
 
 
 def _bits(mask: int) -> Iterator[int]:

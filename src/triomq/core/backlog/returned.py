@@ -1,83 +1,181 @@
-"""What came back to a backlog: messages in their old order, whatever the order in which they come back."""
+"""Messages that came back to a backlog, in their old order, whatever the order in which they come back.
 
-from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
+They are held as they were out: a batch that comes back whole is one run, with its list of contents and its range of
+ids, so that a consumer which leaves with a million unsettled messages costs some thousand runs and no copy. What the
+messages of a run share is the head, the deadline, and how often they came back.
+
+Runs may overlap, since batches of messages that were dealt in turns have ids 1, 4, 7 and 2, 5, 8. So they wait in a
+heap by their first ids, and of the first run only what comes before the next one's first id may go.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import accumulate
+from typing import cast
 
 import msgspec
 
+from triomq.core.backlog.run import RUN_LENGTH
 from triomq.core.batch import Batch
 from triomq.core.message import Head
 
 
-class ReturnedMessage(msgspec.Struct, eq=False, gc=False):
-    """A message that came back; ``deadline`` is when it expires, in seconds of the domain's clock."""
+class ReturnedRun(msgspec.Struct, eq=False, gc=False):
+    """Messages that came back together; holds no cycle, so needs no collection.
+
+    Args:
+        head: What they share.
+        contents: Their octets.
+        ids: Their ids, ascending.
+        size: Total of the octets.
+        deadline: When they expire, in seconds of the domain's clock.
+        attempts: How often they came back.
+    """
 
     head: Head
-    content: bytes
+    contents: list[bytes]
+    ids: Sequence[int]
+    size: int
     deadline: float
+    attempts: int
+
+    def shares_all(self, other: "ReturnedRun") -> bool:
+        """Return whether messages of both may go in one batch."""
+        return self.head is other.head and self.deadline == other.deadline and self.attempts == other.attempts
 
 
 class Returned:
-    """Messages by id, the lowest first; made by a backlog when one comes back, ends when the last one goes again."""
+    """Messages that came back, lowest ids first; made by a backlog with the first one, ends with the last one."""
 
-    __slots__ = ("_heap", "_messages")
+    __slots__ = ("_heap", "_latest")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._heap: list[int] = []
-        self._messages: dict[int, ReturnedMessage] = {}
+        self._heap: list[tuple[int, ReturnedRun]] = []  # by the first id, which no two have in common
+        self._latest: ReturnedRun | None = None
 
-    def __len__(self) -> int:
-        """Count the messages."""
-        return len(self._heap)
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self._heap)
 
-    def put(self, number: int, message: ReturnedMessage) -> None:
-        """Put a message in its place."""
-        heappush(self._heap, number)
-        self._messages[number] = message
+    def put(self, run: ReturnedRun) -> None:
+        """Put messages back in their places; behind the run that came before if they follow it."""
+        latest = self._latest
+        if (
+            latest is not None
+            and isinstance(run.ids, range)
+            and isinstance(latest.ids, range)
+            and latest.ids.step == run.ids.step == 1
+            and latest.ids.stop == run.ids.start
+            and len(latest.contents) + len(run.contents) <= RUN_LENGTH
+            and latest.shares_all(run)
+        ):
+            latest.contents += run.contents
+            latest.ids = range(latest.ids.start, run.ids.stop)
+            latest.size += run.size
+            return
+        heappush(self._heap, (run.ids[0], run))
+        self._latest = run
 
     @property
     def first_id(self) -> int:
         """The id of the first message."""
-        return self._heap[0]
+        return self._heap[0][0]
 
     @property
-    def first(self) -> ReturnedMessage:
-        """The first message."""
-        return self._messages[self._heap[0]]
+    def first(self) -> ReturnedRun:
+        """The run of the first message."""
+        return self._heap[0][1]
 
-    def pop(self) -> tuple[int, ReturnedMessage]:
-        """Take the first message out, with its id."""
-        number = heappop(self._heap)
-        return number, self._messages.pop(number)
+    def in_a_row(self) -> int:
+        """Return how many of the first messages are of one run and have ids in a row; at least one."""
+        ids = self.first.ids
+        return _before_next(self._heap) if isinstance(ids, range) and ids.step == 1 else 1
 
-    def take(self, most: int, most_bytes: int, attempts: Mapping[int, int]) -> Batch:
-        """Take the first messages out as long as they share head, deadline and mark, and the limits hold.
+    def cut(self, count: int) -> ReturnedRun:
+        """Take the first messages of the first run out; no more than come before those of other runs."""
+        run = self._heap[0][1]
+        if count == len(run.contents):
+            heappop(self._heap)
+            if run is self._latest:
+                self._latest = None
+            return run
+        contents, ids = run.contents[:count], run.ids[:count]
+        size = sum(map(len, contents))
+        del run.contents[:count]
+        run.ids = run.ids[count:]
+        run.size -= size
+        heapreplace(self._heap, (run.ids[0], run))
+        return ReturnedRun(run.head, contents, ids, size, run.deadline, run.attempts)
+
+    def take(self, most: int, most_bytes: int) -> Batch:
+        """Take the first messages out as long as they share all that a run shares, and the limits hold.
 
         Args:
             most: At most so many messages.
             most_bytes: At most so many octets, except that one message may always go.
-            attempts: How often messages came back, by id; those that did at all are marked.
         """
-        heap, messages = self._heap, self._messages
-        first = self.first
-        head, deadline, marked = first.head, first.deadline, heap[0] in attempts
-        ids: list[int] = []
-        contents: list[bytes | None] = []
-        size = 0
-        while heap and len(ids) < most:
-            message = messages[heap[0]]
-            if message.head is not head or message.deadline != deadline or (heap[0] in attempts) is not marked:
-                break
-            if ids and size + len(message.content) > most_bytes:
-                break
-            size += len(message.content)
-            ids.append(heappop(heap))
-            contents.append(message.content)
-            del messages[ids[-1]]
-        return Batch(head, contents, ids, marked, size, len(ids), deadline=deadline)
+        heap, first = self._heap, self._heap[0][1]
+        taken: list[ReturnedRun] = []
+        while heap and most and heap[0][1].shares_all(first):
+            run = heap[0][1]
+            count = min(most, _before_next(heap))
+            if run.size > most_bytes:
+                if taken:
+                    break  # a batch that comes back whole goes out whole: to fill up to the limit would cut them all
+                count = min(count, bisect_right([*accumulate(map(len, run.contents[:count]))], most_bytes))
+            taken.append(self.cut(max(1, count)))
+            most -= len(taken[-1].contents)
+            most_bytes -= taken[-1].size
+        return _batch_of(taken)
 
-    def after(self, number: int) -> Iterator[tuple[int, ReturnedMessage]]:
-        """Go through the messages with ids above a number, in order."""
-        for found in sorted(found for found in self._heap if found > number):
-            yield found, self._messages[found]
+    def runs(self) -> Iterator[ReturnedRun]:
+        """Yield all runs, in no order."""
+        for _, run in self._heap:
+            yield run
+
+    def after(self, number: int) -> Iterator[tuple[int, bytes, ReturnedRun]]:
+        """Yield the messages with ids above a number, in order: id, octets, and the run that each is in."""
+        positions = ((run, bisect_right(run.ids, number)) for _, run in self._heap)
+        heap = [(run.ids[position], position, run) for run, position in positions if position < len(run.ids)]
+        heapify(heap)
+        while heap:
+            found, position, run = heap[0]
+            yield found, run.contents[position], run
+            position += 1
+            if position < len(run.ids):
+                heapreplace(heap, (run.ids[position], position, run))
+            else:
+                heappop(heap)
+
+
+def _before_next(heap: Sequence[tuple[int, ReturnedRun]]) -> int:
+    """Count the messages of the first run that come before all those of others."""
+    run = heap[0][1]
+    if len(heap) == 1:
+        return len(run.contents)
+    following = heap[1][0] if len(heap) == 2 else min(heap[1][0], heap[2][0])
+    return len(run.contents) if run.ids[-1] < following else bisect_left(run.ids, following)
+
+
+def _batch_of(taken: Sequence[ReturnedRun]) -> Batch:
+    """Make one batch of what goes together."""
+    first = taken[0]
+    ids: Sequence[int] = first.ids
+    contents = cast("list[bytes | None]", first.contents)  # nobody else has it
+    if len(taken) > 1:
+        ids = [number for run in taken for number in run.ids]
+        contents = [content for run in taken for content in run.contents]
+        if ids[-1] - ids[0] == len(ids) - 1:
+            ids = range(ids[0], ids[-1] + 1)
+    return Batch(
+        first.head,
+        contents,
+        ids,
+        first.attempts > 0 or first.head.repeated,
+        sum(run.size for run in taken),
+        len(contents),
+        deadline=first.deadline,
+        attempts=first.attempts,
+    )

@@ -9,10 +9,11 @@ kilobytes at a time.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from triomq.core.backlog.backlog import ReadDone
 from triomq.core.keeping import Keeping
 from triomq.core.message import Head
 from triomq.errors import StoreError
@@ -26,9 +27,12 @@ _SPILL = 256 * 1024
 _READ = 2 * 1024 * 1024
 """Octets that are read at once: some milliseconds of work."""
 
+_PEEK = 256 * 1024
+"""Octets that are read at once for who browses: they stay in memory until the next page, for each queue."""
+
 
 class PagedRun(msgspec.Struct, gc=False):
-    """Messages with ids in a row that are at hand again."""
+    """Messages with ids in a row, on their way into the tail or out of it."""
 
     head: Head
     contents: Sequence[bytes]
@@ -79,6 +83,8 @@ class PagedTail:
         "_loose",
         "_name",
         "_now",
+        "_peek_fetch",
+        "_peeked",
         "_pending",
         "_queue",
         "broken",
@@ -102,6 +108,8 @@ class PagedTail:
         self._expects = False  # whether we are told of the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
         self._fetch: Fetch | None = None
+        self._peeked: _Peeked | None = None
+        self._peek_fetch: tuple[int, Fetch] | None = None  # from which id on is being read for who browses
         self.broken = False  # whether the store could not give back what it has
         self.first = 1
         self.count = 0
@@ -174,7 +182,7 @@ class PagedTail:
 
     # Getting back
 
-    def get(self, stop: int, done: Callable[[Reading | StoreError], None]) -> list[PagedRun]:
+    def get(self, stop: int, done: ReadDone) -> list[PagedRun]:
         """Get the next messages: those that are in memory are given, those on disk are read, and come later.
 
         Args:
@@ -217,11 +225,19 @@ class PagedTail:
         self.count -= len(run.contents)
         self.size = max(0, self.size - bodies) if self.count else 0  # after a restart the sizes are rounded
 
-    def ask_again(self) -> None:
+    @property
+    def is_reading(self) -> bool:
+        """Whether messages are being read from the store."""
+        return self._fetch is not None or self._peek_fetch is not None
+
+    def forget_reading(self) -> None:
         """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
         if self._fetch is not None:
             self._journal.forget_fetch(self._fetch)
             self._fetch = None
+        if self._peek_fetch is not None:
+            self._journal.forget_fetch(self._peek_fetch[1])
+            self._peek_fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[PagedRun]:
         """Give what was read."""
@@ -229,11 +245,13 @@ class PagedTail:
             return []  # purged meanwhile
         self._fetch = None
         if isinstance(reading, StoreError):
-            self.broken = True
-            _log.error("messages cannot be read", extra={"fields": {"queue": self._name, "reason": str(reading)}})
+            self._fail(reading)
             return []
         damaged = list(reading.damaged)
-        found = [run for segment in reading.segments for run in self._runs_of(segment, damaged)]
+        found = self._runs_of(reading.segments, self.first, damaged)
+        for segment in reading.segments:
+            if segment.spilled:
+                self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
         for each in damaged:
             self._set_aside(each)
         self.first = max(self.first, reading.up_to)
@@ -259,34 +277,89 @@ class PagedTail:
         }
         _log.error("messages are damaged and set aside; see `triomq store salvage`", extra={"fields": fields})
 
-    def _runs_of(self, segment: SegmentRead, damaged: list[Damaged]) -> list[PagedRun]:
-        """Take a segment apart, without what is settled or at hand already; note it if it cannot be."""
-        try:
-            return self._decoded(segment)
-        except msgspec.DecodeError as error:
-            damaged.append(Damaged(segment.first, segment.count, segment.settled, f"they cannot be decoded ({error})"))
-            return []
-
-    def _decoded(self, segment: SegmentRead) -> list[PagedRun]:
-        bits = int.from_bytes(segment.settled, "little")
-        if segment.spilled:
-            self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
+    def _runs_of(self, segments: Sequence[SegmentRead], first: int, damaged: list[Damaged]) -> list[PagedRun]:
+        """Return the messages of segments, from an id on, without those that are settled; note damaged segments."""
         found: list[PagedRun] = []
         now = self._now()
-        for stored in decode_body(segment.body):
-            head, level, deadline = self._keeping.heads.decode(stored.head, now)
-            first = segment.first + stored.offset
-            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), self.first - first):
-                contents = stored.contents[start:stop]
-                found.append(PagedRun(head, contents, first + start, sum(map(len, contents)), deadline, level))
+        for segment in segments:
+            try:
+                found += self._decoded(segment, first, now)
+            except msgspec.DecodeError as error:
+                reason = f"they cannot be decoded ({error})"
+                damaged.append(Damaged(segment.first, segment.count, segment.settled, reason))
         return found
 
+    def _decoded(self, segment: SegmentRead, first: int, now: float) -> list[PagedRun]:
+        bits = int.from_bytes(segment.settled, "little")
+        found: list[PagedRun] = []
+        for stored in decode_body(segment.body):
+            head, level, deadline = self._keeping.heads.decode(stored.head, now)
+            begin = segment.first + stored.offset
+            for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), first - begin):
+                contents = stored.contents[start:stop]
+                found.append(PagedRun(head, contents, begin + start, sum(map(len, contents)), deadline, level))
+        return found
+
+    # Looking without paging in
+
+    @property
+    def peeked_bytes(self) -> int:
+        """Octets that are in memory because somebody browses."""
+        return 0 if self._peeked is None else self._peeked.size
+
+    def peek(self, first: int, stop: int, done: ReadDone) -> Iterator[PagedRun] | None:
+        """Return messages from an id on, in order, as far as they are in memory; at least one unless there is none.
+
+        What was read for the last one who asked stays in memory, for the next page is mostly behind it.
+
+        Args:
+            first: The id.
+            stop: One more than the highest id of the queue.
+            done: Called if messages had to be read; it is for ``peeked``.
+
+        Returns:
+            The messages; None if they are being read, or cannot be.
+        """
+        first = max(first, self.first)
+        while (peeked := self._peeked) is not None and peeked.first <= first < peeked.stop:
+            if self.count and (found := list(_from(peeked.runs, first))):
+                return iter(found)
+            first = peeked.stop  # there is none left in this part
+        written = self._pending[0].run.first if self._pending else stop
+        if first >= written or not self.count:
+            self._peeked = None
+            return _from([pending.run for pending in self._pending], first)
+        if self._peek_fetch is None and not self.broken:
+            self._peek_fetch = first, self._journal.fetch(self._queue, first, written, _PEEK, done)
+        return None
+
+    def peeked(self, reading: Reading | StoreError) -> None:
+        """Take what was read for ``peek``."""
+        if self._peek_fetch is None:
+            return  # purged meanwhile
+        first, _ = self._peek_fetch
+        self._peek_fetch = None
+        if isinstance(reading, StoreError):
+            self._fail(reading)
+            return
+        runs = self._runs_of(reading.segments, first, [])  # damaged ones are told of when they are paged in
+        self._peeked = _Peeked(runs, first, reading.up_to, sum(run.size for run in runs))
+
+    def _fail(self, error: StoreError) -> None:
+        self.broken = True
+        _log.error("messages cannot be read", extra={"fields": {"queue": self._name, "reason": str(error)}})
+
     # Forgetting
+
+    def contents(self) -> list[Sequence[bytes]]:
+        """Return the contents that are in memory."""
+        return [pending.run.contents for pending in self._pending]
 
     def purge(self, stop: int) -> int:
         """Forget everything and tell how many messages that was."""
         count = self.count
-        self.ask_again()
+        self.forget_reading()
+        self._peeked = None
         self.broken = False  # what could not be read is gone
         if count and self.spilled:
             self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
@@ -299,6 +372,26 @@ class PagedTail:
         self.first = stop
         self.count = self.size = self.held = 0
         return count
+
+
+class _Peeked(msgspec.Struct, gc=False):
+    """What was read for who browses: all messages from an id up to another, and the total of their octets."""
+
+    runs: list[PagedRun]
+    first: int
+    stop: int
+    size: int
+
+
+def _from(runs: Sequence[PagedRun], first: int) -> Iterator[PagedRun]:
+    """Yield the messages of runs from an id on."""
+    for run in runs:
+        skip = first - run.first
+        if skip <= 0:
+            yield run
+        elif skip < len(run.contents):
+            contents = run.contents[skip:]
+            yield PagedRun(run.head, contents, first, sum(map(len, contents)), run.deadline, run.level)
 
 
 def _add_range(ranges: list[Range], first: int, count: int) -> None:

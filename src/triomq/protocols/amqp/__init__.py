@@ -11,7 +11,15 @@ from triomq.protocols.amqp.control import (
     ControlRequest,
     ControlResponse,
 )
-from triomq.protocols.amqp.direct import DIRECT_PROPERTY, DirectGet, DirectGetOk, DirectPut, DirectPutOk
+from triomq.protocols.amqp.direct import (
+    DIRECT_PROPERTY,
+    LOST_CAPABILITY,
+    DirectGet,
+    DirectGetOk,
+    DirectLost,
+    DirectPut,
+    DirectPutOk,
+)
 from triomq.protocols.amqp.events import (
     AckRun,
     ChallengeAnswered,
@@ -107,6 +115,7 @@ from triomq.protocols.amqp.methods import (
     TxSelectOk,
 )
 from triomq.protocols.amqp.restms import (
+    INSTANCE_PROPERTY,
     ORIGIN_PROPERTY,
     RESTMS_CAPABILITY,
     RestMSFeedCreate,
@@ -125,6 +134,8 @@ __all__ = [
     "DIRECT_PROPERTY",
     "INDIRECT_METHODS",
     # Methods and their table
+    "INSTANCE_PROPERTY",
+    "LOST_CAPABILITY",
     "METHODS",
     "ORIGIN_PROPERTY",
     # Numbers
@@ -189,6 +200,7 @@ __all__ = [
     "DeliverRun",
     "DirectGet",
     "DirectGetOk",
+    "DirectLost",
     "DirectPut",
     "DirectPutOk",
     "EndOfStream",

@@ -99,6 +99,7 @@ class AMQPEngine:
         for due in timers.handle(now):
             if due == "heartbeat":
                 core.outbox.put(HEARTBEAT_FRAME)
+                core.outbox.spoke = False  # the next one is due half an interval from now
             elif due == "lost":
                 core.events.append(HeartbeatLost())
                 core.end()

@@ -4,14 +4,29 @@ A server that knows the class says so by a field ``direct`` in its server-proper
 direct connections where they can, 0 says that they may. One that does not closes the connection when it is asked, so a
 client looks at the field first. The methods travel on any open channel, as those of the original implementation do,
 although its definition calls the connection their handler.
+
+direct.lost is ours. On a feed nothing but messages can stand, so the channel that has leased it is where a client can
+be told that it reads too slowly; a client that wants to be told says so among its capabilities.
 """
 
-from triomq.protocols.amqp.methods import Method, Row, ShortString
+from triomq.protocols.amqp.methods import LongLong, Method, Row, ShortString
 
-__all__ = ["DIRECT_METHODS", "DIRECT_PROPERTY", "DirectGet", "DirectGetOk", "DirectPut", "DirectPutOk"]
+__all__ = [
+    "DIRECT_METHODS",
+    "DIRECT_PROPERTY",
+    "LOST_CAPABILITY",
+    "DirectGet",
+    "DirectGetOk",
+    "DirectLost",
+    "DirectPut",
+    "DirectPutOk",
+]
 
 DIRECT_PROPERTY = "direct"
 """The field of a server's server-properties."""
+
+LOST_CAPABILITY = "direct.lost"
+"""What a client that is to be told of lost messages says in the capabilities of its client-properties."""
 
 
 class DirectPut(Method, frozen=True, gc=False):
@@ -38,9 +53,17 @@ class DirectGetOk(Method, frozen=True, gc=False):
     lease: ShortString
 
 
+class DirectLost(Method, frozen=True, gc=False):
+    """Tell how many messages for a feed were lost since this was told last: its client did not read them in time."""
+
+    feed: ShortString
+    messages: LongLong
+
+
 DIRECT_METHODS: tuple[Row, ...] = (
     Row(DirectPut, 61500, 10, "client", "direct.put", ("direct.put-ok",)),
     Row(DirectPutOk, 61500, 11, "server", "direct.put-ok"),
     Row(DirectGet, 61500, 20, "client", "direct.get", ("direct.get-ok",)),
     Row(DirectGetOk, 61500, 21, "server", "direct.get-ok"),
+    Row(DirectLost, 61500, 30, "server", "direct.lost"),
 )

@@ -8,6 +8,7 @@ channel, either way.
 from triomq.protocols.amqp.methods import Method, Row, ShortString
 
 __all__ = [
+    "INSTANCE_PROPERTY",
     "ORIGIN_PROPERTY",
     "RESTMS_CAPABILITY",
     "RESTMS_METHODS",
@@ -25,6 +26,9 @@ RESTMS_CAPABILITY = "restms"
 
 ORIGIN_PROPERTY = "origin"
 """What a client says in its client-properties of where its resources come from."""
+
+INSTANCE_PROPERTY = "origin_instance"
+"""What it says beside that, by chance, to be told from another one of the same origin."""
 
 
 class RestMSPipeCreate(Method, frozen=True, gc=False):

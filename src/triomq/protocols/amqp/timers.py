@@ -11,10 +11,11 @@ __all__ = ["Due", "Timers"]
 Due: TypeAlias = Literal["deadline", "heartbeat", "lost"]
 
 # Traffic sets a flag; a quarter of the interval later the flag is looked at. A quarter with nothing sent makes a
-# heartbeat, so none comes later than half an interval after the last octet.
-TICKS_PER_INTERVAL = 4
+# heartbeat, and the next look is due half an interval later: an idle connection is woken for heartbeats alone, and
+# none comes later than three quarters of the interval after the last octet (with RabbitMQ it may be a whole one).
+QUARTERS = 4
 # Section 4.2.7: a peer from which nothing came for two intervals or more is given up.
-SILENT_TICKS = 2 * TICKS_PER_INTERVAL
+SILENT_QUARTERS = 2 * QUARTERS
 
 
 class Timers:
@@ -23,6 +24,7 @@ class Timers:
     __slots__ = (
         "_deadline",
         "_now",
+        "_quarters",
         "_silent",
         "_started",
         "_tick",
@@ -39,7 +41,8 @@ class Timers:
         self._deadline: float | None = now + seconds
         self._unarmed: float | None = None
         self._tick: float | None = None
-        self._silent = 0
+        self._quarters = 1  # of the interval, until the next tick
+        self._silent = 0  # quarters without an octet of the peer
         self.interval = 0
         self.heard = self.spoke = False
         self.paused = False
@@ -60,7 +63,7 @@ class Timers:
         """Keep heartbeats of so many seconds; 0 is none."""
         self.interval = interval
         self._tick = None
-        self._silent = 0
+        self._quarters, self._silent = 1, 0
 
     def stop(self) -> None:
         """Expect nothing more."""
@@ -87,14 +90,15 @@ class Timers:
         if self.interval and (self._tick is None or now >= self._tick):
             if self._tick is not None:
                 due += self._look()
-            self._tick = now + self.interval / TICKS_PER_INTERVAL
+            self._tick = now + self._quarters * self.interval / QUARTERS
         return due
 
     def _look(self) -> list[Due]:
         """Look at the flags that traffic has set since the last tick."""
         # While we do not read, the peer cannot be heard: its silence is not counted.
-        self._silent = 0 if self.heard or self.paused else self._silent + 1
+        self._silent = 0 if self.heard or self.paused else self._silent + self._quarters
         spoke, self.heard, self.spoke = self.spoke, False, False
-        if self._silent >= SILENT_TICKS:
+        if self._silent >= SILENT_QUARTERS:
             return ["lost"]
+        self._quarters = 1 if spoke else min(2, SILENT_QUARTERS - self._silent)
         return [] if spoke else ["heartbeat"]

@@ -51,7 +51,7 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         feeds: Consumers.
         published: Messages stored since it was declared.
         delivered: Messages handed out since then; those handed out again count again.
-        dropped: Messages that gave way or were refused because it was full.
+        dropped: Messages that gave way or were refused because it was full, or that no consumer would take.
         delayed: Messages whose time has not come.
         expired: Messages whose time was over.
         dead_lettered: Copies of given up messages that went to other queues.
@@ -63,6 +63,8 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
         overflow: What it does when it is full.
         policy: The policy that it lives under; limits and overflow are those in force.
         origin: The peer that had it made; None if it was made here.
+        rejected: Messages that a consumer rejected.
+        exhausted: Messages that came back more often than its delivery limit allows.
     """
 
     name: str
@@ -86,6 +88,8 @@ class QueueRecord(msgspec.Struct, frozen=True, gc=False):
     overflow: str
     policy: str | None = None
     origin: str | None = None
+    rejected: int = 0
+    exhausted: int = 0
 
 
 class SinkRecord(msgspec.Struct, frozen=True, gc=False):

@@ -47,7 +47,9 @@ _BUFFER = 4 << 20
 
 
 @asynccontextmanager
-async def open_host(kind: HostKind, directory: Path, *, fresh: bool, patience: float) -> AsyncIterator[Host]:
+async def open_host(
+    kind: HostKind, directory: Path, *, fresh: bool, patience: float, reserve: int = 0
+) -> AsyncIterator[Host]:
     """Run the work of a store until the block is left; what has been sent whole by then is committed.
 
     Args:
@@ -55,22 +57,36 @@ async def open_host(kind: HostKind, directory: Path, *, fresh: bool, patience: f
         directory: The store's.
         fresh: Whether the broker starts, so that what is there is told.
         patience: Seconds to wait for the directory's lock.
+        reserve: Octets on the disk below which nothing new is kept.
     """
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
     opener = _open_process if kind == "process" else _open_thread
-    async with opener(theirs, directory, fresh=fresh, patience=patience) as pid:
-        try:
-            yield Host(stream, pid)
-        finally:
-            stream.socket.close()  # that is how the other end knows that it may leave
+    try:
+        async with opener(theirs, directory, fresh=fresh, patience=patience, reserve=reserve) as pid:
+            try:
+                yield Host(stream, pid)
+            finally:
+                stream.socket.close()  # that is how the other end knows that it may leave
+    finally:
+        stream.socket.close()
 
 
 @asynccontextmanager
-async def _open_process(theirs: socket.socket, directory: Path, *, fresh: bool, patience: float) -> AsyncIterator[int]:
+async def _open_process(
+    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
+) -> AsyncIterator[int]:
     command = [sys.executable, "-P", "-m", "triomq.store.process", "--wire", str(theirs.fileno())]
-    command += ["--patience", str(patience), *(["--fresh"] if fresh else []), "--", str(directory)]
+    command += [
+        "--patience",
+        str(patience),
+        "--reserve",
+        str(reserve),
+        *(["--fresh"] if fresh else []),
+        "--",
+        str(directory),
+    ]
     # Programs may find triomq by a path of their own, which a new interpreter does not know.
     places = [_HOME, os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
@@ -92,11 +108,13 @@ async def _open_process(theirs: socket.socket, directory: Path, *, fresh: bool, 
 
 
 @asynccontextmanager
-async def _open_thread(theirs: socket.socket, directory: Path, *, fresh: bool, patience: float) -> AsyncIterator[None]:
+async def _open_thread(
+    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
+) -> AsyncIterator[None]:
     thread = threading.Thread(
         target=serve,
         args=(theirs, directory),
-        kwargs={"fresh": fresh, "patience": patience},
+        kwargs={"fresh": fresh, "patience": patience, "reserve": reserve},
         name="triomq.store",
         daemon=True,
     )

@@ -6,6 +6,7 @@ trying again (a damaged file, a directory that another broker has) ends the acto
 """
 
 import logging
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,11 +14,12 @@ import msgspec
 import trio
 
 from triomq.actors import Actor, Request
-from triomq.errors import StoreError
+from triomq.errors import StoreError, StoreUnwritable
 from triomq.store.journal import Journal
 from triomq.store.keeper.conversation import Conversation, bare
-from triomq.store.keeper.hosts import HostKind, open_host
+from triomq.store.keeper.hosts import Host, HostKind, open_host
 from triomq.store.lock import PATIENCE
+from triomq.store.reserve import DISK_RESERVE
 
 __all__ = ["BackUpStore", "Keeper", "StoreSettings", "WaitCommitted"]
 
@@ -30,6 +32,10 @@ _PAUSE = 0.2
 """Seconds between the second and the third of them; each further pause is longer by as much."""
 
 
+_NO_HOST = 1.0
+"""Seconds until a host is tried again that could not be started; as often as a full disk."""
+
+
 class StoreSettings(msgspec.Struct, frozen=True):
     """Where a store is, and how its work is done.
 
@@ -37,11 +43,13 @@ class StoreSettings(msgspec.Struct, frozen=True):
         directory: Made if it is not there.
         host: ``process``, or ``thread`` where no child may be started.
         patience: Seconds to wait for a broker that is leaving the directory.
+        reserve: Octets on the disk below which nothing new is kept.
     """
 
     directory: Path
     host: HostKind = "process"
     patience: float = PATIENCE
+    reserve: int = DISK_RESERVE
 
 
 class WaitCommitted(Request[None], frozen=True):
@@ -111,18 +119,19 @@ class Keeper(Actor):
         deaths, started = 0, False
         while True:
             before = self.journal.committed
-            async with open_host(
-                self.settings.host,
-                self.settings.directory,
-                fresh=not self.journal.is_open,
-                patience=self.settings.patience,
-            ) as host:
+            async with AsyncExitStack() as stack:
+                try:
+                    host = await stack.enter_async_context(self._open_host())
+                except OSError as error:
+                    await self._wait_for_host(error)
+                    continue
                 conversation = Conversation(self.journal, host.stream, self._tell_progress)
                 notices = await conversation.begin()
                 if notices is not None:
                     for notice in notices:
                         _log.warning(notice)
                     self.pid, self._conversation = host.pid, conversation
+                    self.journal.answered(self.journal.committed)  # if there was no host for a while, that is over
                     if not started:
                         started = True
                         task_status.started()
@@ -131,6 +140,31 @@ class Keeper(Actor):
                     self.pid = self._conversation = None
             deaths = 1 if self.journal.committed > before else deaths + 1
             await self._mourn(deaths)
+
+    def _open_host(self) -> AbstractAsyncContextManager[Host]:
+        settings = self.settings
+        return open_host(
+            settings.host,
+            settings.directory,
+            fresh=not self.journal.is_open,
+            patience=settings.patience,
+            reserve=settings.reserve,
+        )
+
+    async def _wait_for_host(self, error: OSError) -> None:
+        """Let a broker that runs go on without a store for a while: it has no descriptor or no memory for a process.
+
+        Raises:
+            StoreUnwritable: The broker does not run yet.
+        """
+        fault = StoreUnwritable(
+            f"the process of the store in {self.settings.directory} cannot be started ({error.strerror}). Raise the "
+            "limit of open files or of processes, or free memory; the broker tries again by itself"
+        )
+        if not self.journal.is_open:
+            raise fault from error
+        self.journal.failed(fault)
+        await trio.sleep(_NO_HOST)
 
     async def _mourn(self, deaths: int) -> None:
         if deaths > _MOST_DEATHS:

@@ -41,6 +41,18 @@ def last(talk: Talk) -> Lines:
     yield speaker.hear()[0]
 
 
+@GROUP("a binding without a name and without a key has the queue's name for both")
+def last_for_both(talk: Talk) -> Lines:
+    speaker = talk.open()
+    speaker.declare_queue(name=talk.q)
+    yield speaker.ask(Queue.Bind(exchange="amq.direct"))
+    speaker.say(publish(1, "amq.direct", talk.q, b"by its name"), publish(1, "amq.direct", "", b"by no key"))
+    yield from [speaker.get(talk.q), speaker.get(talk.q)]
+    yield speaker.ask(Queue.Unbind(exchange="amq.direct"))
+    speaker.say(publish(1, "amq.direct", talk.q, b"by its name"))
+    yield speaker.get(talk.q)
+
+
 @GROUP("a binding without a name and with a key keeps the key")
 def last_with_key(talk: Talk) -> Lines:
     speaker = talk.open()

@@ -43,6 +43,18 @@ def global_prefetch(talk: Talk) -> Lines:
     yield from speaker.hush()
 
 
+@GROUP("a global prefetch that is used up, and a consumer without acks")
+def global_no_ack(talk: Talk) -> Lines:
+    speaker = talk.open()
+    speaker.declare_queue(name=talk.q)
+    speaker.do(Basic.Qos(prefetch_count=1, global_=True), Basic.Consume(queue=talk.q, consumer_tag="t"))
+    speaker.say(publish(1, "", talk.q, b"x"))
+    yield from speaker.hear()
+    speaker.do(Basic.Consume(queue=talk.q, consumer_tag="u", no_ack=True))
+    speaker.say(publish(1, "", talk.q, b"y"))
+    yield from speaker.hush()
+
+
 @GROUP("a limit for the channel may be raised while it holds")
 def raised(talk: Talk) -> Lines:
     speaker = talk.open()

@@ -199,7 +199,9 @@ def delete_trace(talk: Talk) -> Lines:
 
 @GROUP("a name with a line break")
 def broken_name(talk: Talk) -> Lines:
-    yield talk.open().ask(bare(50, 10, b"\0\0" + b"\x08new\nline" + b"\x04\0\0\0\0"))
+    speaker = talk.open()
+    yield speaker.ask(bare(40, 10, b"\0\0" + b"\x08new\nline" + b"\x06direct\x04\0\0\0\0"))
+    yield speaker.ask(bare(40, 10, b"\0\0" + b"\x07newline" + b"\x06direct\x01\0\0\0\0"))
 
 
 @GROUP("a long name, and one that is no word")

@@ -37,7 +37,7 @@ for _title, _octets in {
 @GROUP("what the server says of itself")
 def properties(talk: Talk) -> Lines:
     said = talk.open().server_properties
-    for name in ("product", "version", "platform"):
+    for name in ("product", "version", "platform", "cluster_name"):
         yield f"{name}: {type(said[name]).__name__}"
     yield f"version is dotted numbers: {all(part.isdigit() for part in said['version'].split('.'))}"
 

@@ -1,6 +1,7 @@
 """Dead letters: why, where from, how often, and which cycles end."""
 
 import time
+from collections.abc import Callable
 
 from pamqp import commands
 
@@ -233,6 +234,44 @@ def forged(talk: Talk) -> Lines:
     yield speaker.get(talk.q, no_ack=False)
     speaker.say(Basic.Reject(1, requeue=False))
     yield speaker.get_soon(dead)
+
+
+def entry(reason: str, queue: str, **more: object) -> dict[str, object]:
+    """A death as an old broker told it, without a count."""
+    return {"queue": queue, "reason": reason, "exchange": "", "routing-keys": [queue], **more}
+
+
+HISTORIES = {
+    "one without count": lambda q: [entry("rejected", q)],
+    "two of one kind without count": lambda q: [entry("rejected", q), entry("rejected", q)],
+    "three of one kind without count, and another": lambda q: [
+        entry("rejected", q),
+        entry("expired", q),
+        entry("rejected", q),
+        entry("rejected", q),
+    ],
+    "two of another queue without count": lambda q: [entry("rejected", "other"), entry("rejected", "other")],
+    "one of another queue without count": lambda q: [entry("rejected", "other")],
+    "one with count and one without": lambda q: [entry("rejected", q, count=5), entry("rejected", q)],
+    "one without count and one with": lambda q: [entry("rejected", q), entry("rejected", q, count=5)],
+    "two with counts": lambda q: [entry("rejected", q, count=3), entry("rejected", q, count=5)],
+    "two of another queue with counts": lambda q: [entry("rejected", "o", count=3), entry("rejected", "o", count=5)],
+}
+
+
+def with_history(make: Callable[[str], list[dict[str, object]]]) -> Callable[[Talk], Lines]:
+    def told(talk: Talk) -> Lines:
+        speaker, dead = pair(talk)
+        speaker.say(message(talk.q, headers={"x-death": make(talk.q)}))
+        yield speaker.get(talk.q, no_ack=False)
+        speaker.say(Basic.Reject(1, requeue=False))
+        yield speaker.get_soon(dead)
+
+    return told
+
+
+for _title, _make in HISTORIES.items():
+    GROUP(f"a history of {_title}")(with_history(_make))
 
 
 @GROUP("a consumer of the dead hears exchange and key")

@@ -4,6 +4,7 @@ import time
 
 from pamqp import commands
 
+from ...answers import bare
 from ...raw import publish
 from ..question import Group, Lines
 from ..saying import fill
@@ -224,3 +225,27 @@ def unbind_arguments(talk: Talk) -> Lines:
 @GROUP("a queue and an exchange that are both missing")
 def both_missing(talk: Talk) -> Lines:
     yield talk.open().ask(Queue.Bind(queue="no.queue", exchange="no.exchange"))
+
+
+@GROUP("a name with a line break")
+def broken_name(talk: Talk) -> Lines:
+    speaker = talk.open()
+    for name in (b"a\nb", b"a\rb", b"a\r\nb", b"\n"):
+        yield speaker.ask(bare(50, 10, b"\0\0" + bytes([len(name)]) + name + b"\x04\0\0\0\0"))
+
+
+@GROUP("who deletes it hears so before its own consumers are cancelled")
+def deleted(talk: Talk) -> Lines:
+    speaker = talk.open(capabilities={"consumer_cancel_notify": True})
+    speaker.declare_queue(name=talk.q)
+    speaker.do(Basic.Consume(queue=talk.q, consumer_tag="t"))
+    yield speaker.ask(Queue.Delete(queue=talk.q))
+    yield from speaker.hear()
+
+
+@GROUP("declare again with another time for consumers")
+def other_consumer_timeout(talk: Talk) -> Lines:
+    speaker = talk.open()
+    speaker.declare_queue(name=talk.q, arguments={"x-consumer-timeout": 10_000})
+    for arguments in ({"x-consumer-timeout": 20_000}, {}):
+        yield speaker.ask(Queue.Declare(queue=talk.q, exclusive=True, arguments=arguments))

@@ -1,0 +1,162 @@
+"""What every endpoint owes whoever consumes, and its other clients: nothing is lost, nobody holds up others or the end.
+
+In virtual time, without a store; see ``contract`` for the parties.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.conftest import crash, endpoint_of
+from endpoints.contract import CONSUMERS, Consuming
+from triomq.app import Broker, User, open_broker
+from triomq.core import DeleteQueue, QueueStatistics
+from triomq.endpoints import AMQP
+from triomq.security import ALL, Permission
+
+pytestmark = [pytest.mark.parametrize("kind", CONSUMERS), pytest.mark.usefixtures("virtual_time")]
+
+USERS = {
+    "guest": User(password="guest", permissions={"*": ALL}),
+    "writer": User(password="writer", permissions={"*": Permission(".*", ".*", "^$")}),
+}
+DRAIN = 3.0
+"""Seconds that clients have to go."""
+
+
+@asynccontextmanager
+async def opened(kind: str, *, user: str = "guest") -> AsyncIterator[tuple[Broker, Consuming]]:
+    """Open a broker and a party that consumes from a queue ``q`` in memory."""
+    config = AMQP(host="127.0.0.1", port=0)
+    async with open_broker(config, users=USERS, drain=DRAIN) as broker, trio.open_nursery() as nursery:
+        party = CONSUMERS[kind](broker, nursery, user)
+        await party.open()
+        yield broker, party
+        nursery.cancel_scope.cancel()
+
+
+async def settled() -> None:
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def publish(broker: Broker, *bodies: bytes) -> None:
+    for body in bodies:
+        await broker.publish("", "q", body)
+    await settled()
+
+
+def state(broker: Broker) -> QueueStatistics:
+    """Look at the queue, which may be its consumer's own."""
+    return broker.directory.queues["q"].statistics()
+
+
+async def require_returned(broker: Broker, *bodies: bytes) -> None:
+    """See that messages are back in the queue, marked as delivered before."""
+    for body in bodies:
+        delivery = await broker.queue("q").get()
+        assert delivery is not None
+        assert (delivery.body, delivery.redelivered) == (body, True)
+
+
+def skip_without_users(kind: str) -> None:
+    if not CONSUMERS[kind].has_users:
+        pytest.skip("the program itself is nobody's user")
+
+
+async def test_messages_come_once_and_in_order(kind: str) -> None:
+    async with opened(kind) as (broker, party):
+        bodies = [b"%d" % number for number in range(300)]
+        for body in bodies:
+            broker.publish_nowait("", "q", body)
+        await settled()
+        assert party.got == (bodies[:100] if kind == "program" else bodies)  # it has a prefetch of its own
+
+
+async def test_user_who_may_not_consume_gets_nothing_and_is_told(kind: str) -> None:
+    skip_without_users(kind)
+    async with opened(kind, user="writer") as (broker, party):
+        await publish(broker, b"x")
+        assert (party.ended, party.got) == (True, [])
+
+
+async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> None:
+    skip_without_users(kind)
+    async with opened(kind) as (broker, party):
+        await publish(broker, b"x")
+        broker.set_users({"writer": USERS["writer"]})
+        await trio.sleep(5)
+        assert party.ended
+        assert not endpoint_of(broker).children
+        if party.settles:
+            await require_returned(broker, b"x")
+
+
+async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: str) -> None:
+    async with opened(kind) as (broker, party):
+        await publish(broker, b"1", b"2")
+        assert party.got == [b"1", b"2"]
+        await party.hang_up()
+        await trio.sleep(5)
+        assert state(broker).unsettled == 0
+        if party.settles:
+            await require_returned(broker, b"1", b"2")
+
+
+async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
+    async with opened(kind) as (broker, party):
+        await publish(broker, b"x")
+        owner = broker.directory.queues["q"].owner
+        broker.domain_ref.ask_nowait(DeleteQueue("q", owner or broker.session))
+        await trio.sleep(5)
+        assert party.cancelled or party.ended
+
+
+async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_of_it(kind: str) -> None:
+    async with opened(kind) as (broker, party):
+        await publish(broker, b"x")
+        crash(broker, "q")
+        await broker.directory.queues["q"].ref.wait_running()
+        await settled()
+        if party.goes_on:
+            assert party.got == [b"x", b"x"]
+        else:
+            assert party.cancelled or party.ended
+            assert state(broker).ready == (1 if party.settles else 0)
+
+
+async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(kind: str) -> None:
+    async with opened(kind) as (broker, slow), trio.open_nursery() as nursery:
+        other = CONSUMERS[kind](broker, nursery)
+        await other.open("r")
+        await slow.stop_reading()
+        body = bytes(50_000)
+        for _ in range(300):
+            await broker.publish("", "q", body)
+        found = state(broker)
+        assert found.ready + found.unsettled >= 300 - 50  # the rest is on its way: no more than a few writes
+        await broker.publish("", "r", b"for the other one")
+        await settled()
+        assert other.got == [b"for the other one"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_drain_ends_in_time_with_a_consumer_that_reads(kind: str) -> None:
+    async with opened(kind) as (broker, _):
+        await publish(broker, b"x")
+        began = trio.current_time()
+        await broker.drain()
+        assert trio.current_time() - began < DRAIN
+        assert not endpoint_of(broker).children
+
+
+async def test_end_of_the_broker_does_not_wait_for_a_client_that_does_not_read(kind: str) -> None:
+    async with opened(kind) as (broker, party):
+        await party.stop_reading()
+        for _ in range(100):
+            await broker.publish("", "q", bytes(50_000))
+        began = trio.current_time()
+        await broker.drain()
+        assert trio.current_time() - began <= DRAIN + 1
