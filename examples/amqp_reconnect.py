@@ -1,5 +1,8 @@
 """A broker goes away and comes back; the client declares, binds and consumes again by itself, and loses nothing."""
 
+import logging
+import sys
+
 import trio
 
 from triomq import AMQP, open_broker
@@ -46,4 +49,5 @@ async def main() -> None:
             nursery.cancel_scope.cancel()
 
 
+logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")  # tells of the loss, and of what goes wrong
 trio.run(main)
