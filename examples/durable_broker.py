@@ -37,7 +37,6 @@ async def ship(data: Path, backup: Path) -> None:
 
 with tempfile.TemporaryDirectory() as directory:
     data, restored = Path(directory, "data"), Path(directory, "restored")
-    restored.mkdir()
     trio.run(sell, data)
-    trio.run(ship, data, restored / "store.db")
-    trio.run(ship, restored, Path(directory, "another.db"))  # the backup still has all three
+    trio.run(ship, data, restored)
+    trio.run(ship, restored, Path(directory, "another"))  # the backup is a data directory, and still has all three

@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.conftest import Command
 from triomq.app.cli.queues import state_of
-from triomq.clients import BlockingConnection
+from triomq.clients import AMQPChannel, BlockingConnection
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk, RestMSPipeCreate
 from triomq.protocols.control import ListQueues
 
@@ -98,8 +98,13 @@ def test_a_purge_asks_on_a_terminal(
     assert declared.message_count == left
 
 
+async def create_pipe(channel: AMQPChannel) -> None:
+    line = await channel.ready()
+    line.link.send(line.number, RestMSPipeCreate("pipe", "forget.me"))  # nobody answers that
+
+
 def test_what_a_peer_had_made_can_be_forgotten(command: Command, connection: BlockingConnection) -> None:
-    connection._channel.send(RestMSPipeCreate("pipe", "forget.me"))
+    connection._use(create_pipe)
     connection.call(QueueDeclare("forget.me", passive=True), QueueDeclareOk)
     (found,) = connection.control_all(ListQueues("forget.me"))
     assert found.origin == "guest@127.0.0.1"
