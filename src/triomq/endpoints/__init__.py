@@ -4,8 +4,8 @@ from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_definitions import declare_all
 from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_policies import read_policy
-from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.unfinished import Unfinished

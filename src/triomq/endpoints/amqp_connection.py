@@ -34,9 +34,9 @@ from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
-from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
+from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
