@@ -55,3 +55,9 @@ def test_a_codec_tag_is_never_given_twice(codec: int) -> None:
     codecs.register(7, decode_core, amend_core)
     with pytest.raises(ValueError, match=f"codec tag {codec} is taken already"):
         codecs.register(codec, decode_core, amend_core)
+
+
+def test_properties_of_an_unknown_wire_are_none_and_stay_as_they_came() -> None:
+    codecs, message = Codecs(), Message(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    assert codecs.read(message) == Properties()
+    assert codecs.amend(message, {"a": 1}) == (b"blue", 0)

@@ -227,6 +227,7 @@ class Broker(DomainHandle):
             require_loopback(config.hosts)
         configs = [config]
         name = _free_name(config.name, self.endpoint_refs)
+        await self._tree.add_endpoint_type(type(config))
         spec = ChildSpec(lambda: configs[-1].make(self.house), name=name)
         await self.endpoints.start_child(spec)
         listening = Listening(self, name, config)
