@@ -6,6 +6,7 @@ from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_policies import read_policy
 from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
+from triomq.endpoints.dmp import DMP
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.unfinished import Unfinished
@@ -14,6 +15,7 @@ from triomq.transports import TLS
 __all__ = [
     "AMQP",
     "AMQP_CODEC",
+    "DMP",
     "STANDARD_EXCHANGES",
     "TLS",
     "AMQPEndpoint",
