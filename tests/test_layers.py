@@ -72,7 +72,7 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "triomq"
 
 
-SUBPACKAGES = {"triomq.core.backlog", "triomq.endpoints.content"}
+SUBPACKAGES = {"triomq.core.backlog", "triomq.endpoints.content", "triomq.endpoints.direct"}
 """Folders inside a package that the rest of it enters by their own front door; others enter by the package's."""
 
 
@@ -89,6 +89,35 @@ def door_of(here: str, module: str, source: Path) -> str:
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
     own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
     return ".".join(parts[: 3 if own_door else 2])
+
+
+ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
+"""How the modules and folders in ``endpoints`` begin that speak one protocol; ``synchronis`` is federation.
+
+No protocol knows another, and there is no exception: federation takes from AMQP's wire only what ``endpoints.content``
+reads, and AMQP starts direct connections by what ``House.direct`` was given. What all of them use knows none of them:
+``endpoints/__init__.py`` alone does.
+"""
+
+
+def endpoint_protocol(module: str) -> str | None:
+    """Name the protocol that a module in ``endpoints`` speaks; None for what all of them use."""
+    parts = module.split(".")
+    if parts[1:2] != ["endpoints"] or len(parts) == 2:
+        return None
+    return next((protocol for protocol in ENDPOINT_PROTOCOLS if parts[2].startswith(protocol)), None)
+
+
+def wrong_acquaintance(here: str, module: str) -> str | None:
+    """Say what is wrong with importing a protocol's module where that protocol is not spoken."""
+    own, there = endpoint_protocol(here), endpoint_protocol(module)
+    if there in (None, own) or here == "triomq.endpoints":
+        return None
+    return (
+        f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
+        "goes to triomq.endpoints.content, what both sides of a direct connection tell each other to "
+        "triomq.endpoints.direct; anything else is passed in by who composes them (House, as its field `direct` is)."
+    )
 
 
 def wrong_dependency(own: str, module: str) -> str | None:
@@ -112,7 +141,7 @@ def wrong_import(source: Path, here: str, module: str) -> str | None:
             "or move the code to a package that may know both; docs/topics/design.rst says why."
         )
     if module == door or f"{here}.".startswith(f"{door}."):
-        return None
+        return wrong_acquaintance(here, module)
     return (
         f"enter by the front door: `from {door} import …`. If the name is not there, list it in the __all__ of "
         f"{door.replace('.', '/')}/__init__.py, or ask whether it should leave its package at all."
@@ -183,6 +212,14 @@ FORBIDDEN = [
     ("core/queue.py", "from triomq import open_broker", "; not 'triomq'"),
     ("endpoints/amqp.py", "from triomq.protocols.engine import Engine", "`from triomq.protocols import …`"),
     ("endpoints/amqp.py", "from triomq.protocols.amqp.frames import X", "`from triomq.protocols.amqp import …`"),
+    ("endpoints/dmp_sink.py", "from triomq.endpoints.amqp_channel import X", "no protocol knows another"),
+    ("endpoints/amqp/login.py", "from triomq.endpoints.dmp.sink import X", "'amqp' is to know nothing of 'dmp'"),
+    ("endpoints/synchroniser.py", "from triomq.endpoints.amqp_direct import X", "no protocol knows another"),
+    (
+        "endpoints/house.py",
+        "from triomq.endpoints.dmp_flow import X",
+        "endpoints.house' is to know nothing of 'dmp'",
+    ),
     ("pipeline/source.py", "from triomq.core import Queue", "may know clients, errors"),
     ("extra/things.py", "", "does not know 'extra'"),
 ]
@@ -192,6 +229,8 @@ ALLOWED = [
     ("protocols/amqp/frames.py", "from triomq.protocols.engine import Engine\nfrom ..engine import Engine"),
     ("core/queue.py", "import os.path\nfrom triomq.actors import Ref\nfrom triomq import errors"),
     ("endpoints/amqp.py", "from triomq.core import Queue\nfrom triomq.protocols.amqp import AMQPEngine"),
+    ("endpoints/amqp_login.py", "from triomq.endpoints.base import X\nfrom triomq.endpoints.amqp_names import Y"),
+    ("endpoints/__init__.py", "from triomq.endpoints.amqp import X\nfrom triomq.endpoints.dmp import Y"),
     ("app/cli/__init__.py", "import typer\nfrom triomq import __version__\nfrom triomq.app.broker import open_broker"),
 ]
 

@@ -13,6 +13,7 @@ from triomq.endpoints.base import (
     Tick,
 )
 from triomq.endpoints.content import from_amqp, to_amqp
+from triomq.endpoints.dmp import DMP
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.registry import DEFAULT_ENDPOINTS, DEFAULT_TYPE, GROUP, EndpointTypes, decode_endpoint
@@ -24,6 +25,7 @@ __all__ = [
     "AMQP",
     "DEFAULT_ENDPOINTS",
     "DEFAULT_TYPE",
+    "DMP",
     "GROUP",
     "TLS",
     "AMQPEndpoint",

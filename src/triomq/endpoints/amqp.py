@@ -16,7 +16,7 @@ from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
-from triomq.endpoints.dmp_connection import DMPConnection
+from triomq.endpoints.direct import DirectLimits
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
@@ -30,8 +30,7 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     Settings,
 )
-from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
-from triomq.protocols.dmp import Settings as DirectSettings
+from triomq.protocols.dmp import LARGEST_MESSAGE
 from triomq.security import External, MakeMechanism
 from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
 
@@ -185,9 +184,7 @@ class AMQPEndpoint(Endpoint):
         self._house = house
         self._methods = BROKER_METHODS if config.direct_connections else INDIRECT_METHODS
         self._has_direct = config.direct_connections
-        self._direct_settings = DirectSettings(
-            max_message_size=config.direct_message_size, heartbeat=config.direct_heartbeat
-        )
+        self._direct_limits = DirectLimits(config.direct_message_size, config.direct_heartbeat)
         self._leases = Leases(trio.current_time, config.direct_lease)
         self._forked = 0
         self._farewells = Farewells(self.timers)
@@ -232,10 +229,8 @@ class AMQPEndpoint(Endpoint):
 
     def _fork(self, transport: Transport, data: bytes) -> None:
         """Serve a direct connection over a transport whose first octets have come."""
-        largest = self._house.unfinished.largest(self._direct_settings.max_message_size)
-        settings = msgspec.structs.replace(self._direct_settings, max_message_size=largest)
-        engine = DMPEngine("server", now=trio.current_time(), settings=settings)
-        connection = DMPConnection(transport, engine, self._house, self._leases if self._has_direct else None)
+        leases = self._leases if self._has_direct else None
+        connection = self._house.direct.connect(transport, self._house, leases, self._direct_limits)
         self._forked += 1
         self.serve(connection, f"direct-{self._forked}")
         connection.received(data)

@@ -18,7 +18,6 @@ from triomq.core import (
     Outcome,
     Permissions,
     QueueStore,
-    Subscription,
     Window,
     settle,
 )
@@ -26,6 +25,7 @@ from triomq.endpoints.amqp_counts import delivery_counts, with_count
 from triomq.endpoints.amqp_publishing import ChannelPublisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
 from triomq.endpoints.content import AMQP_CODEC
+from triomq.endpoints.direct import DirectSubscription
 from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "Consumer", "Handler"]
 
 
-class Consumer(Subscription):
+class Consumer(DirectSubscription):
     """One consumer tag of a channel. While a direct connection takes what it gets, its feed is another than its own.
 
     Args:
@@ -83,6 +83,11 @@ class Consumer(Subscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
+
+    @property
+    def lessee(self) -> "Channel":
+        """Who has leased the queue, if a direct connection takes what it gets."""
+        return self.channel
 
     @property
     def is_direct(self) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
-from triomq.endpoints.amqp_direct import Grant, ReturnMessage
 from triomq.endpoints.content import (
     CC,
     CHECKED,
@@ -24,10 +23,10 @@ from triomq.endpoints.content import (
     suspects,
     with_reply_name,
 )
+from triomq.endpoints.direct import Grant, ReturnMessage, SinkFlow, Undelivered
 from triomq.endpoints.dmp_answers import denial_of
-from triomq.endpoints.dmp_flow import SinkFlow
 from triomq.errors import Refused
-from triomq.protocols.amqp import BasicReturn, Framing
+from triomq.protocols.amqp import Framing
 from triomq.protocols.dmp import Envelope, MessageRun
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
 
 _HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
-
-_NO_ROUTE = (312, "NO_ROUTE")
-_NO_CONSUMERS = (313, "NO_CONSUMERS")
 
 
 class DirectSink:
@@ -186,8 +182,8 @@ class DirectSink:
         if shape.flags & CHECKED:
             check_claims(encoded, self._connection.user)
         changed = encoded
-        if shape.flags & HAS_REPLY_TO and self._grant.channel.open:
-            changed = with_reply_name(self._grant.channel, encoded)
+        if shape.flags & HAS_REPLY_TO and self._grant.lessee.open:
+            changed = with_reply_name(self._grant.lessee, encoded)
         if shape.flags & HAS_HEADERS and CC in encoded:
             copies = copies_of(changed)
             return copies.properties or changed, copies.keys
@@ -221,9 +217,9 @@ class DirectSink:
         for run in self._publisher.admit(runs):
             missed = self._publisher.offer(run)
             if run.route.queues:
-                self._return(shape, run.head, missed, _NO_CONSUMERS)
+                self._return(shape, run.head, missed, Undelivered.NO_CONSUMERS)
             elif shape.mandatory:
-                self._return(shape, run.head, missed, _NO_ROUTE)
+                self._return(shape, run.head, missed, Undelivered.NO_ROUTE)
 
     def _publish_admitted(self, runs: Sequence[RoutedRun], unrouted: Unrouted | None) -> None:
         """Publish all runs or none, and note where each of them goes."""
@@ -233,20 +229,20 @@ class DirectSink:
 
     def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
         assert self._shape is not None
-        self._return(self._shape, head, contents, _NO_ROUTE)
+        self._return(self._shape, head, contents, Undelivered.NO_ROUTE)
 
-    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: tuple[int, str]) -> None:
-        """Send messages back, over AMQP on the channel that has leased the sink; nowhere if that has gone."""
-        channel = self._grant.channel
-        if not channel.open:
+    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
+        """Send messages back, to who has leased the sink; nowhere if that has gone."""
+        lessee = self._grant.lessee
+        if not lessee.open:
             return
-        method = BasicReturn(*reason, self._name, shape.routing_key)
+        tell = lessee.connection.ref.tell_nowait
         for content in contents:
             message = Message(head, content)
-            channel.connection.ref.tell_nowait(ReturnMessage(channel, method, message.properties, message.body))
+            tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
 
     @property
     def is_choked(self) -> bool:
         """Whether so many returns are unread that no more may come."""
-        channel = self._grant.channel
-        return channel.open and channel.connection.outlet.is_choked
+        lessee = self._grant.lessee
+        return lessee.open and lessee.connection.outlet.is_choked
