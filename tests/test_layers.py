@@ -72,7 +72,7 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "triomq"
 
 
-SUBPACKAGES = {"triomq.core.backlog"}
+SUBPACKAGES = {"triomq.core.backlog", "triomq.endpoints.content"}
 """Folders inside a package that the rest of it enters by their own front door; others enter by the package's."""
 
 

@@ -134,12 +134,12 @@ class Codecs:
         self._codecs: dict[int, tuple[Callable[[bytes], Properties], Amend]] = {CORE_CODEC: (decode_core, amend_core)}
 
     def register(self, codec: int, decode: Callable[[bytes], Properties], amend: Amend) -> None:
-        """Add a wire's functions under its tag.
+        """Add a wire's functions under its tag; the same ones a second time change nothing.
 
         Raises:
-            ValueError: The tag is taken; tags are written to disk and never reused.
+            ValueError: The tag is taken by others; tags are written to disk and never reused.
         """
-        if codec in self._codecs:
+        if self._codecs.get(codec, (decode, amend)) != (decode, amend):
             raise ValueError(f"codec tag {codec} is taken already; give each properties format a tag of its own")
         self._codecs[codec] = decode, amend
 

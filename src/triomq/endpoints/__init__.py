@@ -3,7 +3,6 @@
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_definitions import declare_all
 from triomq.endpoints.amqp_policies import read_policy
-from triomq.endpoints.amqp_properties import from_amqp, to_amqp
 from triomq.endpoints.base import (
     CloseConnection,
     Connection,
@@ -13,6 +12,7 @@ from triomq.endpoints.base import (
     StopListening,
     Tick,
 )
+from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.registry import DEFAULT_ENDPOINTS, DEFAULT_TYPE, GROUP, EndpointTypes, decode_endpoint

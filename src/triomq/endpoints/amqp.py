@@ -14,8 +14,8 @@ from triomq.core import LEASE_SECONDS, Leases, SinkKind
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
-from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.endpoints.base import Endpoint
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells

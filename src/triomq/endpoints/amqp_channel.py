@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from triomq.core import (
     Batch,
+    Directory,
     Head,
     Ledger,
     Message,
@@ -22,9 +23,9 @@ from triomq.core import (
     settle,
 )
 from triomq.endpoints.amqp_counts import delivery_counts, with_count
-from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import ChannelPublisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
+from triomq.endpoints.content import AMQP_CODEC
 from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
@@ -165,6 +166,12 @@ class Channel:
             self._held_cancels = None
             for tag in held:
                 self.cancelled(tag)
+
+    @property
+    def reply_name(self) -> str:
+        """The name of the queue in which its client takes direct replies; empty if it takes none."""
+        consumer = self.reply_consumer
+        return "" if consumer is None or not consumer.open else Directory.name_of(consumer.feed.queue)
 
     @property
     def can_make_room(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from triomq.actors import Ref, Request, Supervisor
+from triomq.actors import BUDGET, Ref, Request, Supervisor
 from triomq.core import (
     Deliver,
     FeedClosed,
@@ -34,9 +34,9 @@ from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
-from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
+from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp_connection import DMPConnection
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
@@ -133,10 +133,10 @@ class AMQPConnection(WireConnection):
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
-        waiting = len(events)
-        events.extend(self.engine.events())
-        turn.charge(len(events) - waiting)  # for what it took to parse them
-        while events and not turn.exhausted:
+        found = self.engine.events()
+        turn.charged += len(found)  # for what it took to parse them
+        events.extend(found)
+        while events and turn.spent + turn.charged <= BUDGET:  # as ``Turn.exhausted`` has it, for each event
             event = events.popleft()
             shaking_hands = not self.virtual_host
             try:

@@ -15,7 +15,8 @@ from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
 from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
 from triomq.endpoints.amqp_direct import send_on
 from triomq.endpoints.amqp_names import generated_name, named, queue_named
-from triomq.endpoints.amqp_reply_to import REPLY_TO, open_reply_queue
+from triomq.endpoints.amqp_reply_to import open_reply_queue
+from triomq.endpoints.content import REPLY_TO
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,

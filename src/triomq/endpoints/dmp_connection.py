@@ -291,5 +291,5 @@ class DMPConnection(WireConnection):
         """Put back what is out, and close the transport; called once, or again after a crash in it."""
         super().abandon()
         # These hold the connection: cycles, which only the collector would find.
-        self.sink = self._flow = None
+        self.sink = self._flow = self._pace = None
         self.__dict__.pop("outlet", None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from triomq.core import Batch, Outcome, settle
 from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
+from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp_sink import WHOLE
 from triomq.endpoints.house import House
 from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet

@@ -7,13 +7,23 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
-from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_copies import CC, copies_of
 from triomq.endpoints.amqp_direct import Grant, ReturnMessage
-from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE, HAS_HEADERS, HAS_REPLY_TO, head_of
-from triomq.endpoints.amqp_modes import by_mode, is_persistent
-from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
-from triomq.endpoints.amqp_reply_to import with_reply_name
+from triomq.endpoints.content import (
+    CC,
+    CHECKED,
+    HAS_DELIVERY_MODE,
+    HAS_HEADERS,
+    HAS_REPLY_TO,
+    LOOKED_INTO,
+    InvalidProperties,
+    by_mode,
+    check_claims,
+    copies_of,
+    head_of,
+    is_persistent,
+    suspects,
+    with_reply_name,
+)
 from triomq.endpoints.dmp_answers import denial_of
 from triomq.endpoints.dmp_flow import SinkFlow
 from triomq.errors import Refused
@@ -99,7 +109,7 @@ class DirectSink:
                 self._went_to.append(route.queues)
             else:
                 self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
-        except (Refused, AnswerError) as error:
+        except Refused as error:
             raise denial_of(error) from None
 
     # What messages share
@@ -142,10 +152,10 @@ class DirectSink:
     def _look_into(self, shape: Envelope, run: MessageRun) -> None:
         """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
         runs: list[RoutedRun] = []
-        error: AnswerError | None = None
+        error: InvalidProperties | None = None
         try:
             runs.extend(self._parts(shape, run.contents))
-        except AnswerError as refusal:
+        except InvalidProperties as refusal:
             error = refusal
         self._publish_all(shape, runs)
         if error is not None:
@@ -155,14 +165,14 @@ class DirectSink:
         """Cut a run into messages that go together.
 
         Raises:
-            AnswerError: The next message is not acceptable.
+            InvalidProperties: The next message is not acceptable.
         """
         done = 0
         for number in suspects(shape, contents):
             encoded = shape.properties(contents[number])
             try:
                 changed, keys = self._inspect(shape, encoded)
-            except AnswerError:
+            except InvalidProperties:
                 yield from self._neighbours(shape, contents[done:number])
                 raise
             if changed is not encoded or keys:

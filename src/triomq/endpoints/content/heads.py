@@ -1,18 +1,8 @@
 """Heads of messages whose properties are in AMQP's form, and the flags by which one knows what those say."""
 
 from triomq.core import Head
-from triomq.endpoints.amqp_properties import AMQP_CODEC
+from triomq.endpoints.content.properties import AMQP_CODEC
 from triomq.protocols.amqp import Framing
-
-__all__ = [
-    "HAS_DELIVERY_MODE",
-    "HAS_EXPIRATION",
-    "HAS_HEADERS",
-    "HAS_PRIORITY",
-    "HAS_REPLY_TO",
-    "HAS_USER_ID",
-    "head_of",
-]
 
 HAS_HEADERS, HAS_DELIVERY_MODE, HAS_PRIORITY = 0x2000, 0x1000, 0x0800
 HAS_REPLY_TO, HAS_EXPIRATION, HAS_USER_ID = 0x0200, 0x0100, 0x0010
