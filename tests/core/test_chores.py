@@ -25,6 +25,7 @@ from triomq.core import (
     SinkOptions,
     Target,
     Unbind,
+    UnknownDelivery,
     make_binding,
 )
 from triomq.core.refusals import BeingDeleted
@@ -306,6 +307,8 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
             case "accept":
                 house.turn(lambda: ledger.settle_up_to(0, Outcome.ACCEPT))
         assert ledger.is_empty
+        with pytest.raises(UnknownDelivery):
+            ledger.settle_each([50_000], Outcome.ACCEPT)
         assert (store.backlog.unsettled > 50_000) is in_turns
         assert (await turns(house) > 3) is in_turns
         assert (store.backlog.ready, store.backlog.unsettled) == (0 if how == "accept" else 100_000, 0)
@@ -313,3 +316,23 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
             entries = [*store.backlog.entries()]
             assert [entry.id for entry in entries] == [*range(1, 100_001)]
             assert {entry.attempts for entry in entries} == {1}
+
+
+async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind_it_are_left() -> None:
+    async with open_house() as house:
+        store, consumer, ledger = house.queue(), house.consumer(), Ledger()
+        ledger.begin_later = house.directory.chores.begin_later
+        feed = house.feed(store, consumer)
+        for number in range(100):
+            publish(store, *[b"%d" % number] * 1000)
+        for batch in consumer.batches:
+            ledger.enter(batch)
+        store.ref.ask_nowait(CloseFeed(feed))
+        house.turn(lambda: ledger.settle_up_to(99_000, Outcome.REQUEUE))
+        assert (ledger.oldest, store.backlog.unsettled > 50_000) == (99_001, True)
+        with pytest.raises(UnknownDelivery):
+            ledger.settle_up_to(99_000, Outcome.REQUEUE)
+        assert await turns(house) > 3
+        assert [entry.id for entry in store.backlog.entries()] == [*range(1, 99_001)]
+        house.turn(lambda: ledger.settle_up_to(100_000, Outcome.ACCEPT))
+        assert (ledger.is_empty, store.backlog.unsettled) == (True, 0)

@@ -110,3 +110,48 @@ def test_what_is_restored_can_be_settled_again(sizes: list[int], data: st.DataOb
     ledger.settle_up_to(max(before), Outcome.ACCEPT)
     assert numbers(ledger) == []
     assert sum(len(offsets) for _, offsets in kept) == len(before)
+
+
+def test_fifty_thousand_deliveries_are_found_wherever_they_are() -> None:
+    settled: Settled = []
+    ledger = ledger_into(settled)
+    batches = [batch_of(10) for _ in range(5_000)]
+    for batch in batches:
+        ledger.enter(batch)
+    ledger.settle_each([1], Outcome.ACCEPT)
+    ledger.settle_each([25_000, 25_001, 49_999], Outcome.ACCEPT)
+    ledger.settle_each([12, 13], Outcome.ACCEPT)
+    assert [(batch, positions) for batch, _, positions in settled] == [
+        (batches[0], [0]),
+        (batches[2499], [9]),
+        (batches[2500], [0]),
+        (batches[4999], [8]),
+        (batches[1], [1, 2]),
+    ]
+    with pytest.raises(UnknownDelivery) as refused:
+        ledger.settle_each([3, 40_000, 25_000, 4], Outcome.ACCEPT)
+    assert refused.value.number == 25_000
+    assert [positions for _, _, positions in settled[5:]] == [[2], [9]]
+    gone = {1, 3, 12, 13, 25_000, 25_001, 40_000, 49_999}
+    assert numbers(ledger) == [number for number in range(1, 50_001) if number not in gone]
+    with pytest.raises(UnknownDelivery):
+        ledger.settle_up_to(25_000, Outcome.ACCEPT)
+    ledger.settle_up_to(45_000, Outcome.ACCEPT)
+    assert ledger.oldest == 45_001
+    assert sum(len(positions) for _, _, positions in settled) == 45_000 + 1
+    oldest, left = next(ledger.groups())
+    again = ledger.renumber(oldest, left)
+    assert (again.first, ledger.oldest, ledger.still(again, [50_001, 45_002])) == (50_001, 45_011, [50_001])
+
+
+def test_fifty_thousand_deliveries_can_be_restored() -> None:
+    kept: list[tuple[Numbered, Sequence[int]]] = []
+    ledger = Ledger()
+    ledger.settler = lambda numbered, outcome, offsets: kept.append((numbered, offsets))
+    for _ in range(50_000):
+        ledger.enter(batch_of(1))
+    ledger.settle_up_to(40_000, Outcome.ACCEPT)
+    ledger.restore(kept)
+    assert numbers(ledger) == [*range(1, 50_001)]
+    ledger.settle_up_to(0, Outcome.ACCEPT)
+    assert ledger.is_empty

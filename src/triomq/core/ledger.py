@@ -4,18 +4,21 @@ Wires number deliveries and settle them by number, one by one or all up to one (
 other protocols). A number leads to the batch that the message came in, for many messages come in one batch; the place
 in it is the number less the first one of those that were given together.
 
-Who settles all deliveries at once may settle a million. That is decided at once, so that none of the numbers leads
-anywhere any more, and told to the queues bit by bit, oldest first, in turns between those of others.
+Who settles all deliveries up to one may settle a million. That is decided at once, so that none of the numbers leads
+anywhere any more, and told to the queues bit by bit, oldest first, in turns between those of others. For that the
+numbers are in tables of some thousands: whole tables are handed over, and only the last one is parted. What is settled
+singly is mostly in the newest table, which is the only one of nearly every consumer.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from triomq.core.batch import Batch
-from triomq.core.delivery import Outcome, settle
+from triomq.core.delivery import Outcome, Settle
 from triomq.core.refusals import UnknownDelivery
 
 if TYPE_CHECKING:
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "Numbered", "Settler"]
 
 
-_AT_ONCE = 20_000
-"""Deliveries that are settled in the turn in which that was asked for: some 10 ms."""
+_TABLE = 16_384
+"""Numbers after which a table is closed, if it is at least half full: to settle all of them takes some 5 ms, and is
+done in the turn in which it was asked for."""
 
 _STEP = 1_000
 """Deliveries settled in one step of the rest: half a millisecond."""
@@ -64,7 +68,10 @@ Settler: TypeAlias = Callable[[Numbered, Outcome, Sequence[int]], None]
 def _settle_now(numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
     """Tell the queue at once."""
     batch = numbered.batch
-    settle(batch, outcome, None if len(offsets) == batch.left else numbered.at(offsets))
+    left = batch.left
+    if left:  # as in ``settle``, for each ack
+        assert batch.queue is not None
+        batch.queue.tell_nowait(Settle(batch, outcome, None if len(offsets) == left else numbered.at(offsets)))
 
 
 def _settle_entries(entries: dict[int, Numbered], numbers: Iterable[int], outcome: Outcome, settler: Settler) -> None:
@@ -85,24 +92,31 @@ def _settle_entries(entries: dict[int, Numbered], numbers: Iterable[int], outcom
 
 
 class SettleRest:
-    """A chore of the domain: settle all deliveries that a ledger had.
+    """A chore of the domain: settle many deliveries that a ledger had.
 
     Args:
-        entries: The deliveries by number; nobody else has them any more.
+        tables: The deliveries by number, oldest first; nobody else has them any more.
         outcome: How they are settled.
     """
 
-    def __init__(self, entries: dict[int, Numbered], outcome: Outcome) -> None:
+    def __init__(self, tables: Iterable[dict[int, Numbered]], outcome: Outcome) -> None:
         """Hold them."""
-        self._entries = entries
-        # A copy: in a table that shrinks the first key is ever harder to find.
-        self._numbers = iter(list(entries))
+        self._tables = deque(tables)
+        self._numbers: Iterator[int] = iter(())
         self._outcome = outcome
 
     def go_on(self) -> bool:
         """Settle some; return whether there are more."""
-        _settle_entries(self._entries, islice(self._numbers, _STEP), self._outcome, _settle_now)
-        return bool(self._entries)
+        numbers = list(islice(self._numbers, _STEP))
+        if numbers:
+            _settle_entries(self._tables[0], numbers, self._outcome, _settle_now)
+            return True
+        if self._tables and not self._tables[0]:
+            self._tables.popleft()
+        if self._tables:
+            # A copy: in a table that shrinks the first key is ever harder to find.
+            self._numbers = iter(list(self._tables[0]))
+        return bool(self._tables)
 
     def step(self, domain: "Domain") -> bool:
         """Settle some, as a chore."""
@@ -116,25 +130,31 @@ class Ledger:
     ``settler`` is what becomes of settlements: told at once, or kept by a transaction.
     """
 
-    __slots__ = ("_entries", "_oldest", "begin_later", "next_number", "settler")
+    __slots__ = ("_closes_at", "_entries", "_older", "_oldest", "begin_later", "next_number", "settler")
 
     def __init__(self) -> None:
         """Start without deliveries."""
         self.next_number = 1
         self.settler: Settler = _settle_now
         self.begin_later: Callable[[SettleRest], None] | None = None  # has long work done; None: it is done at once
-        self._entries: dict[int, Numbered] = {}
+        self._entries: dict[int, Numbered] = {}  # the newest table
+        self._closes_at = _TABLE  # the number from which on it may be closed
+        self._older: deque[dict[int, Numbered]] = deque()  # closed tables, ascending, none of them empty
         self._oldest = 1  # no number below this one is unsettled
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is unsettled."""
-        return not self._entries
+        return not self._entries and not self._older
 
     @property
     def oldest(self) -> int:
         """The number of the delivery that is unsettled for longest; the next number if there is none."""
-        return next(iter(self._entries), self.next_number)
+        return next(iter(self._older[0] if self._older else self._entries), self.next_number)
+
+    @property
+    def _tables(self) -> Iterator[dict[int, Numbered]]:
+        return chain(self._older, (self._entries,))
 
     def skip(self, count: int) -> int:
         """Number messages that nobody settles; give the first number."""
@@ -146,12 +166,41 @@ class Ledger:
         """Number all messages of a batch, and remember where the numbers lead; give the first one."""
         first = self.next_number
         self.next_number = following = first + batch.left
+        if following > self._closes_at:
+            self._close_table()
         numbered = Numbered(batch, first)
         if following - first == 1:
             self._entries[first] = numbered
         else:
             self._entries.update(dict.fromkeys(range(first, following), numbered))
         return first
+
+    def _close_table(self) -> None:
+        """Begin a new table, if there is much in the present one."""
+        self._closes_at = self.next_number + _TABLE
+        if len(self._entries) > _TABLE // 2:
+            self._older.append(self._entries)
+            self._entries = {}
+
+    def _find(self, number: int) -> Numbered | None:
+        """Find where a number leads, in whatever table it is."""
+        for table in self._tables:
+            if number in table:
+                return table[number]
+        return None
+
+    def _take(self, number: int) -> Numbered | None:
+        """Take a number out of whatever table it is in."""
+        for table in self._tables:
+            found = table.pop(number, None)
+            if found is not None:
+                self._drop_empty(table)
+                return found
+        return None
+
+    def _drop_empty(self, table: dict[int, Numbered]) -> None:
+        if not table and table is not self._entries:
+            self._older.remove(table)
 
     def settle_each(self, numbers: Sequence[int], outcome: Outcome) -> None:
         """Settle deliveries one by one; neighbours of one batch are settled together.
@@ -160,7 +209,7 @@ class Ledger:
             UnknownDelivery: A number leads nowhere; those before it are settled.
         """
         if len(numbers) == 1:  # a consumer that acks each by itself: no grouping to do
-            found = self._entries.pop(numbers[0], None)
+            found = self._entries.pop(numbers[0], None) or self._take(numbers[0])
             if found is None:
                 raise UnknownDelivery(numbers[0])
             self.settler(found, outcome, (numbers[0] - found.first,))
@@ -168,7 +217,22 @@ class Ledger:
             self._settle(numbers, outcome, self.settler)
 
     def _settle(self, numbers: Sequence[int], outcome: Outcome, settler: Settler) -> None:
-        _settle_entries(self._entries, numbers, outcome, settler)
+        if not self._older:
+            _settle_entries(self._entries, numbers, outcome, settler)
+            return
+        sought = set(numbers)
+        for table in self._tables:
+            if table.keys() >= sought:
+                _settle_entries(table, numbers, outcome, settler)
+                self._drop_empty(table)
+                return
+        wanted: dict[int, Numbered] = {}
+        for number in numbers:
+            found = self._take(number)
+            if found is None:
+                break  # the next line raises, when those before it are settled
+            wanted[number] = found
+        _settle_entries(wanted, numbers, outcome, settler)
 
     def settle_up_to(self, number: int, outcome: Outcome) -> None:
         """Settle all deliveries up to a number, 0 meaning all.
@@ -176,37 +240,56 @@ class Ledger:
         Raises:
             UnknownDelivery: The number leads nowhere; nothing is settled.
         """
-        if number and number not in self._entries:
+        entries = self._entries
+        if number and number not in entries and self._find(number) is None:
             raise UnknownDelivery(number)
         last = number or self.next_number - 1
-        if len(self._entries) > _AT_ONCE and last == self.next_number - 1 and self.settler is _settle_now:
-            self._settle_many(outcome)
+        if self._older:
+            self._settle_many(last, outcome)
             return
-        present = self._up_to(last)
+        span = range(self._oldest, last + 1)
         self._oldest = last + 1
-        self._settle(present, outcome, self.settler)
-
-    def _up_to(self, last: int) -> list[int]:
-        entries, span = self._entries, range(self._oldest, last + 1)
         if len(span) <= len(entries):
-            return [number for number in span if number in entries]
-        return [number for number in entries if number <= last]  # most were settled singly: the span may be milliards
+            present = [number for number in span if number in entries]
+        else:  # most were settled singly: the span may be milliards
+            present = [number for number in entries if number <= last]
+        _settle_entries(entries, present, outcome, self.settler)
 
     def requeue(self, numbers: Sequence[int]) -> None:
         """Put messages back at once, marked, whatever transaction is going on."""
         self._settle(numbers, Outcome.REQUEUE, _settle_now)
 
     def requeue_all(self) -> None:
-        """Put all messages back at once, in the order in which they went out."""
-        if len(self._entries) > _AT_ONCE:
-            self._settle_many(Outcome.REQUEUE)
+        """Put all messages back, in the order in which they went out."""
+        if self._older:
+            self._settle_later(self._part(self.next_number - 1), Outcome.REQUEUE)
         else:
             self.requeue(list(self._entries))
 
-    def _settle_many(self, outcome: Outcome) -> None:
-        rest = SettleRest(self._entries, outcome)
-        self._entries = {}
-        self._oldest = self.next_number
+    def _settle_many(self, last: int, outcome: Outcome) -> None:
+        """Settle what is in several tables: bit by bit, but at once where a transaction gathers it."""
+        tables = self._part(last)
+        if self.settler is _settle_now:
+            self._settle_later(tables, outcome)
+            return
+        for table in tables:
+            _settle_entries(table, list(table), outcome, self.settler)
+
+    def _part(self, last: int) -> list[dict[int, Numbered]]:
+        """Give all numbers up to one away, in tables."""
+        self._oldest = last + 1
+        parted: list[dict[int, Numbered]] = []
+        older = self._older
+        while older and next(reversed(older[0])) <= last:
+            parted.append(older.popleft())
+        table = older[0] if older else self._entries
+        part = {number: table[number] for number in table if number <= last}
+        for number in part:
+            del table[number]
+        return [*parted, part]
+
+    def _settle_later(self, tables: Iterable[dict[int, Numbered]], outcome: Outcome) -> None:
+        rest = SettleRest(tables, outcome)
         if self.begin_later is not None:
             self.begin_later(rest)
         else:
@@ -215,27 +298,38 @@ class Ledger:
 
     def groups(self) -> Iterator[tuple[Numbered, list[int]]]:
         """Go through all numbers, those together that were given together."""
-        for _, group in groupby(self._entries.items(), key=lambda entry: id(entry[1])):
+        items = chain.from_iterable(table.items() for table in self._tables)
+        for _, group in groupby(items, key=lambda entry: id(entry[1])):
             entries = list(group)
             yield entries[0][1], [number for number, _ in entries]
 
     def still(self, numbered: Numbered, numbers: Sequence[int]) -> list[int]:
         """Tell which of some numbers are not settled yet."""
-        return [number for number in numbers if self._entries.get(number) is numbered]
+        return [number for number in numbers if self._find(number) is numbered]
 
     def renumber(self, numbered: Numbered, numbers: Sequence[int]) -> Numbered:
         """Give messages new numbers, for they go out again; the old ones lead nowhere any more."""
         for number in numbers:
-            del self._entries[number]
+            self._take(number)
         first = self.skip(len(numbers))
+        if self.next_number > self._closes_at:
+            self._close_table()
         again = Numbered(numbered.batch, first, numbered.at([number - numbered.first for number in numbers]))
         self._entries.update(dict.fromkeys(range(first, self.next_number), again))
         return again
 
     def restore(self, settled: Sequence[tuple[Numbered, Sequence[int]]]) -> None:
         """Let deliveries be unsettled again that a transaction had settled and does not."""
+        if not settled:
+            return
+        entries: dict[int, Numbered] = {}
+        for table in self._tables:
+            entries |= table
         for numbered, offsets in settled:
-            self._entries.update(dict.fromkeys([numbered.first + offset for offset in offsets], numbered))
-        if settled:
-            self._entries = dict(sorted(self._entries.items(), key=lambda entry: entry[0]))
-            self._oldest = next(iter(self._entries))
+            entries.update(dict.fromkeys([numbered.first + offset for offset in offsets], numbered))
+        numbers = sorted(entries)
+        self._oldest = numbers[0]
+        tables = [numbers[start : start + _TABLE] for start in range(0, len(numbers), _TABLE)]
+        *older, self._entries = [{number: entries[number] for number in table} for table in tables]
+        self._older = deque(older)
+        self._closes_at = self.next_number + _TABLE

@@ -309,7 +309,7 @@ class MemoryBacklog(Backlog):
         if self._returned is not None:
             back = self._returned.first
             return back.head, back.contents[: min(most, self._returned.in_a_row())]
-        run = self._front()
+        run = self._runs[0] if self._runs else self._front()
         return run.head, run.contents[:most]
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
@@ -319,7 +319,7 @@ class MemoryBacklog(Backlog):
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
         """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
         if self._returned is None:
-            run = self._front()
+            run = self._runs[0] if self._runs else self._front()
             first = run.first
             self._cut(run, count)
             return range(first, first + count)
