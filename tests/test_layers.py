@@ -95,9 +95,11 @@ ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
 """How the modules and folders in ``endpoints`` begin that speak one protocol; ``synchronis`` is federation.
 
 No protocol knows another, and there is no exception: federation takes from AMQP's wire only what ``endpoints.content``
-reads, and AMQP starts direct connections by what ``House.direct`` was given. What all of them use knows none of them:
-``endpoints/__init__.py`` alone does.
+reads, and AMQP starts direct connections by what ``House.direct`` was given. What all of them use knows none of them.
 """
+
+COMPOSING = {"triomq.endpoints", "triomq.endpoints.registry"}
+"""The modules that put protocols together: the front door, and the list of built-in types."""
 
 
 def endpoint_protocol(module: str) -> str | None:
@@ -111,7 +113,7 @@ def endpoint_protocol(module: str) -> str | None:
 def wrong_acquaintance(here: str, module: str) -> str | None:
     """Say what is wrong with importing a protocol's module where that protocol is not spoken."""
     own, there = endpoint_protocol(here), endpoint_protocol(module)
-    if there in (None, own) or here == "triomq.endpoints":
+    if there in (None, own) or here in COMPOSING:
         return None
     return (
         f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
