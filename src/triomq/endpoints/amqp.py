@@ -14,7 +14,7 @@ from triomq.core import LEASE_SECONDS, Leases
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.base import Endpoint
-from triomq.endpoints.direct import DirectLimits
+from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
 from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
@@ -27,7 +27,6 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     Settings,
 )
-from triomq.protocols.dmp import LARGEST_MESSAGE
 from triomq.security import External, MakeMechanism
 from triomq.transports import TLS, TLSSocket, Transport, is_private
 
