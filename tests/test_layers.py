@@ -96,9 +96,12 @@ ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
 
 No protocol knows another, nor its engine. Federation alone may import AMQP's engine, since its methods are a class of
 AMQP's wire, 61501, and come over connections of AMQP; what it reads in messages is ``endpoints.content``. AMQP starts
-direct connections by what ``House.direct`` was given. What all of them use knows none of them; only
-``endpoints/__init__.py`` does.
+direct connections by what ``House.direct`` was given. What all of them use knows none of them.
 """
+
+
+COMPOSERS = ("triomq.endpoints", "triomq.endpoints.registry")
+"""The modules that know all of them, so that nothing else has to."""
 
 
 def endpoint_protocol(module: str) -> str | None:
@@ -115,7 +118,7 @@ def wrong_acquaintance(here: str, module: str) -> str | None:
     if own and module.startswith("triomq.protocols."):
         engine = module.split(".")[2]
         there = engine if engine in ENDPOINT_PROTOCOLS and (own, engine) != ("synchronis", "amqp") else None
-    if there in (None, own) or here == "triomq.endpoints":
+    if there in (None, own) or here in COMPOSERS:
         return None
     return (
         f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "

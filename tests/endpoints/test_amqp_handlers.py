@@ -8,8 +8,8 @@ from endpoints.client import Client
 from endpoints.conftest import Connect
 from triomq.app import Broker
 from triomq.core import DeclareSink, SinkKind, SinkOptions
-from triomq.endpoints import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.protocols.amqp import (
     METHODS,
     AccessRequest,

@@ -17,7 +17,7 @@ from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
 from triomq.actors.system import System, open_system
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode
-from triomq.actors.turn import Turn
+from triomq.actors.turn import BUDGET, Turn
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
     # writing actors
@@ -32,6 +32,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "Ref",
     "System",
     "TaskRef",
+    "BUDGET",
     "Turn",
     "is_under_asyncio",
     "open_system",

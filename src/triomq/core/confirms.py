@@ -127,20 +127,25 @@ class Confirms:
     def _take_front(self, refused: list[int], on_disk: int) -> tuple[int, int]:
         """Confirm whole receipts from the front, as far as nothing is missing, on disk neither; count what that is."""
         count = up_to = 0
-        while self._receipts and not self._receipts[0].missing:
-            if self._receipts[0].number > on_disk:
-                self._wait_for(self._receipts[0].number)
+        receipts = self._receipts
+        while receipts and not (receipt := receipts[0]).missing:
+            if receipt.number > on_disk:
+                self._wait_for(receipt.number)
                 break
-            receipt = self._receipts.popleft()
-            if receipt.first in self._confirmed:
+            receipts.popleft()
+            if self._confirmed and receipt.first in self._confirmed:
                 self._confirmed.discard(receipt.first)
                 continue
+            if receipt.refusals is None:
+                count += receipt.count
+                up_to = receipt.first + receipt.count - 1
+                continue
             last = receipt.first + receipt.count - 1
-            refused += sorted(receipt.refusals or ())
-            while receipt.refusals and last in receipt.refusals:
+            refused += sorted(receipt.refusals)
+            while last in receipt.refusals:
                 last -= 1  # a number that was refused is not confirmed as well
-            count += receipt.count - len(receipt.refusals or ())
-            up_to = max(up_to, last if last >= receipt.first else 0)
+            count += receipt.count - len(receipt.refusals)
+            up_to = last if last >= receipt.first else up_to
         return count, up_to
 
     def _wait_for(self, number: int) -> None:

@@ -55,7 +55,10 @@ def shed(store: QueueStore) -> bool:
     options, backlog, letters, gone = store.options, store.backlog, 0, 0
     most = UNLIMITED if options.max_length is None else options.max_length
     most_bytes = UNLIMITED if options.max_bytes is None else options.max_bytes
-    while (over := backlog.ready - most) > 0 or backlog.ready_bytes > most_bytes:
+    # The sums are written out, as ``Backlog.ready`` has them: this is done in each turn.
+    while (over := backlog.resident + backlog.paged - most) > 0 or (
+        backlog.resident_bytes + backlog.paged_bytes > most_bytes
+    ):
         if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
             return False
         if not backlog.resident:
@@ -65,9 +68,10 @@ def shed(store: QueueStore) -> bool:
         if options.dead_letter_sink is not None:
             store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
             letters += len(contents)
-        backlog.drop(len(contents), level)
-        store.dropped += len(contents)
-        gone += len(contents)
+        count = len(contents)
+        backlog.drop(count, level)
+        store.dropped += count
+        gone += count
     return True
 
 

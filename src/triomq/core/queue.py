@@ -27,7 +27,6 @@ from triomq.core.freeing import free
 from triomq.core.intake import sort_out
 from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.limits import count_fitting, fits_all, is_full, octets_ready, shed
-from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
@@ -50,6 +49,7 @@ class Queue(InPlaceActor):
         "_backlog",
         "_called",
         "_ceiling",
+        "_checks",
         "_dispatch",
         "_rejects",
         "_sheds",
@@ -74,6 +74,7 @@ class Queue(InPlaceActor):
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
         self._slack = 0  # octets that fit below the ceiling, at least
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
@@ -111,15 +112,8 @@ class Queue(InPlaceActor):
         placed = count = len(message.contents)
         if message.delay > 0:
             self._time.put_off(message)
-        elif self._rejects:
-            placed = self._push_fitting(message)
-        elif self._ceiling:
-            # What is in the queue is looked at only when as much has come as there was room for then.
-            self._slack -= message.size + count * MESSAGE_OVERHEAD
-            if self._slack < 0:
-                placed = self._push_below_ceiling(message)
-            else:
-                self._push(message.head, message.contents, message.size)
+        elif self._checks:
+            placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
             self._push(message.head, message.contents, message.size)
         store.published += placed
@@ -167,6 +161,11 @@ class Queue(InPlaceActor):
 
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
+        # What is in the queue is looked at only when as much has come as there was room for then.
+        self._slack -= octets_of(run)
+        if self._slack >= 0:
+            self._push(run.head, run.contents, run.size)
+            return len(run.contents)
         self._deliver()
         count = make_room(self._store, self._ceiling, run)
         self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from socket import gethostname
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 import trio
 
 from triomq.checked import Checked
-from triomq.core import LEASE_SECONDS, Leases
+from triomq.core import LEASE_SECONDS, Leases, SinkKind
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.base import Endpoint
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
+from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
@@ -28,7 +31,7 @@ from triomq.protocols.amqp import (
     Settings,
 )
 from triomq.security import External, MakeMechanism
-from triomq.transports import TLS, TLSSocket, Transport, is_private
+from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
 
 __all__ = ["AMQP", "AMQPEndpoint"]
 
@@ -53,7 +56,7 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
 
-class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
+class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
@@ -75,6 +78,10 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         direct_message_size: Octets of the largest message on a direct connection, its size word aside; as above.
         direct_lease: Seconds that a lease may be unused.
     """
+
+    protocol: ClassVar[str] = "AMQP 0-9-1"
+    codecs: ClassVar[tuple[Codec, ...]] = (Codec(AMQP_CODEC, from_amqp, amend_amqp),)
+    standard_sinks: ClassVar[Mapping[str, SinkKind]] = STANDARD_EXCHANGES
 
     host: str = "localhost"
     port: _Short | None = None
@@ -109,6 +116,11 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         """The hosts whose addresses it listens on; none with a ``path``."""
         return () if self.path else (self.host,)
 
+    @property
+    def place(self) -> str:
+        """Where it listens as configured."""
+        return self.path or name_of((self.host, self.port or 0))
+
     def bound_to(self, port: int) -> "AMQP":
         """Give the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
@@ -116,6 +128,14 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     def make(self, house: House) -> "AMQPEndpoint":
         """Make the actor that listens."""
         return AMQPEndpoint(self, house)
+
+    def with_virtual_hosts(self, domains: Mapping[str, str]) -> "AMQP":
+        """Return the configuration with further virtual hosts; what it says itself counts more."""
+        return msgspec.structs.replace(self, virtual_hosts={**domains, **self.virtual_hosts})
+
+    def client_url(self, address: str, credentials: str) -> str:
+        """Return the URL that a client connects with."""
+        return f"{'amqp' if self.tls is None else 'amqps'}://{credentials}@{address}"
 
     def settings(self, mechanisms: tuple[str, ...]) -> Settings:
         """Say what the engine needs to know; ``mechanisms`` are those that are offered, best first."""

@@ -14,7 +14,7 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from triomq.actors import Ref, Request, Supervisor
+from triomq.actors import BUDGET, Ref, Request, Supervisor
 from triomq.core import (
     Deliver,
     FeedClosed,
@@ -133,10 +133,10 @@ class AMQPConnection(WireConnection):
     def _work(self) -> None:
         """Work off events until the turn's budget is used up."""
         turn, events = self._turn, self._events
-        waiting = len(events)
-        events.extend(self.engine.events())
-        turn.charge(len(events) - waiting)  # for what it took to parse them
-        while events and not turn.exhausted:
+        found = self.engine.events()
+        turn.charged += len(found)  # for what it took to parse them
+        events.extend(found)
+        while events and turn.spent + turn.charged <= BUDGET:  # as ``Turn.exhausted`` has it, for each event
             event = events.popleft()
             shaking_hands = not self.virtual_host
             try:

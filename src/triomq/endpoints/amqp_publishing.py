@@ -106,11 +106,15 @@ class ChannelPublisher:
         """
         method, framing = run.method, run.framing
         try:
+            persistent = False
             if framing.flags & self._looked_into or method.immediate or self._channel.transaction is not None:
-                self._look_into(run)
-                return
-            if method is not self._method or framing is not self._framing or self._persistent:
-                self._look_up(method, framing, persistent=False)
+                mode = self._mode_of(run)
+                if mode is None:
+                    self._look_into(run)
+                    return
+                persistent = mode
+            if method is not self._method or framing is not self._framing or persistent is not self._persistent:
+                self._look_up(method, framing, persistent=persistent)
             try:
                 self._publisher.publish(
                     self._route,
@@ -149,6 +153,16 @@ class ChannelPublisher:
         return known
 
     # Runs some of whose messages say what concerns the broker
+
+    def _mode_of(self, run: PublishRun) -> bool | None:
+        """Tell whether a run is persistent, if it goes on as it came and as one; None if that is to be looked into."""
+        framing = run.framing
+        if framing.flags & self._looked_into != HAS_DELIVERY_MODE:
+            return None
+        if run.method.immediate or self._channel.transaction is not None:
+            return None
+        modes = by_mode(framing, run.contents)
+        return modes[0][0] if len(modes) == 1 else None
 
     def _look_into(self, run: PublishRun) -> None:
         """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""

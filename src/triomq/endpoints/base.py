@@ -8,14 +8,12 @@ import logging
 import ssl
 from collections.abc import Mapping
 from math import inf
-from typing import Protocol
 
 import msgspec
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
 from triomq.actors import Message as ActorMessage
-from triomq.endpoints.house import House
 from triomq.endpoints.wheel import Wheel
 from triomq.transports import (
     TLS,
@@ -38,7 +36,6 @@ __all__ = [
     "ConnectionStatistics",
     "EndUsers",
     "Endpoint",
-    "EndpointConfig",
     "RenewCertificates",
     "StopListening",
     "Tick",
@@ -53,28 +50,6 @@ _ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
 _RINGS = 200  # timers that are looked at in a row: some 5 ms of work
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
-
-
-class EndpointConfig(Protocol):
-    """The configuration of one listener; each protocol has a frozen Struct of its own."""
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name in the tree of actors."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts whose addresses it listens on; none if only this machine can reach it, by a Unix socket."""
-
-    @property
-    def tls(self) -> TLS | None:
-        """How it speaks TLS; None is not at all."""
-
-    def bound_to(self, port: int) -> "EndpointConfig":
-        """Give the same configuration with the port that was found, for the next incarnation."""
-
-    def make(self, house: House) -> "Endpoint":
-        """Make the actor that listens."""
 
 
 class StopListening(ActorMessage, frozen=True):

@@ -32,6 +32,9 @@ _SMALL_RECEIVE_SIZE = 16 * 1024
 """Octets that are read at once from a client that sends methods of a few octets each: to parse 64 KiB of the smallest
 takes 50 ms."""
 
+_TELLING = _SMALL_RECEIVE_SIZE // 2
+"""Octets above which a chunk tells how much to read at once: it is half of the least that is asked for."""
+
 _DENSE = 1_000
 """What a chunk of 64 KiB may be charged with before it counts as full of such methods."""
 
@@ -111,14 +114,19 @@ class WireConnection(Connection):
         self._work()
         if self._wire.unfinished or self._unfinished:
             self._note_unfinished()
-        if len(data) > RECEIVE_SIZE // 2:
+        if len(data) > _TELLING:
+            self._choose_appetite(len(data))
+
+    def _choose_appetite(self, octets: int) -> None:
+        """Choose how much is read at once from now on, by what a chunk has cost."""
+        turn = self._turn
+        if octets > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
-            turn = self._turn
-            if (turn.spent + turn.charged) * _LARGE_BODY < len(data):
+            if (turn.spent + turn.charged) * _LARGE_BODY < octets:
                 self._transport.appetite = LARGE_RECEIVE_SIZE
             else:
                 self._transport.appetite = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
-        elif len(data) > _SMALL_RECEIVE_SIZE // 2 and self._turn.charged < _DENSE // 8:
+        elif turn.charged < _DENSE // 8:
             self._transport.appetite = RECEIVE_SIZE
 
     def _work(self) -> None:

@@ -39,7 +39,7 @@ class AMQPEngine:
     until there are none, for a command of the handshake reads on in what the peer sent ahead.
     """
 
-    __slots__ = ("_channels", "_core", "_handshake", "_reader")
+    __slots__ = ("_channels", "_core", "_handshake", "_limits", "_pending", "_reader")
 
     def __init__(
         self, role: Role, *, now: float, settings: Settings | None = None, methods: MethodTable = AMQP_METHODS
@@ -58,6 +58,7 @@ class AMQPEngine:
         self._handshake = ServerHandshake(self._core) if role == "server" else ClientHandshake(self._core)
         runs = RunReader(cache, framings, self._core.events)
         self._reader = FrameReader(self._core, self._channels, runs, self._handshake)
+        self._pending, self._limits = self._reader.pending, self._channels.limits
 
     # What an engine is
 
@@ -116,12 +117,12 @@ class AMQPEngine:
     @property
     def unfinished(self) -> int:
         """How many octets have come of frames and contents that are not whole."""
-        return len(self._reader.pending) + self._channels.limits.unfinished  # once for each read: no further calls
+        return len(self._pending) + self._limits.unfinished  # once for each read: no further calls
 
     @property
     def unfinished_contents(self) -> int:
         """How many of these are of contents."""
-        return self._channels.limits.unfinished
+        return self._limits.unfinished
 
     def take_begun(self) -> list[tuple[int, BasicPublish]]:
         """Give the publishes that have begun since the last call and whose contents are not whole, with their channels.
