@@ -94,12 +94,17 @@ def door_of(here: str, module: str, source: Path) -> str:
 ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
 """How the modules and folders in ``endpoints`` begin that speak one protocol; ``synchronis`` is federation.
 
-No protocol knows another, and there is no exception: federation takes from AMQP's wire only what ``endpoints.content``
-reads, and AMQP starts direct connections by what ``House.direct`` was given. What all of them use knows none of them.
+No protocol knows another, nor its engine. Federation alone may import AMQP's engine, since its methods are a class of
+AMQP's wire, 61501, and come over connections of AMQP; what it reads in messages is ``endpoints.content``. AMQP starts
+direct connections by what ``House.direct`` was given. What all of them use knows none of them.
 """
 
 COMPOSING = {"triomq.endpoints", "triomq.endpoints.registry"}
 """The modules that put protocols together: the front door, and the list of built-in types."""
+
+
+COMPOSERS = ("triomq.endpoints", "triomq.endpoints.registry")
+"""The modules that know all of them, so that nothing else has to."""
 
 
 def endpoint_protocol(module: str) -> str | None:
@@ -113,7 +118,10 @@ def endpoint_protocol(module: str) -> str | None:
 def wrong_acquaintance(here: str, module: str) -> str | None:
     """Say what is wrong with importing a protocol's module where that protocol is not spoken."""
     own, there = endpoint_protocol(here), endpoint_protocol(module)
-    if there in (None, own) or here in COMPOSING:
+    if own and module.startswith("triomq.protocols."):
+        engine = module.split(".")[2]
+        there = engine if engine in ENDPOINT_PROTOCOLS and (own, engine) != ("synchronis", "amqp") else None
+    if there in (None, own) or here in COMPOSERS:
         return None
     return (
         f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
@@ -222,6 +230,7 @@ FORBIDDEN = [
         "from triomq.endpoints.dmp_flow import X",
         "endpoints.house' is to know nothing of 'dmp'",
     ),
+    ("endpoints/dmp_sink.py", "from triomq.protocols.amqp import BasicReturn", "'dmp' is to know nothing of 'amqp'"),
     ("pipeline/source.py", "from triomq.core import Queue", "may know clients, errors"),
     ("extra/things.py", "", "does not know 'extra'"),
 ]
@@ -232,6 +241,7 @@ ALLOWED = [
     ("core/queue.py", "import os.path\nfrom triomq.actors import Ref\nfrom triomq import errors"),
     ("endpoints/amqp.py", "from triomq.core import Queue\nfrom triomq.protocols.amqp import AMQPEngine"),
     ("endpoints/amqp_login.py", "from triomq.endpoints.base import X\nfrom triomq.endpoints.amqp_names import Y"),
+    ("endpoints/synchroniser.py", "from triomq.protocols.amqp import DeliverRun"),
     ("endpoints/__init__.py", "from triomq.endpoints.amqp import X\nfrom triomq.endpoints.dmp import Y"),
     ("app/cli/__init__.py", "import typer\nfrom triomq import __version__\nfrom triomq.app.broker import open_broker"),
 ]

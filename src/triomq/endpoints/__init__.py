@@ -16,13 +16,24 @@ from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.dmp import DMP
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.house import DomainAccess, House
-from triomq.endpoints.registry import DEFAULT_ENDPOINTS, DEFAULT_TYPE, GROUP, EndpointTypes, decode_endpoint
+from triomq.endpoints.registry import (
+    DEFAULT_DIRECT,
+    DEFAULT_ENDPOINTS,
+    DEFAULT_TYPE,
+    GROUP,
+    EndpointTypes,
+    decode_endpoint,
+)
 from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.unfinished import Unfinished
 from triomq.transports import TLS
 
 __all__ = [
     "AMQP",
+<<<<<<< HEAD
+=======
+    "DEFAULT_DIRECT",
+>>>>>>> decouple
     "DEFAULT_ENDPOINTS",
     "DEFAULT_TYPE",
     "DMP",

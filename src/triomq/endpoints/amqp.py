@@ -16,7 +16,7 @@ from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
-from triomq.endpoints.direct import DirectLimits
+from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
@@ -30,7 +30,6 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     Settings,
 )
-from triomq.protocols.dmp import LARGEST_MESSAGE
 from triomq.security import External, MakeMechanism
 from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
 

@@ -17,6 +17,8 @@ from typing import Final
 import msgspec
 
 from triomq.endpoints.amqp import AMQP
+from triomq.endpoints.direct import DirectProtocol
+from triomq.endpoints.dmp import DMP
 from triomq.endpoints.endpoint_config import EndpointConfig
 from triomq.errors import ConfigError
 
@@ -28,6 +30,9 @@ DEFAULT_ENDPOINTS: Final[tuple[EndpointConfig, ...]] = (AMQP(),)
 
 DEFAULT_TYPE: Final = "amqp"
 """The type of an endpoint that is there without being configured, but for its port on the command line."""
+
+DEFAULT_DIRECT: Final[DirectProtocol] = DMP
+"""What direct connections speak, on the port of whichever endpoint has them."""
 
 _BUILT_IN: Final[Mapping[str, type[EndpointConfig]]] = {"amqp": AMQP}
 

@@ -27,9 +27,10 @@ from triomq.endpoints.direct.leases import (
     check_sink,
     detach_direct,
 )
-from triomq.endpoints.direct.protocol import DirectLimits, DirectProtocol
+from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, DirectProtocol
 
 __all__ = [
+    "LARGEST_MESSAGE",
     "DirectFeed",
     "DirectFeeds",
     "DirectLimits",

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from triomq.endpoints.wire_connection import WireConnection
 
 
+LARGEST_MESSAGE = (1 << 24) - 1
+"""Octets that a listener may allow one message at most: what the 24 bits can say that DMP has for its length."""
+
+
 class DirectLimits(NamedTuple):
     """What a listener allows direct connections.
 
