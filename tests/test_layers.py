@@ -275,3 +275,17 @@ def test_forbidden_import_is_found_and_the_text_says_what_to_do(
 @pytest.mark.parametrize(("file", "code"), ALLOWED)
 def test_allowed_import_is_left_alone(tmp_path: Path, file: str, code: str) -> None:
     assert violations(tree_with(tmp_path, file, code)) == []
+
+
+PROTOCOL_FREE = "config definitions environment listening reload shapes tree validation cli.check cli.serve"
+"""Modules of ``app`` that serve any endpoint: what they say of one, its configuration tells them."""
+
+
+@pytest.mark.parametrize("name", PROTOCOL_FREE.split())
+def test_configuration_of_endpoints_imports_no_protocol(name: str) -> None:
+    here = f"triomq.app.{name}"
+    path = SOURCE.joinpath(*here.split(".")).with_suffix(".py")
+    taken = [(module, what) for _, module, what in imports_of(path, here)]
+    named = [what for module, what in taken if "amqp" in what.lower() or "dmp" in what.lower()]
+    spoken = [module for module, _ in taken if module.startswith("triomq.protocols.") and "control" not in module]
+    assert not named + spoken, "let EndpointConfig say it; triomq.endpoints knows which protocols there are"
