@@ -30,10 +30,7 @@ from triomq.transports import TLS
 
 __all__ = [
     "AMQP",
-<<<<<<< HEAD
-=======
     "DEFAULT_DIRECT",
->>>>>>> decouple
     "DEFAULT_ENDPOINTS",
     "DEFAULT_TYPE",
     "DMP",
