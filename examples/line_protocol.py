@@ -87,9 +87,9 @@ class LineConnection(Connection):
                 self._wait("pressure")
                 self._publisher.when_open(paused.pressure, self._over)
             except (Refused, ValueError, trio.WouldBlock) as error:
-                self._say(f"ERR {str(error) or 'the queue is being restarted; try again'}\n".encode())
+                self._write(f"ERR {str(error) or 'the queue is being restarted; try again'}\n".encode())
             else:
-                self._say(b"OK\n")
+                self._write(b"OK\n")
 
     def _wait(self, reason: str) -> None:
         self.waits.add(reason)
@@ -117,7 +117,7 @@ class LineConnection(Connection):
                 raise ValueError(f"user {self.user!r} may not declare {name!r}")
             self._domain.ask_nowait(DeclareQueue(name, QueueOptions(durable=False), self._session))
         elif word == "PUB":
-            self._directory.queue(name, self._session)  # or there is none, which is said
+            self._directory.queue(name, self._session)  # raises NoSuchQueue where a publish would drop the message
             body = text.encode()
             head = Head(routing_key=name, publisher=self._session.number)
             self._publisher.publish(CachedRoute("", name), head, [body], len(body))
@@ -133,12 +133,12 @@ class LineConnection(Connection):
         count, size = self._sent
         self._sent = count + batch.left, size + batch.size
         settle(batch, Outcome.ACCEPT)
-        self._say(b"".join(b"MSG %d\n%b\n" % (len(body), body) for body in bodies))
+        self._write(b"".join(b"MSG %d\n%b\n" % (len(body), body) for body in bodies))
 
     def feed_closed(self, message: FeedClosed) -> None:
         self._leave()  # the queue is gone; a client that wants another one connects again
 
-    def _say(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         self._out.append(data)
         self.ref.touch()  # so that ``after_batch`` follows
 
