@@ -4,9 +4,19 @@ import pytest
 
 from endpoints.client import Client
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_copies import Copies, copies_of
+from triomq.endpoints.amqp_copies import MOST_KEYS, Copies, copies_of
 from triomq.protocols import BasicProperties, Table, Typed, decode_properties, encode_properties
-from triomq.protocols.amqp import BasicAck, BasicConsume, BasicConsumeOk, ConfirmSelect, ConfirmSelectOk
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
 
 def encoded(headers: Table | None = None, **others: str) -> bytes:
@@ -59,6 +69,32 @@ def test_what_is_no_array_is_refused_by_its_type(value: object, name: str) -> No
     with pytest.raises(AnswerError) as caught:
         copies_of(encoded({"CC": value}))  # type: ignore[dict-item]
     assert caught.value.answer.text == f'invalid message: {{unacceptable_type_in_header,"CC",{name}}}'
+
+
+def test_more_keys_than_are_allowed_are_refused() -> None:
+    assert len(copies_of(encoded({"CC": ["a"] * (MOST_KEYS - 1), "BCC": ["b"]})).keys) == MOST_KEYS
+    with pytest.raises(AnswerError) as caught:
+        copies_of(encoded({"CC": ["a"] * MOST_KEYS, "BCC": ["b"]}))
+    assert (caught.value.answer.code, caught.value.answer.text) == (
+        406,
+        "invalid message: CC and BCC name 1001 routing keys; 1000 are allowed",
+    )
+
+
+async def test_many_keys_into_a_sink_full_of_patterns_are_refused(client: Client) -> None:
+    await client.declare("q")
+    pattern = "#." + ".".join(["a"] * 99)
+    for number in range(20):
+        await client.call(1, QueueBind("q", "amq.topic", f"{number}.{pattern}"), QueueBindOk)
+    few, many = (encoded({"CC": ["1.a"] * count}) for count in (100, 900))
+    client.publish(1, "amq.topic", "a", b"few", properties=few)
+    await client.flush()
+    await client.call(1, QueueDeclare("q"), QueueDeclareOk)
+    client.publish(1, "amq.topic", "a", b"many", properties=many)
+    await client.flush()
+    code, text, *_ = await client.channel_closed()
+    assert code == 406
+    assert "901 routing keys are too many for the patterns that sink 'amq.topic' leads through" in text
 
 
 async def test_a_run_in_which_only_some_have_copies_keeps_its_order(client: Client) -> None:
