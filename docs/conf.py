@@ -41,7 +41,8 @@ nitpick_ignore = [
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),
-    ("py:class", "triomq.endpoints.dmp_flow.FeedPace"),  # what direct feeds and peers leave with a house
+    ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
+    ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with a house
     ("py:class", "triomq.endpoints.origins.Origins"),
     ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),

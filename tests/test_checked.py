@@ -24,7 +24,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Synchronise("amqp://x", prefetch=0), "prefetch: found 0, expected int >= 1"),
     (lambda: Synchronise("amqp://x", pipe_type="pipes"), "found 'pipes', allowed are 'pipe', 'fifo'"),
     (lambda: Synchronise(5), r"url: found something of type int \(not shown"),
-    (lambda: Config(endpoints=(5672,)), r"endpoints\[0\]: found something in it, expected AMQP"),
+    (lambda: Config(endpoints=(5672,)), r"endpoints\[0\]: found something in it, expected EndpointConfig"),
     (lambda: Config(domains=()), "domains: found .*, expected array of length >= 1"),
     (lambda: Config(drain=-1), "drain: found -1, expected float >= 0"),
     (lambda: Config(queue_memory=8), "queue_memory: found 8, expected int >= 65536"),

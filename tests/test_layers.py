@@ -72,7 +72,7 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "triomq"
 
 
-SUBPACKAGES = {"triomq.core.backlog"}
+SUBPACKAGES = {"triomq.core.backlog", "triomq.endpoints.content", "triomq.endpoints.direct"}
 """Folders inside a package that the rest of it enters by their own front door; others enter by the package's."""
 
 
@@ -89,6 +89,45 @@ def door_of(here: str, module: str, source: Path) -> str:
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
     own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
     return ".".join(parts[: 3 if own_door else 2])
+
+
+ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
+"""How the modules and folders in ``endpoints`` begin that speak one protocol; ``synchronis`` is federation.
+
+No protocol knows another, nor its engine. Federation alone may import AMQP's engine, since its methods are a class of
+AMQP's wire, 61501, and come over connections of AMQP; what it reads in messages is ``endpoints.content``. AMQP starts
+direct connections by what ``House.direct`` was given. What all of them use knows none of them.
+"""
+
+COMPOSING = {"triomq.endpoints", "triomq.endpoints.registry"}
+"""The modules that put protocols together: the front door, and the list of built-in types."""
+
+
+COMPOSERS = ("triomq.endpoints", "triomq.endpoints.registry")
+"""The modules that know all of them, so that nothing else has to."""
+
+
+def endpoint_protocol(module: str) -> str | None:
+    """Name the protocol that a module in ``endpoints`` speaks; None for what all of them use."""
+    parts = module.split(".")
+    if parts[1:2] != ["endpoints"] or len(parts) == 2:
+        return None
+    return next((protocol for protocol in ENDPOINT_PROTOCOLS if parts[2].startswith(protocol)), None)
+
+
+def wrong_acquaintance(here: str, module: str) -> str | None:
+    """Say what is wrong with importing a protocol's module where that protocol is not spoken."""
+    own, there = endpoint_protocol(here), endpoint_protocol(module)
+    if own and module.startswith("triomq.protocols."):
+        engine = module.split(".")[2]
+        there = engine if engine in ENDPOINT_PROTOCOLS and (own, engine) != ("synchronis", "amqp") else None
+    if there in (None, own) or here in COMPOSERS:
+        return None
+    return (
+        f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
+        "goes to triomq.endpoints.content, what both sides of a direct connection tell each other to "
+        "triomq.endpoints.direct; anything else is passed in by who composes them (House, as its field `direct` is)."
+    )
 
 
 def wrong_dependency(own: str, module: str) -> str | None:
@@ -112,7 +151,7 @@ def wrong_import(source: Path, here: str, module: str) -> str | None:
             "or move the code to a package that may know both; docs/topics/design.rst says why."
         )
     if module == door or f"{here}.".startswith(f"{door}."):
-        return None
+        return wrong_acquaintance(here, module)
     return (
         f"enter by the front door: `from {door} import …`. If the name is not there, list it in the __all__ of "
         f"{door.replace('.', '/')}/__init__.py, or ask whether it should leave its package at all."
@@ -183,6 +222,15 @@ FORBIDDEN = [
     ("core/queue.py", "from triomq import open_broker", "; not 'triomq'"),
     ("endpoints/amqp.py", "from triomq.protocols.engine import Engine", "`from triomq.protocols import …`"),
     ("endpoints/amqp.py", "from triomq.protocols.amqp.frames import X", "`from triomq.protocols.amqp import …`"),
+    ("endpoints/dmp_sink.py", "from triomq.endpoints.amqp_channel import X", "no protocol knows another"),
+    ("endpoints/amqp/login.py", "from triomq.endpoints.dmp.sink import X", "'amqp' is to know nothing of 'dmp'"),
+    ("endpoints/synchroniser.py", "from triomq.endpoints.amqp_direct import X", "no protocol knows another"),
+    (
+        "endpoints/house.py",
+        "from triomq.endpoints.dmp_flow import X",
+        "endpoints.house' is to know nothing of 'dmp'",
+    ),
+    ("endpoints/dmp_sink.py", "from triomq.protocols.amqp import BasicReturn", "'dmp' is to know nothing of 'amqp'"),
     ("pipeline/source.py", "from triomq.core import Queue", "may know clients, errors"),
     ("extra/things.py", "", "does not know 'extra'"),
 ]
@@ -192,6 +240,9 @@ ALLOWED = [
     ("protocols/amqp/frames.py", "from triomq.protocols.engine import Engine\nfrom ..engine import Engine"),
     ("core/queue.py", "import os.path\nfrom triomq.actors import Ref\nfrom triomq import errors"),
     ("endpoints/amqp.py", "from triomq.core import Queue\nfrom triomq.protocols.amqp import AMQPEngine"),
+    ("endpoints/amqp_login.py", "from triomq.endpoints.base import X\nfrom triomq.endpoints.amqp_names import Y"),
+    ("endpoints/synchroniser.py", "from triomq.protocols.amqp import DeliverRun"),
+    ("endpoints/__init__.py", "from triomq.endpoints.amqp import X\nfrom triomq.endpoints.dmp import Y"),
     ("app/cli/__init__.py", "import typer\nfrom triomq import __version__\nfrom triomq.app.broker import open_broker"),
 ]
 
@@ -224,3 +275,17 @@ def test_forbidden_import_is_found_and_the_text_says_what_to_do(
 @pytest.mark.parametrize(("file", "code"), ALLOWED)
 def test_allowed_import_is_left_alone(tmp_path: Path, file: str, code: str) -> None:
     assert violations(tree_with(tmp_path, file, code)) == []
+
+
+PROTOCOL_FREE = "config definitions environment listening reload shapes tree validation cli.check cli.serve"
+"""Modules of ``app`` that serve any endpoint: what they say of one, its configuration tells them."""
+
+
+@pytest.mark.parametrize("name", PROTOCOL_FREE.split())
+def test_configuration_of_endpoints_imports_no_protocol(name: str) -> None:
+    here = f"triomq.app.{name}"
+    path = SOURCE.joinpath(*here.split(".")).with_suffix(".py")
+    taken = [(module, what) for _, module, what in imports_of(path, here)]
+    named = [what for module, what in taken if "amqp" in what.lower() or "dmp" in what.lower()]
+    spoken = [module for module, _ in taken if module.startswith("triomq.protocols.") and "control" not in module]
+    assert not named + spoken, "let EndpointConfig say it; triomq.endpoints knows which protocols there are"

@@ -59,7 +59,9 @@ def collector_off() -> Iterator[None]:
 
 
 def ours() -> Counter[str]:
-    return Counter(type(one).__qualname__ for one in gc.get_objects() if type(one).__module__.startswith("triomq."))
+    return Counter(
+        type(one).__qualname__ for one in gc.get_objects() if str(type(one).__module__).startswith("triomq.")
+    )
 
 
 def garbage() -> Counter[str]:

@@ -73,7 +73,8 @@ def test_a_file_says_everything(file: Path) -> None:
 def test_options_count_more_than_the_environment_and_that_more_than_the_file(file: Path) -> None:
     environment = {"TRIOMQ_ENDPOINTS_0_PORT": "1", "TRIOMQ_LOG_LEVEL": "error", "TRIOMQ_DRAIN": "2"}
     config = load_config(file, environment, options={"port": 5, "level": "debug"})
-    assert (config.endpoints[0].host, config.endpoints[0].port) == ("0.0.0.0", 5)
+    virtual_hosts = {"/": "default", "shop": "shop"}
+    assert config.endpoints[0] == AMQP(host="0.0.0.0", port=5, virtual_hosts=virtual_hosts)
     assert (config.log.level, config.log.format, config.drain) == ("debug", "json", 2.0)
 
 

@@ -50,8 +50,15 @@ def test_codecs_decode_by_the_tag_of_the_head() -> None:
 
 
 @pytest.mark.parametrize("codec", [CORE_CODEC, 7])
-def test_a_codec_tag_is_never_given_twice(codec: int) -> None:
+def test_codec_tag_is_never_given_to_two(codec: int) -> None:
     codecs = Codecs()
     codecs.register(7, decode_core, amend_core)
+    codecs.register(7, decode_core, amend_core)
     with pytest.raises(ValueError, match=f"codec tag {codec} is taken already"):
-        codecs.register(codec, decode_core, amend_core)
+        codecs.register(codec, lambda properties: Properties(), amend_core)
+
+
+def test_properties_of_an_unknown_wire_are_none_and_stay_as_they_came() -> None:
+    codecs, message = Codecs(), Message(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
+    assert codecs.read(message) == Properties()
+    assert codecs.amend(message, {"a": 1}) == (b"blue", 0)

@@ -13,7 +13,7 @@ from endpoints.conftest import LINGERING, Connect, dial, endpoint_of
 from triomq.actors import ChildSpec
 from triomq.app import Broker, open_broker
 from triomq.core import Deliver
-from triomq.endpoints import AMQP, AMQPEndpoint, EndUsers, StopListening
+from triomq.endpoints import AMQP, TLS, AMQPEndpoint, EndUsers, StopListening
 from triomq.protocols.amqp import (
     BasicConsume,
     BasicConsumeOk,
@@ -329,3 +329,8 @@ async def test_a_connection_that_fails_is_a_warning_with_code_and_reason(
     assert (await client.closed())[0] == 503
     (level, event, fields) = events(caplog)[0]
     assert (level, event, fields["code"]) == ("WARNING", "connection failed", 503)
+
+
+def test_config_says_what_clients_connect_with() -> None:
+    assert AMQP().client_url("127.0.0.1:5672", "ada:secret") == "amqp://ada:secret@127.0.0.1:5672"
+    assert AMQP(tls=TLS("cert", "key")).client_url("a:5671", "ada:secret") == "amqps://ada:secret@a:5671"

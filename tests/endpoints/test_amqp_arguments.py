@@ -1,18 +1,13 @@
 """Arguments of declares and consumers: what is understood, what is kept, what is refused."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from triomq.core import Overflow, QueueOptions, SinkKind, SinkOptions
-from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import (
-    check_expiration,
     consumer_priority,
     plain_arguments,
     queue_options,
     sink_options,
-    type_name,
 )
 from triomq.errors import PreconditionFailed
 from triomq.protocols import Typed
@@ -198,34 +193,3 @@ def test_a_consumer_has_no_stream_to_begin_somewhere_in() -> None:
         PreconditionFailed, match=r"^invalid arg 'x-stream-offset' .* of queue type rabbit_classic_queue$"
     ):
         consumer_priority("q", "/", {"x-stream-offset": "first"})
-
-
-def test_an_expiration_is_a_number_of_milliseconds_from_zero() -> None:
-    for expiration in (None, "0", "60000", "+1", "-0", "315360000000"):
-        check_expiration(expiration)
-    for expiration, reason in (
-        ("-1", "value_negative,-1"),
-        ("", "no_integer"),
-        ("a", "no_integer"),
-        ("١", "no_integer"),
-        ("1.5", 'leftover_string,".5"'),
-        ("315360000001", "value_too_large,315360000001"),
-    ):
-        with pytest.raises(AnswerError, match=reason) as refused:
-            check_expiration(expiration)
-        assert refused.value.answer.code == 406
-
-
-def test_types_have_the_names_that_clients_know() -> None:
-    values = [True, 1, 1.0, "a", b"a", [], {}, None, datetime.now(UTC)]
-    assert [type_name(value) for value in values] == [
-        "bool",
-        "signedint",
-        "double",
-        "longstr",
-        "binary",
-        "array",
-        "table",
-        "void",
-        "timestamp",
-    ]

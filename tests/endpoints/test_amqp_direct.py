@@ -11,7 +11,8 @@ from triomq.core import SinkKind
 from triomq.core.lease import MOST_UNUSED
 from triomq.endpoints import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_direct import PRIVATE_BYTES
-from triomq.protocols import encode_table
+from triomq.endpoints.direct import LARGEST_MESSAGE
+from triomq.protocols import dmp, encode_table
 from triomq.protocols.amqp import (
     BasicConsume,
     BasicConsumeOk,
@@ -193,3 +194,7 @@ async def test_an_exchange_that_is_declared_after_the_refusal_can_be_leased(clie
     await client.call(1, ExchangeDeclare("late"), ExchangeDeclareOk)
     assert await lease_sink(client, "late")
     await trio.lowlevel.checkpoint()
+
+
+def test_largest_message_that_may_be_configured_is_the_largest_that_dmp_can_say() -> None:
+    assert LARGEST_MESSAGE == dmp.LARGEST_MESSAGE

@@ -118,7 +118,7 @@ async def test_a_queue_that_crashes_over_a_request_costs_who_asked_its_connectio
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
-    broker.directory.queues["q"].backlog.ready = 1  # a lie: there is nothing to take
+    broker.directory.queues["q"].backlog.resident = 1  # a lie: there is nothing to take
     await client.say(1, BasicGet("q"))
     code, text = await client.closed()
     assert code == 541

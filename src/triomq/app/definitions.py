@@ -14,7 +14,7 @@ import msgspec
 from triomq.app.broker import Broker
 from triomq.app.policies import PolicyConfig
 from triomq.app.users import User
-from triomq.endpoints import AMQP, declare_all
+from triomq.endpoints import declare_all
 from triomq.errors import ConfigError, RemoteProtocolError
 from triomq.protocols.control import DefinedPermission, DefinedUser, Definitions, read_definitions
 from triomq.security import ANY_DOMAIN, Permission, UserLimits, read_verifier
@@ -26,7 +26,6 @@ __all__ = [
     "knows_guest",
     "load_definitions",
     "users_of",
-    "with_virtual_hosts",
 ]
 
 _log = logging.getLogger("triomq.app")
@@ -215,8 +214,3 @@ async def declare_definitions(broker: Broker, found: Definitions, domains: Mappi
             }
         },
     )
-
-
-def with_virtual_hosts(endpoint: AMQP, domains: Mapping[str, str]) -> AMQP:
-    """Let an endpoint lead to the domains of definitions as well; what it says itself counts more."""
-    return msgspec.structs.replace(endpoint, virtual_hosts={**domains, **endpoint.virtual_hosts})

@@ -35,7 +35,8 @@ def overlay(
         ConfigError: A variable leads nowhere.
     """
     said: dict[str, str] = {}
-    for name in sorted(environment):
+    # TRIOMQ_ENDPOINTS_1_TYPE says which keys TRIOMQ_ENDPOINTS_1_… can name, so it comes before all of them.
+    for name in sorted(environment, key=lambda name: name.removesuffix("TYPE")):
         if name.startswith(PREFIX) and name not in leave:
             said[_Way(name, environment[name]).walk(data, kind)] = name
     return said
@@ -69,12 +70,20 @@ class _Way:
     def _into_structure(self, place: dict[str, object], kind: object, rest: str) -> None:
         shape = shape_of(kind)
         assert isinstance(shape, Structure)
-        fields = shape.fields(None)
+        fields = self._fields(shape, place)
         key = _longest(fields, rest)
         if key is None:
             advice = nearest(rest, map(_capitals, fields), start=self._name.removesuffix(rest))
             raise ConfigError(f"{self._name} is not known; {advice}")
         self._step(place, key, fields[key], rest[len(key) + 1 :])
+
+    def _fields(self, shape: Structure, place: dict[str, object]) -> dict[str, object]:
+        """Return the keys that a table can have, by its type where that is known."""
+        chosen = place.get(shape.tag) if shape.tag is not None else None
+        try:
+            return shape.fields(chosen if isinstance(chosen, str) and chosen in shape.kinds else None)
+        except ConfigError as error:  # from a package that brings the type
+            raise ConfigError(f"{self._name}: {error}") from None
 
     def _into_list(self, place: list[object], kind: object, rest: str) -> None:
         number, _, rest = rest.partition("_")

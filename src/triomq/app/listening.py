@@ -98,7 +98,7 @@ def check_endpoint(config: object) -> None:
         raise TypeError(f"an endpoint is {config!r}; write what listens there, such as AMQP(host=…, port=…)")
     if isinstance(config, type):
         raise TypeError(f"an endpoint is the class {config.__name__}; write {config.__name__}(), with parentheses")
-    if not hasattr(config, "make") or not hasattr(config, "hosts"):
+    if not isinstance(config, EndpointConfig):
         raise TypeError(
             f"an endpoint is a {type(config).__name__}; it is the configuration of what listens, such as AMQP()"
         )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from triomq.endpoints import EndpointConfig, EndpointTypes
+
 __all__ = ["Leaf", "Listed", "Shape", "Structure", "Table", "choices_of", "shape_of", "takes_text"]
 
 
@@ -53,6 +55,9 @@ Shape = Structure | Listed | Table | Leaf
 def shape_of(kind: object) -> Shape:
     """Look at a type."""
     members = [member for member in _members(kind) if member is not type(None)]
+    if members == [EndpointConfig]:
+        # Also what is not installed yet has a place here, so it is no union: the registry says which Structs there are.
+        return Structure(typing.cast("Mapping[str | None, type[msgspec.Struct]]", EndpointTypes()), "type")
     if all(isinstance(member, type) and issubclass(member, msgspec.Struct) for member in members):
         return _structure([typing.cast("type[msgspec.Struct]", member) for member in members])
     origin, arguments = typing.get_origin(members[0]), typing.get_args(members[0])

@@ -1,5 +1,6 @@
 """A broker's tree of actors: domains, consumers in this process, endpoints, peers; each rests on those before it."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import trio
@@ -15,16 +16,19 @@ from triomq.core import (
     Keeping,
     MemoryAlarm,
     Quotas,
+    SinkKind,
     SinkOptions,
     recovered_domains,
     recovering,
 )
-from triomq.endpoints import AMQP_CODEC, STANDARD_EXCHANGES, Unfinished, amend_amqp, from_amqp
-from triomq.errors import StoreError
+from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
+from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper, StoreSettings
 
 __all__ = ["Root", "Tree"]
+
+_log = logging.getLogger("triomq.app")
 
 _BROKER = "broker"
 """The name of the broker's own supervisor."""
@@ -40,7 +44,9 @@ class Tree:
     """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
 
     def __init__(self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
-        """Start nothing yet; know the properties of all built-in protocols, whether their endpoints listen or not.
+        """Start nothing yet; read the properties of all built-in protocols, whether their endpoints listen or not.
+
+        With a store, read those of all installed protocols as well: it may have messages that came by them.
 
         Args:
             store: Where the store is; without it there is none.
@@ -52,7 +58,13 @@ class Tree:
         self.quotas = Quotas()
         self.unfinished = Unfinished(self.memory)
         self.codecs = Codecs()
-        self.codecs.register(AMQP_CODEC, from_amqp, amend_amqp)
+        self._readable: set[type[EndpointConfig]] = set()
+        self._standard_sinks: dict[str, SinkKind] = {}
+        for kind in EndpointTypes.built_in:
+            self._read(kind)
+            self._standard_sinks.update(kind.standard_sinks)
+        if store is not None:
+            self._read_installed()
         self.directories: dict[str, Directory] = {}
         self.endpoint_specs: dict[str, ChildSpec] = {}
         self.peer_specs: dict[str, ChildSpec] = {}
@@ -109,10 +121,38 @@ class Tree:
         ref = await self.domains.actor.start_child(spec)
         self.directories[name] = directory
         self._domain_specs[name] = spec
-        for sink, kind in STANDARD_EXCHANGES.items():
+        await self._declare_standard_sinks(name)
+        return ref
+
+    async def add_endpoint_type(self, kind: type[EndpointConfig]) -> None:
+        """Read the properties of a protocol, and declare its standard sinks in every domain; call before it listens."""
+        self._read(kind)
+        if not kind.standard_sinks.keys() <= self._standard_sinks.keys():
+            self._standard_sinks.update(kind.standard_sinks)
+            for domain in list(self.directories):
+                await self._declare_standard_sinks(domain)
+
+    def _read(self, kind: type[EndpointConfig]) -> None:
+        """Read the properties of messages that come, or have come, by a protocol."""
+        if kind not in self._readable:
+            for codec in kind.codecs:
+                self.codecs.register(codec.tag, codec.decode, codec.amend)
+            self._readable.add(kind)
+
+    def _read_installed(self) -> None:
+        types = EndpointTypes()
+        for tag in types:
+            try:
+                self._read(types[tag])
+            except (ConfigError, ValueError) as error:
+                # A package that nothing is configured of does not stop a broker; its messages are carried as they are.
+                _log.warning("endpoint type not available", extra={"fields": {"type": tag, "trouble": error}})
+
+    async def _declare_standard_sinks(self, domain: str) -> None:
+        ref, directory = self.domains.children[domain], self.directories[domain]
+        for sink, kind in self._standard_sinks.items():
             if sink not in directory.sinks:
                 await ref.ask(DeclareSink(sink, SinkOptions(kind=kind)))
-        return ref
 
 
 class Root(DynamicSupervisor):

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from triomq.app.shapes import Listed, Structure, Table, choices_of, shape_of
+from triomq.endpoints import GROUP, EndpointTypes, decode_endpoint
 from triomq.errors import ConfigError
 
 __all__ = ["Origins", "build", "inside", "nearest"]
@@ -50,7 +51,7 @@ def build(data: object, kind: type[T], origins: Origins) -> T:
     troubles = [f"{origins.name(path)}: {text}" for path, text in _troubles(data, kind, "")]
     if troubles:
         raise ConfigError("\n".join(troubles))
-    return msgspec.convert(data, kind)
+    return msgspec.convert(data, kind, dec_hook=decode_endpoint)
 
 
 def inside(path: str, key: str | int) -> str:
@@ -76,9 +77,11 @@ def _troubles(data: object, kind: object, path: str) -> Iterator[tuple[str, str]
     yield from found
     if not found:
         try:
-            msgspec.convert(data, kind)
+            msgspec.convert(data, kind, dec_hook=decode_endpoint)
         except msgspec.ValidationError as error:
             yield path, _text(path, data, kind, str(error))
+        except ConfigError as error:  # from a Struct that looks at several of its fields
+            yield path, f"{path}: {error}"
 
 
 def _troubles_inside(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:
@@ -97,22 +100,33 @@ def _structure_troubles(data: dict[str, object], shape: Structure, path: str) ->
     chosen: str | None = None
     if shape.tag is not None:
         tag = data.get(shape.tag)
-        choices = ", ".join(repr(choice) for choice in shape.kinds)
         if shape.tag not in data:
-            yield path, f"{path} has no {shape.tag!r}, which says what it is; allowed are {choices}"
+            yield path, f"{path} has no {shape.tag!r}, which says what it is; allowed are {_types(shape)}"
             return
         if not isinstance(tag, str) or tag not in shape.kinds:
             where = inside(path, shape.tag)
-            yield where, f"{where}: found {_shown(where, tag)}, allowed are {choices}"
+            yield where, f"{where}: found {_shown(where, tag)}, allowed are {_types(shape)}"
             return
         chosen = tag
-    fields = shape.fields(chosen)
+    try:
+        fields = shape.fields(chosen)
+    except ConfigError as error:  # from a package that brings the type
+        yield inside(path, str(shape.tag)), f"{inside(path, str(shape.tag))}: {error}"
+        return
     for key, item in data.items():
         where = inside(path, key)
         if key not in fields:
             yield where, f"{where} is not known; {nearest(key, fields)}"
         elif key != shape.tag:
             yield from _troubles(item, fields[key], where)
+
+
+def _types(shape: Structure) -> str:
+    """List what a table can be."""
+    types = ", ".join(map(repr, shape.kinds))
+    if isinstance(shape.kinds, EndpointTypes):
+        return f"{types}; an installed package brings others by an entry point of the group {GROUP!r}"
+    return types
 
 
 def _text(path: str, data: object, kind: object, said: str) -> str:

@@ -108,10 +108,25 @@ def amend_core(
     return encode_core(changed), 0
 
 
+def _decode_unknown(encoded: bytes) -> Properties:
+    return _NONE
+
+
+def _amend_unknown(
+    encoded: bytes, headers: Mapping[str, HeaderValue], *, drop_expiration: bool, without: Collection[str] = ()
+) -> tuple[bytes, int]:
+    return encoded, 0
+
+
+_UNKNOWN: tuple[Callable[[bytes], Properties], Amend] = _decode_unknown, _amend_unknown
+"""For messages in a store whose wire has been uninstalled: their bodies are worth more than a queue that crashes."""
+
+
 class Codecs:
     """The table from a head's codec tag to the functions that decode and amend its properties.
 
-    Created by whoever opens a broker, who registers each wire's; handed to domains; never changed later.
+    Created by whoever opens a broker, who registers each wire's; handed to domains. More can be registered later,
+    before the first message of their wire comes.
     """
 
     def __init__(self) -> None:
@@ -119,18 +134,21 @@ class Codecs:
         self._codecs: dict[int, tuple[Callable[[bytes], Properties], Amend]] = {CORE_CODEC: (decode_core, amend_core)}
 
     def register(self, codec: int, decode: Callable[[bytes], Properties], amend: Amend) -> None:
-        """Add a wire's functions under its tag.
+        """Add a wire's functions under its tag; the same ones a second time change nothing.
 
         Raises:
-            ValueError: The tag is taken; tags are written to disk and never reused.
+            ValueError: The tag is taken by others; tags are written to disk and never reused.
         """
-        if codec in self._codecs:
+        if self._codecs.get(codec, (decode, amend)) != (decode, amend):
             raise ValueError(f"codec tag {codec} is taken already; give each properties format a tag of its own")
         self._codecs[codec] = decode, amend
 
+    def _of(self, message: Message) -> tuple[Callable[[bytes], Properties], Amend]:
+        return self._codecs.get(message.head.codec, _UNKNOWN)
+
     def decode(self, message: Message) -> Properties:
-        """Decode a message's properties, whichever wire it came from."""
-        return self._codecs[message.head.codec][0](message.properties)
+        """Decode a message's properties, whichever wire it came from; none of a wire that nobody has registered."""
+        return self._of(message)[0](message.properties)
 
     def read(self, message: Message) -> Properties | None:
         """Decode a message's properties, if anybody can: they are carried as they came, whatever they are.
@@ -151,5 +169,5 @@ class Codecs:
         without: Collection[str] = (),
     ) -> tuple[bytes, int]:
         """Set headers of a message, whichever wire it came from; see ``Amend``."""
-        amend = self._codecs[message.head.codec][1]
+        amend = self._of(message)[1]
         return amend(message.properties, headers, drop_expiration=drop_expiration, without=without)

@@ -2,34 +2,59 @@
 
 from triomq.endpoints.amqp import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp_definitions import declare_all
-from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.amqp_policies import read_policy
-from triomq.endpoints.amqp_properties import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
-from triomq.endpoints.base import Endpoint, EndpointConfig, EndUsers, RenewCertificates, StopListening
+from triomq.endpoints.base import (
+    CloseConnection,
+    Connection,
+    Endpoint,
+    EndUsers,
+    RenewCertificates,
+    StopListening,
+    Tick,
+)
+from triomq.endpoints.content import from_amqp, to_amqp
+from triomq.endpoints.dmp import DMP
+from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.house import DomainAccess, House
+from triomq.endpoints.registry import (
+    DEFAULT_DIRECT,
+    DEFAULT_ENDPOINTS,
+    DEFAULT_TYPE,
+    GROUP,
+    EndpointTypes,
+    decode_endpoint,
+)
 from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.unfinished import Unfinished
 from triomq.transports import TLS
 
 __all__ = [
     "AMQP",
-    "AMQP_CODEC",
-    "STANDARD_EXCHANGES",
+    "DEFAULT_DIRECT",
+    "DEFAULT_ENDPOINTS",
+    "DEFAULT_TYPE",
+    "DMP",
+    "GROUP",
     "TLS",
     "AMQPEndpoint",
+    "CloseConnection",
+    "Codec",
+    "Connection",
     "DomainAccess",
     "EndUsers",
     "Endpoint",
     "EndpointConfig",
+    "EndpointTypes",
     "House",
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",
     "StopListening",
     "Synchronise",
+    "Tick",
     "Unfinished",
-    "amend_amqp",
     "declare_all",
+    "decode_endpoint",
     "from_amqp",
     "peer_spec",
     "read_policy",

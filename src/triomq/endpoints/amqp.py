@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from socket import gethostname
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 import trio
 
 from triomq.checked import Checked
-from triomq.core import LEASE_SECONDS, Leases
+from triomq.core import LEASE_SECONDS, Leases, SinkKind
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.base import Endpoint
-from triomq.endpoints.dmp_connection import DMPConnection
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
+from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells
 from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
@@ -27,10 +30,8 @@ from triomq.protocols.amqp import (
     AMQPEngine,
     Settings,
 )
-from triomq.protocols.dmp import LARGEST_MESSAGE, DMPEngine
-from triomq.protocols.dmp import Settings as DirectSettings
 from triomq.security import External, MakeMechanism
-from triomq.transports import TLS, TLSSocket, Transport, is_private
+from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
 
 __all__ = ["AMQP", "AMQPEndpoint"]
 
@@ -55,7 +56,7 @@ _Short = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 _PORT, _TLS_PORT = 5672, 5671  # as registered with IANA: amqp, amqps
 
 
-class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
+class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     """Where and how to listen for AMQP 0-9-1.
 
     Args:
@@ -77,6 +78,10 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         direct_message_size: Octets of the largest message on a direct connection, its size word aside; as above.
         direct_lease: Seconds that a lease may be unused.
     """
+
+    protocol: ClassVar[str] = "AMQP 0-9-1"
+    codecs: ClassVar[tuple[Codec, ...]] = (Codec(AMQP_CODEC, from_amqp, amend_amqp),)
+    standard_sinks: ClassVar[Mapping[str, SinkKind]] = STANDARD_EXCHANGES
 
     host: str = "localhost"
     port: _Short | None = None
@@ -111,6 +116,11 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
         """The hosts whose addresses it listens on; none with a ``path``."""
         return () if self.path else (self.host,)
 
+    @property
+    def place(self) -> str:
+        """Where it listens as configured."""
+        return self.path or name_of((self.host, self.port or 0))
+
     def bound_to(self, port: int) -> "AMQP":
         """Give the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
@@ -118,6 +128,14 @@ class AMQP(Checked, frozen=True, forbid_unknown_fields=True, tag="amqp"):
     def make(self, house: House) -> "AMQPEndpoint":
         """Make the actor that listens."""
         return AMQPEndpoint(self, house)
+
+    def with_virtual_hosts(self, domains: Mapping[str, str]) -> "AMQP":
+        """Return the configuration with further virtual hosts; what it says itself counts more."""
+        return msgspec.structs.replace(self, virtual_hosts={**domains, **self.virtual_hosts})
+
+    def client_url(self, address: str, credentials: str) -> str:
+        """Return the URL that a client connects with."""
+        return f"{'amqp' if self.tls is None else 'amqps'}://{credentials}@{address}"
 
     def settings(self, mechanisms: tuple[str, ...]) -> Settings:
         """Say what the engine needs to know; ``mechanisms`` are those that are offered, best first."""
@@ -165,9 +183,7 @@ class AMQPEndpoint(Endpoint):
         self._house = house
         self._methods = BROKER_METHODS if config.direct_connections else INDIRECT_METHODS
         self._has_direct = config.direct_connections
-        self._direct_settings = DirectSettings(
-            max_message_size=config.direct_message_size, heartbeat=config.direct_heartbeat
-        )
+        self._direct_limits = DirectLimits(config.direct_message_size, config.direct_heartbeat)
         self._leases = Leases(trio.current_time, config.direct_lease)
         self._forked = 0
         self._farewells = Farewells(self.timers)
@@ -212,10 +228,8 @@ class AMQPEndpoint(Endpoint):
 
     def _fork(self, transport: Transport, data: bytes) -> None:
         """Serve a direct connection over a transport whose first octets have come."""
-        largest = self._house.unfinished.largest(self._direct_settings.max_message_size)
-        settings = msgspec.structs.replace(self._direct_settings, max_message_size=largest)
-        engine = DMPEngine("server", now=trio.current_time(), settings=settings)
-        connection = DMPConnection(transport, engine, self._house, self._leases if self._has_direct else None)
+        leases = self._leases if self._has_direct else None
+        connection = self._house.direct.connect(transport, self._house, leases, self._direct_limits)
         self._forked += 1
         self.serve(connection, f"direct-{self._forked}")
         connection.received(data)

@@ -3,8 +3,6 @@
 AMQP 0-9-1 section 1.2 (reply codes).
 """
 
-from decimal import Decimal
-
 import msgspec
 
 from triomq.core import (
@@ -20,9 +18,10 @@ from triomq.core import (
     SinkInUse,
     UnknownDelivery,
 )
+from triomq.endpoints.content import type_name
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
-__all__ = ["ARGUMENTS", "HARD_CODES", "Answer", "AnswerError", "answer_to", "on_wire", "type_name"]
+__all__ = ["ARGUMENTS", "HARD_CODES", "Answer", "AnswerError", "answer_to", "on_wire"]
 
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.2)."""
@@ -151,18 +150,3 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(getattr(value, "value", value))
-
-
-def type_name(value: object) -> str:
-    """Name a value's type as RabbitMQ's texts do."""
-    names = {
-        bool: "bool",
-        int: "signedint",
-        float: "double",
-        str: "longstr",
-        bytes: "binary",
-        list: "array",
-        dict: "table",
-        Decimal: "decimal",
-    }
-    return names.get(type(value), "void" if value is None else "timestamp")

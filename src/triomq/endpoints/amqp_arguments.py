@@ -1,18 +1,16 @@
 """From the arguments of a declare to the core's options, checked as RabbitMQ checks them."""
 
-import re
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
 from triomq.core import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
-from triomq.endpoints.amqp_answers import AnswerError, type_name
-from triomq.endpoints.amqp_properties import plain_value
 from triomq.endpoints.amqp_queue_types import QueueType, queue_type
+from triomq.endpoints.content import plain_value, type_name
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue
 
-__all__ = ["check_expiration", "consumer_priority", "plain_arguments", "queue_options", "sink_options"]
+__all__ = ["consumer_priority", "plain_arguments", "queue_options", "sink_options"]
 
 Arguments = Mapping[str, object]
 
@@ -20,9 +18,6 @@ _INT64_MAX = (1 << 63) - 1
 
 _LONGEST_TIME = 10 * 365 * 24 * 60 * 60 * 1000
 """Milliseconds that a time may be at most, as with RabbitMQ: ten years."""
-
-_INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
-"""An integer as RabbitMQ reads one from text, and what is left of the text."""
 
 _HIGHEST_PRIORITY = 255
 
@@ -266,25 +261,3 @@ def consumer_priority(name: str, virtual_host: str, arguments: Arguments) -> int
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise _Where("x-priority", name, virtual_host).invalid(f'"expected integer, got {type_name(priority)}"')
     return priority
-
-
-def check_expiration(expiration: str | None) -> None:
-    """Check the expiration property, milliseconds as text.
-
-    Raises:
-        AnswerError: It is no number, negative, or longer than ten years.
-    """
-    if expiration is None:
-        return
-    found = _INTEGER.match(expiration)
-    if found is None:
-        wrong = "no_integer"
-    elif found[2]:
-        wrong = f'{{leftover_string,"{found[2]}"}}'
-    elif int(found[1]) < 0:
-        wrong = f"{{value_negative,{int(found[1])}}}"
-    elif int(found[1]) > _LONGEST_TIME:
-        wrong = f"{{value_too_large,{int(found[1])}}}"
-    else:
-        return
-    raise AnswerError(406, f"invalid expiration '{expiration}': {wrong}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from triomq.core import (
     Batch,
+    Directory,
     Head,
     Ledger,
     Message,
@@ -17,14 +18,14 @@ from triomq.core import (
     Outcome,
     Permissions,
     QueueStore,
-    Subscription,
     Window,
     settle,
 )
 from triomq.endpoints.amqp_counts import delivery_counts, with_count
-from triomq.endpoints.amqp_properties import AMQP_CODEC
 from triomq.endpoints.amqp_publishing import ChannelPublisher
 from triomq.endpoints.amqp_transaction import ChannelTransaction
+from triomq.endpoints.content import AMQP_CODEC
+from triomq.endpoints.direct import DirectSubscription
 from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "Consumer", "Handler"]
 
 
-class Consumer(Subscription):
+class Consumer(DirectSubscription):
     """One consumer tag of a channel. While a direct connection takes what it gets, its feed is another than its own.
 
     Args:
@@ -82,6 +83,11 @@ class Consumer(Subscription):
         self.channel = channel
         self.tag = tag
         self.no_ack = no_ack
+
+    @property
+    def lessee(self) -> "Channel":
+        """Who has leased the queue, if a direct connection takes what it gets."""
+        return self.channel
 
     @property
     def is_direct(self) -> bool:
@@ -165,6 +171,12 @@ class Channel:
             self._held_cancels = None
             for tag in held:
                 self.cancelled(tag)
+
+    @property
+    def reply_name(self) -> str:
+        """The name of the queue in which its client takes direct replies; empty if it takes none."""
+        consumer = self.reply_consumer
+        return "" if consumer is None or not consumer.open else Directory.name_of(consumer.feed.queue)
 
     @property
     def can_make_room(self) -> bool:

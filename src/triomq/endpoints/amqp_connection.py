@@ -30,18 +30,18 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.amqp_direct import MessagesLost, ReturnMessage
+from triomq.endpoints.amqp_direct import AMQPDirectFeeds, give_back
 from triomq.endpoints.amqp_events import EVENTS, begin_publish, fail, unacknowledged, undeliverable
 from triomq.endpoints.amqp_login import LogIn
 from triomq.endpoints.amqp_outlet import Outlet
-from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
 from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
-from triomq.endpoints.dmp_connection import DMPConnection
+from triomq.endpoints.content import AMQP_CODEC, to_amqp
+from triomq.endpoints.direct import MessagesLost, ReturnMessage
 from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
 from triomq.endpoints.wire_connection import PATIENCE, WireConnection
-from triomq.errors import ActorStopped, HandlerFailed, LocalProtocolError
+from triomq.errors import ActorStopped, HandlerFailed
 from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, DirectLost, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
@@ -105,7 +105,7 @@ class AMQPConnection(WireConnection):
         self.timeouts = AckTimeouts(consumer_timeout, unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
         self.leases = leases
-        self.direct_feeds: dict[QueueStore, DMPConnection] = {}  # that take what consumers of these queues would get
+        self.direct_feeds = AMQPDirectFeeds(self.channels, self.outlet)
         self._fork = fork
         self._part = part
         self._handed_over = False  # the transport belongs to somebody else now
@@ -119,7 +119,7 @@ class AMQPConnection(WireConnection):
     def on_start(self) -> None:
         """Read from now on."""
         self._turn = self.system.turn
-        self._transport.start(Switch(self._transport, self, self._go_direct))
+        self._transport.start(Switch(self._transport, self, self.house.direct.header, self._go_direct))
 
     def _go_direct(self, data: bytes) -> None:
         """Leave the transport to a direct connection."""
@@ -266,18 +266,15 @@ class AMQPConnection(WireConnection):
 
     def return_message(self, message: ReturnMessage) -> None:
         """Give a message back that was published over a direct connection, which one of our channels has leased."""
-        channel = message.channel
-        if self._left or not channel.open:
-            return
-        try:
-            self.engine.send_content(channel.number, message.method, message.properties, message.body)
-        except LocalProtocolError as error:
-            self.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))
+        if not self._left:
+            give_back(self, message)
 
     def messages_lost(self, message: MessagesLost) -> None:
         """Tell a client that knows the method how many messages for its direct feed were lost."""
-        if not self._left and message.channel.open and self.login.client_can(LOST_CAPABILITY):
-            message.channel.reply(DirectLost(message.feed, message.messages))
+        channel = message.lessee
+        assert isinstance(channel, Channel)
+        if not self._left and channel.open and self.login.client_can(LOST_CAPABILITY):
+            channel.reply(DirectLost(message.feed, message.messages))
 
     def close_connection(self, message: CloseConnection) -> None:
         """Say goodbye; the client's close-ok ends the connection, or the engine's deadline does."""

@@ -13,9 +13,10 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
 from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
-from triomq.endpoints.amqp_direct import send_on
 from triomq.endpoints.amqp_names import generated_name, named, queue_named
-from triomq.endpoints.amqp_reply_to import REPLY_TO, open_reply_queue
+from triomq.endpoints.amqp_reply_to import open_reply_queue
+from triomq.endpoints.content import REPLY_TO
+from triomq.endpoints.direct import direct_feed
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
@@ -108,7 +109,7 @@ def open_consumer(
         no_local=no_local,
     )
     if (direct := connection.direct_feeds.get(store)) is not None:
-        consumer.move(send_on(consumer, direct))
+        consumer.move(direct_feed(consumer.home, direct))
     connection.begin(consumer)
     if not no_ack:
         connection.watch_unsettled(store)

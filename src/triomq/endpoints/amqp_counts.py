@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from triomq.core import Batch, Directory
-from triomq.endpoints.amqp_properties import amend_amqp
 from triomq.endpoints.amqp_queue_types import is_quorum
+from triomq.endpoints.content import amend_amqp
 
 __all__ = ["delivery_counts", "with_count"]
 

@@ -1,59 +1,24 @@
-"""The class direct on AMQP: leases for direct connections, and what a direct connection does to its principal one.
+"""The class direct on AMQP: leases for direct connections, and what those do to the connection that has leased."""
 
-A direct feed takes what the consumers of its queue would get over AMQP. Each consumer has a feed of the core for
-itself: at home it ends at the AMQP connection; while there is a direct feed another one stands in its place, which ends
-there. Its windows are another matter, but channel.flow, no-local, priority and basic.cancel mean what they meant.
-"""
-
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
-from triomq.actors import Message as ActorMessage
-from triomq.core import Directory, Feed, LeaseTarget, NoSuchQueue, QueueLocked, QueueStore, SinkInternal
+from triomq.core import LeaseTarget, NoSuchQueue, QueueLocked, QueueStore
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_channel import Channel, Consumer, Handler
-from triomq.errors import AccessRefused
+from triomq.endpoints.amqp_channel import Channel, Handler
+from triomq.endpoints.amqp_outlet import Outlet
+from triomq.endpoints.direct import DirectFeed, Grant, ReturnMessage, Undelivered, check_sink, direct_feed
+from triomq.errors import AccessRefused, LocalProtocolError
 from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut, DirectPutOk, Method
 
 if TYPE_CHECKING:
-    from triomq.endpoints.dmp_connection import DMPConnection
-
-__all__ = ["DIRECT", "Grant", "MessagesLost", "ReturnMessage", "bring_home", "check_sink", "divert", "send_on"]
+    from triomq.endpoints.amqp_connection import AMQPConnection
 
 PRIVATE_BYTES = 64 * 1024 * 1024
 """The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
 
-
-class Grant(msgspec.Struct, frozen=True, eq=False):
-    """What the endpoint remembers of a lease.
-
-    Args:
-        channel: Where it was asked for, and so where returns go.
-        virtual_host: What the client calls the domain.
-        store: The queue behind a feed.
-    """
-
-    channel: Channel
-    virtual_host: str
-    store: QueueStore | None = None
-
-
-class ReturnMessage(ActorMessage, frozen=True):
-    """To an AMQP connection: this message came over a direct one and reaches nobody (section 1.8.3.7, mandatory)."""
-
-    channel: Channel
-    method: BasicReturn
-    properties: bytes
-    body: bytes
-
-
-class MessagesLost(ActorMessage, frozen=True):
-    """To an AMQP connection: so many messages for a feed that a channel has leased were lost."""
-
-    channel: Channel
-    feed: str
-    messages: int
+_REASONS = {Undelivered.NO_ROUTE: (312, "NO_ROUTE"), Undelivered.NO_CONSUMERS: (313, "NO_CONSUMERS")}
 
 
 # Leases
@@ -65,17 +30,6 @@ def _put(channel: Channel, method: DirectPut) -> None:
     grant = Grant(channel, connection.virtual_host)
     lease = connection.leases.grant(connection.session, LeaseTarget.SINK, method.sink, key=grant)
     channel.reply(DirectPutOk(lease))
-
-
-def check_sink(directory: Directory, name: str) -> None:
-    """See that one may publish into a sink; the empty name is the default one.
-
-    Raises:
-        NoSuchSink: There is none of that name.
-        SinkInternal: Only other sinks may publish into it.
-    """
-    if name and directory.sink(name).options.internal:
-        raise SinkInternal(name)
 
 
 def _get(channel: Channel, method: DirectGet) -> None:
@@ -99,48 +53,46 @@ DIRECT: dict[type[Method], Handler] = cast("dict[type[Method], Handler]", {Direc
 """Method to handler; the rows pair each handler with the one type that it is written for."""
 
 
-# Feeds that go elsewhere
+# Messages that go elsewhere, and those that come back
 
 
-def send_on(consumer: Consumer, direct: "DMPConnection") -> Feed:
-    """Make the feed that takes a consumer's messages to a direct connection, in place of its own."""
-    home = consumer.home
-    return Feed(
-        home.queue,
-        direct.ref,
-        key=consumer,
-        outlet=direct.window,
-        gate=home.gate,
-        settles=False,
-        exclusive=home.exclusive,
-        priority=home.priority,
-        no_local=home.no_local,
-    )
+class AMQPDirectFeeds(dict[QueueStore, DirectFeed]):
+    """The queues whose messages direct connections take, in place of one connection's consumers.
+
+    Args:
+        channels: The connection's channels, by their numbers.
+        outlet: The connection's writing half.
+    """
+
+    def __init__(self, channels: Mapping[int, Channel], outlet: Outlet) -> None:
+        super().__init__()
+        self._channels = channels
+        self._outlet = outlet
+
+    def attach(self, queue: QueueStore, direct: DirectFeed) -> None:
+        """Let all consumers of a queue get their messages on a direct connection, also what is not encoded yet."""
+        self[queue] = direct
+        queue.set_ceiling(PRIVATE_BYTES)
+        for channel in self._channels.values():
+            for consumer in channel.consumers.values():
+                if consumer.home.queue is queue.ref:
+                    self._outlet.drop(consumer)
+                    consumer.move(direct_feed(consumer.home, direct))
+
+    def detach(self, queue: QueueStore, direct: DirectFeed) -> None:
+        """Let consumers to come get their messages over AMQP again, if this direct connection is attached."""
+        if self.get(queue) is direct:
+            del self[queue]
 
 
-def divert(grant: Grant, direct: "DMPConnection") -> None:
-    """Let all consumers of a queue get their messages on a direct connection; what was not encoded yet goes there."""
-    connection, store = grant.channel.connection, grant.store
-    assert store is not None
-    connection.direct_feeds[store] = direct
-    store.set_ceiling(PRIVATE_BYTES)
-    for channel in connection.channels.values():
-        for consumer in channel.consumers.values():
-            if consumer.home.queue is store.ref:
-                connection.outlet.drop(consumer)
-                consumer.move(send_on(consumer, direct))
-
-
-def bring_home(grant: Grant, direct: "DMPConnection") -> None:
-    """Let consumers get their messages over AMQP again; those whose channel has ended with its connection end now."""
-    connection, store = grant.channel.connection, grant.store
-    assert store is not None
-    if connection.direct_feeds.get(store) is direct:
-        del connection.direct_feeds[store]
-    for feed in connection.session.feeds_to(direct.ref):
-        consumer = feed.key
-        assert isinstance(consumer, Consumer)
-        if consumer.channel.open:
-            consumer.move(consumer.home)
-        else:
-            consumer.close()
+def give_back(connection: "AMQPConnection", message: ReturnMessage) -> None:
+    """Return a message that came over a direct connection (section 1.8.3.7, mandatory and immediate)."""
+    channel = message.lessee
+    assert isinstance(channel, Channel)
+    if not channel.open:
+        return
+    method = BasicReturn(*_REASONS[message.reason], message.sink, message.key)
+    try:
+        connection.engine.send_content(channel.number, method, message.properties, message.body)
+    except LocalProtocolError as error:
+        connection.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))

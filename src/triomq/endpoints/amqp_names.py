@@ -2,23 +2,20 @@
 
 import base64
 import os
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from triomq.core import NoSuchQueue, QueueStore, SinkKind
+from triomq.endpoints.content import is_reply_queue
 from triomq.errors import NotFound
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
 __all__ = [
-    "REPLY_TO",
     "STANDARD_EXCHANGES",
     "generated_name",
-    "is_reply_queue",
     "named",
     "queue_named",
-    "without_secret",
 ]
 
 STANDARD_EXCHANGES: Final = {
@@ -29,26 +26,6 @@ STANDARD_EXCHANGES: Final = {
     "amq.match": SinkKind.HEADERS,
 }
 """The exchanges that every virtual host has from the start (section 3.1.3)."""
-
-REPLY_TO = "amq.rabbitmq.reply-to"
-"""The queue that is none: who consumes from it gets direct replies (RabbitMQ's direct reply-to)."""
-
-
-def is_reply_queue(name: str) -> bool:
-    """Tell whether a name belongs to direct replies: the one that clients write, or one that the broker makes of it."""
-    return name.startswith(REPLY_TO) and (name == REPLY_TO or name[len(REPLY_TO)] == ".")
-
-
-def without_secret(text: str) -> str:
-    """Return a text without the secret part of a name for direct replies, in whose place there is a hash of it.
-
-    Whoever knows the name can send replies that the asker takes for answers, so nobody is shown it who was not sent it.
-    """
-    start, name, secret = text.partition(f"{REPLY_TO}.")
-    if not secret:
-        return text
-    shown = blake2b(secret.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
-    return f"{start}{name}{shown}"
 
 
 def generated_name(prefix: str) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from triomq.core import SinkKind
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_names import is_reply_queue, named
+from triomq.endpoints.amqp_names import named
+from triomq.endpoints.content import is_reply_queue
 from triomq.protocols.amqp import (
     AccessRequest,
     BasicAck,

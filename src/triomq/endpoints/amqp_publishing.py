@@ -1,7 +1,7 @@
 """The publishing half of one AMQP channel: from runs of publishes to the queues that they are routed to."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,34 +17,28 @@ from triomq.core import (
     Transaction,
 )
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_arguments import check_expiration
-from triomq.endpoints.amqp_copies import CC, copies_of
-from triomq.endpoints.amqp_heads import (
+from triomq.endpoints.amqp_permissions import access_refused
+from triomq.endpoints.content import (
+    CC,
+    CHECKED,
     HAS_DELIVERY_MODE,
-    HAS_EXPIRATION,
     HAS_HEADERS,
     HAS_REPLY_TO,
-    HAS_USER_ID,
+    LOOKED_INTO,
+    InvalidProperties,
+    by_mode,
+    check_claims,
+    copies_of,
     head_of,
+    suspects,
+    with_reply_name,
 )
-from triomq.endpoints.amqp_modes import by_mode
-from triomq.endpoints.amqp_permissions import access_refused
-from triomq.endpoints.amqp_reply_to import REPLY_TO, with_reply_name
-from triomq.protocols import decode_properties
 from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing, FramingTable, PublishRun
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["CHECKED", "LOOKED_INTO", "ChannelPublisher", "check_claims", "suspects"]
-
-CHECKED = HAS_EXPIRATION | HAS_USER_ID
-"""Flags of properties that the broker itself answers for."""
-LOOKED_INTO = CHECKED | HAS_HEADERS | HAS_REPLY_TO
-"""The same with those in which something may stand that concerns it."""
-
-_SOUGHT = ((HAS_HEADERS, CC), (HAS_REPLY_TO, REPLY_TO.encode()))
-"""Which octets, in which property, make it worth to decode what is not decoded anyway."""
+__all__ = ["ChannelPublisher"]
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
@@ -106,7 +100,8 @@ class ChannelPublisher:
         Raises:
             NoSuchSink: The exchange does not exist.
             SinkInternal: Only exchanges may publish into it.
-            AnswerError: The user may not, or the properties or flags are not acceptable.
+            AnswerError: The user may not, or the publisher cannot be told to wait.
+            InvalidProperties: The properties of a message are not acceptable.
             PublishingPaused: Not now; nothing of the run was taken.
         """
         method, framing = run.method, run.framing
@@ -175,7 +170,7 @@ class ChannelPublisher:
         try:
             for part in self._parts(run):
                 runs.append(part)
-        except AnswerError as refusal:
+        except InvalidProperties as refusal:
             error = refusal
         try:
             self._publish_all(method, runs)
@@ -190,13 +185,13 @@ class ChannelPublisher:
         """Cut a run into messages that go together.
 
         Raises:
-            AnswerError: A property of the next message is not acceptable.
+            InvalidProperties: A property of the next message is not acceptable.
         """
         contents, done = run.contents, 0
         for number in suspects(run.framing, contents):
             try:
                 special = self._inspect(run.framing, contents[number])
-            except AnswerError:
+            except InvalidProperties:
                 yield from self._neighbours(run, done, number)
                 raise
             if special is not None:
@@ -209,7 +204,7 @@ class ChannelPublisher:
         """Check one message's properties, and see what is to be changed; None if it goes on as it came.
 
         Raises:
-            AnswerError: A property is not acceptable.
+            InvalidProperties: A property is not acceptable.
         """
         encoded = framing.properties(content)
         if framing.flags & CHECKED:
@@ -345,44 +340,3 @@ class ChannelPublisher:
             engine.send_ack(channel.number, number, multiple=False)
         if confirmed.up_to:
             engine.send_ack(channel.number, confirmed.up_to, multiple=True)
-
-
-def check_claims(encoded: bytes, user: str) -> None:
-    """Check properties that the broker itself answers for.
-
-    Raises:
-        AnswerError: A user-id is not the user's, or an expiration is no number of milliseconds.
-    """
-    properties = decode_properties(encoded)
-    if properties.user_id is not None and properties.user_id != user:
-        text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
-        raise AnswerError(406, text)
-    check_expiration(properties.expiration)
-
-
-class Shape(Protocol):
-    """Where properties stand in contents that are alike, and which."""
-
-    @property
-    def flags(self) -> int:
-        """The property flags."""
-
-    @property
-    def properties_start(self) -> int:
-        """Where the properties begin."""
-
-    @property
-    def properties_stop(self) -> int:
-        """Where they end."""
-
-
-def suspects(shape: Shape, contents: Sequence[bytes]) -> Sequence[int]:
-    """Number the contents of a shape whose properties have to be decoded."""
-    flags, start, stop = shape.flags, shape.properties_start, shape.properties_stop
-    if flags & CHECKED:
-        return range(len(contents))
-    found: set[int] = set()
-    for flag, octets in _SOUGHT:
-        if flags & flag:
-            found.update([number for number, content in enumerate(contents) if content.find(octets, start, stop) >= 0])
-    return sorted(found)

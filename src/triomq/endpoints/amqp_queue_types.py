@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from triomq.core import QueueOptions
-from triomq.endpoints.amqp_answers import type_name
+from triomq.endpoints.content import type_name
 from triomq.errors import PreconditionFailed
 
 __all__ = ["QueueType", "check_named", "is_quorum", "queue_type"]

@@ -11,18 +11,16 @@ RabbitMQ.
 
 from typing import TYPE_CHECKING
 
-from triomq.core import DeclareQueue, Directory, NoSuchQueue, QueueOptions, QueueStore
+from triomq.core import DeclareQueue, NoSuchQueue, QueueOptions, QueueStore
 from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_names import REPLY_TO, generated_name, is_reply_queue
-from triomq.protocols import replace_text
+from triomq.endpoints.amqp_names import generated_name
+from triomq.endpoints.content import REPLY_TO, is_reply_queue
 from triomq.protocols.amqp import BasicConsume, QueueDeclareOk
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["REPLY_TO", "declared_reply_queue", "open_reply_queue", "with_reply_name"]
-
-_OCTETS = REPLY_TO.encode()
+__all__ = ["declared_reply_queue", "open_reply_queue"]
 
 _OPTIONS = QueueOptions(durable=False, exclusive=True, auto_delete=True)
 
@@ -40,22 +38,6 @@ def open_reply_queue(channel: "Channel", method: BasicConsume) -> QueueStore:
     connection = channel.connection
     name = generated_name(f"{REPLY_TO}.")
     return connection.ask(connection.domain.ref, DeclareQueue(name, _OPTIONS, connection.session))
-
-
-def with_reply_name(channel: "Channel", encoded: bytes) -> bytes:
-    """Name the channel's own queue in encoded properties that ask for direct replies; give all others as they are.
-
-    Raises:
-        AnswerError: They ask for direct replies, and the channel has no consumer for them.
-    """
-    if _OCTETS not in encoded:
-        return encoded
-    consumer = channel.reply_consumer
-    name = "" if consumer is None or not consumer.open else Directory.name_of(consumer.feed.queue)
-    changed = replace_text(encoded, "reply_to", _OCTETS, name)
-    if changed is not encoded and not name:
-        raise AnswerError(406, "fast reply consumer does not exist")
-    return changed
 
 
 def declared_reply_queue(channel: "Channel", name: str) -> QueueDeclareOk | None:

@@ -25,10 +25,11 @@ from triomq.core import (
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import plain_arguments, queue_options, sink_options
 from triomq.endpoints.amqp_channel import Channel, Handler
-from triomq.endpoints.amqp_names import STANDARD_EXCHANGES, generated_name, is_reply_queue, named, queue_named
+from triomq.endpoints.amqp_names import STANDARD_EXCHANGES, generated_name, named, queue_named
 from triomq.endpoints.amqp_permissions import require_queue
 from triomq.endpoints.amqp_queue_types import check_named
 from triomq.endpoints.amqp_reply_to import declared_reply_queue
+from triomq.endpoints.content import is_reply_queue
 from triomq.errors import AccessRefused
 from triomq.protocols.amqp import (
     ExchangeBind,

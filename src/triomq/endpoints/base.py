@@ -9,14 +9,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Protocol
 
 import msgspec
 import trio
 
 from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
 from triomq.actors import Message as ActorMessage
-from triomq.endpoints.house import House
 from triomq.endpoints.wheel import Wheel
 from triomq.transports import (
     TLS,
@@ -39,7 +37,6 @@ __all__ = [
     "ConnectionStatistics",
     "EndUsers",
     "Endpoint",
-    "EndpointConfig",
     "RenewCertificates",
     "StopListening",
     "Tick",
@@ -56,28 +53,6 @@ _RINGS = 200  # timers that are looked at in a row: some 5 ms of work
 _GOODBYES = 300  # connections that are told goodbye in a row: some 10 ms of work
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
-
-
-class EndpointConfig(Protocol):
-    """The configuration of one listener; each protocol has a frozen Struct of its own."""
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name in the tree of actors."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts whose addresses it listens on; none if only this machine can reach it, by a Unix socket."""
-
-    @property
-    def tls(self) -> TLS | None:
-        """How it speaks TLS; None is not at all."""
-
-    def bound_to(self, port: int) -> "EndpointConfig":
-        """Give the same configuration with the port that was found, for the next incarnation."""
-
-    def make(self, house: House) -> "Endpoint":
-        """Make the actor that listens."""
 
 
 class StopListening(ActorMessage, frozen=True):

@@ -20,12 +20,18 @@ from triomq.core import (
     PublishingPaused,
     Window,
 )
-from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_direct import Grant, MessagesLost, bring_home, divert
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
+from triomq.endpoints.direct import (
+    DirectSubscription,
+    FeedPace,
+    Grant,
+    MessagesLost,
+    SinkFlow,
+    attach_direct,
+    detach_direct,
+)
 from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
-from triomq.endpoints.dmp_flow import FeedPace, SinkFlow
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink
 from triomq.endpoints.house import House
@@ -152,7 +158,7 @@ class DMPConnection(WireConnection):
         else:
             self.engine.accept_feed(lease.name)
             assert grant.store is not None
-            divert(grant, self)
+            attach_direct(grant, self)
             self._pace = self.house.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
@@ -175,12 +181,12 @@ class DMPConnection(WireConnection):
 
     def feed_closed(self, message: FeedClosed) -> None:
         """Let the consumer hear that its queue has gone or crashed; end if nothing can ever come again."""
-        consumer = message.feed.key
-        assert isinstance(consumer, Consumer)
-        if consumer.channel.open:
-            consumer.channel.connection.ref.tell_nowait(message)
+        subscription = message.feed.key
+        assert isinstance(subscription, DirectSubscription)
+        if subscription.lessee.open:
+            subscription.lessee.connection.ref.tell_nowait(message)
         else:
-            consumer.lost(message.feed)
+            subscription.lost(message.feed)
             self._end(message.reason)
 
     def close_connection(self, message: CloseConnection) -> None:
@@ -240,12 +246,12 @@ class DMPConnection(WireConnection):
             self._work()
 
     def _tell_lost(self, messages: int) -> None:
-        """Say in the log, and on the AMQP channel that has leased the feed, what could not wait for the client."""
+        """Say in the log, and to who has leased the feed, what could not wait for the client."""
         assert self._lease is not None
         self.note(logging.WARNING, "messages lost", queue=self._lease.name, messages=messages)
-        channel = self._grant.channel
-        if channel.open:
-            channel.connection.ref.tell_nowait(MessagesLost(channel, self._lease.name, messages))
+        lessee = self._grant.lessee
+        if lessee.open:
+            lessee.connection.ref.tell_nowait(MessagesLost(lessee, self._lease.name, messages))
 
     # Writing
 
@@ -272,7 +278,7 @@ class DMPConnection(WireConnection):
         self.ref.touch()
 
     def put_back(self) -> None:
-        """Put back what is out, give consumers back to AMQP, and be told of no alarm any more."""
+        """Put back what is out, let consumers get messages at home again, and be told of no alarm any more."""
         self.outlet.put_all_back()
         if self._flow is not None:
             self._flow.close()
@@ -284,12 +290,12 @@ class DMPConnection(WireConnection):
             self._pace.close()
             if lost := self._pace.take_lost(trio.current_time()):
                 self._tell_lost(lost)
-            bring_home(self._grant, self)
+            detach_direct(self._grant, self)
         self.publisher.forget(self._over)
 
     def abandon(self) -> None:
         """Put back what is out, and close the transport; called once, or again after a crash in it."""
         super().abandon()
         # These hold the connection: cycles, which only the collector would find.
-        self.sink = self._flow = None
+        self.sink = self._flow = self._pace = None
         self.__dict__.pop("outlet", None)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from triomq.core import Directory, Lease, LeaseTarget, NoSuchQueue
-from triomq.endpoints.amqp_direct import Grant, check_sink
+from triomq.endpoints.direct import Grant, check_sink
 from triomq.endpoints.dmp_answers import Denied, denial_of
 from triomq.endpoints.house import House
 from triomq.errors import Refused
@@ -38,7 +38,7 @@ def _lease_presented(connection: "DMPConnection", event: LeasePresented) -> None
 def _show(connection: "DMPConnection", lease: Lease) -> None:
     grant = lease.key
     assert isinstance(grant, Grant)
-    directory = grant.channel.connection.directory
+    directory = grant.lessee.connection.directory
     _check_user(connection.house, lease)
     if lease.target is LeaseTarget.SINK:
         _check_sink(connection.house, lease, directory)
@@ -68,7 +68,7 @@ def _check_feed(house: House, lease: Lease, grant: Grant, directory: Directory) 
     """See that the queue is still the one that was leased, that nobody has it, and the user may read it."""
     if directory.queues.get(lease.name) is not grant.store:
         raise NoSuchQueue(lease.name)
-    if grant.store in grant.channel.connection.direct_feeds:
+    if grant.store in grant.lessee.connection.direct_feeds:
         raise Denied(530, f"feed '{lease.name}' has a connection already")
     if not house.users.access(lease.session.user, directory.name).may_read(lease.name):
         raise Denied(403, f"user '{lease.session.user}' may not read '{lease.name}'")

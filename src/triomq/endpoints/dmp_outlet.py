@@ -8,9 +8,8 @@ acknowledgements (6/DMP, receiving messages).
 import logging
 from collections.abc import Callable
 
-from triomq.core import Batch, Outcome, settle
-from triomq.endpoints.amqp_channel import Consumer
-from triomq.endpoints.amqp_properties import AMQP_CODEC, to_amqp
+from triomq.core import Batch, Outcome, Subscription, settle
+from triomq.endpoints.content import AMQP_CODEC, to_amqp
 from triomq.endpoints.dmp_sink import WHOLE
 from triomq.endpoints.house import House
 from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet
@@ -128,6 +127,6 @@ class DirectOutlet(WireOutlet[Batch]):
 def _is_open(batch: Batch) -> bool:
     """Tell whether the consumer that messages are for is still one, and wants them here."""
     assert batch.feed is not None
-    consumer = batch.feed.key
-    assert isinstance(consumer, Consumer)
-    return consumer.open and consumer.feed is batch.feed
+    subscription = batch.feed.key
+    assert isinstance(subscription, Subscription)
+    return subscription.open and subscription.feed is batch.feed

@@ -7,17 +7,26 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
-from triomq.endpoints.amqp_answers import AnswerError
-from triomq.endpoints.amqp_copies import CC, copies_of
-from triomq.endpoints.amqp_direct import Grant, ReturnMessage
-from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE, HAS_HEADERS, HAS_REPLY_TO, head_of
-from triomq.endpoints.amqp_modes import by_mode, is_persistent
-from triomq.endpoints.amqp_publishing import CHECKED, LOOKED_INTO, check_claims, suspects
-from triomq.endpoints.amqp_reply_to import with_reply_name
+from triomq.endpoints.content import (
+    CC,
+    CHECKED,
+    HAS_DELIVERY_MODE,
+    HAS_HEADERS,
+    HAS_REPLY_TO,
+    LOOKED_INTO,
+    InvalidProperties,
+    Layout,
+    by_mode,
+    check_claims,
+    copies_of,
+    head_of,
+    is_persistent,
+    suspects,
+    with_reply_name,
+)
+from triomq.endpoints.direct import Grant, ReturnMessage, SinkFlow, Undelivered
 from triomq.endpoints.dmp_answers import denial_of
-from triomq.endpoints.dmp_flow import SinkFlow
 from triomq.errors import Refused
-from triomq.protocols.amqp import BasicReturn, Framing
 from triomq.protocols.dmp import Envelope, MessageRun
 
 if TYPE_CHECKING:
@@ -29,9 +38,6 @@ WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
 
 _HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
-
-_NO_ROUTE = (312, "NO_ROUTE")
-_NO_CONSUMERS = (313, "NO_CONSUMERS")
 
 
 class DirectSink:
@@ -99,7 +105,7 @@ class DirectSink:
                 self._went_to.append(route.queues)
             else:
                 self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
-        except (Refused, AnswerError) as error:
+        except Refused as error:
             raise denial_of(error) from None
 
     # What messages share
@@ -121,17 +127,17 @@ class DirectSink:
         # Where options are set it cannot be sent on as it is: on a feed they are 0.
         frame = 0 if shape.options else WHOLE
         start, stop = shape.properties_start, shape.properties_stop
-        framing = Framing(frame, start, stop, shape.body_start, 0, shape.flags)
-        head = self._make_head(shape, framing, persistent=persistent)
+        layout = Layout(frame, start, stop, shape.body_start, 0, shape.flags)
+        head = self._make_head(shape, layout, persistent=persistent)
         known = self._alike[shape, persistent] = head, CachedRoute(self._name, shape.routing_key)
         return known
 
-    def _make_head(self, shape: Envelope, framing: Framing, *, persistent: bool) -> Head:
+    def _make_head(self, shape: Envelope, layout: Layout, *, persistent: bool) -> Head:
         publisher = self._connection.session.number
         return head_of(
             shape.exchange,
             shape.routing_key,
-            framing,
+            layout,
             publisher=publisher,
             persistent=persistent,
             expendable=True,  # there are no confirms
@@ -142,10 +148,10 @@ class DirectSink:
     def _look_into(self, shape: Envelope, run: MessageRun) -> None:
         """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
         runs: list[RoutedRun] = []
-        error: AnswerError | None = None
+        error: InvalidProperties | None = None
         try:
             runs.extend(self._parts(shape, run.contents))
-        except AnswerError as refusal:
+        except InvalidProperties as refusal:
             error = refusal
         self._publish_all(shape, runs)
         if error is not None:
@@ -155,14 +161,14 @@ class DirectSink:
         """Cut a run into messages that go together.
 
         Raises:
-            AnswerError: The next message is not acceptable.
+            InvalidProperties: The next message is not acceptable.
         """
         done = 0
         for number in suspects(shape, contents):
             encoded = shape.properties(contents[number])
             try:
                 changed, keys = self._inspect(shape, encoded)
-            except AnswerError:
+            except InvalidProperties:
                 yield from self._neighbours(shape, contents[done:number])
                 raise
             if changed is not encoded or keys:
@@ -176,8 +182,8 @@ class DirectSink:
         if shape.flags & CHECKED:
             check_claims(encoded, self._connection.user)
         changed = encoded
-        if shape.flags & HAS_REPLY_TO and self._grant.channel.open:
-            changed = with_reply_name(self._grant.channel, encoded)
+        if shape.flags & HAS_REPLY_TO and self._grant.lessee.open:
+            changed = with_reply_name(self._grant.lessee, encoded)
         if shape.flags & HAS_HEADERS and CC in encoded:
             copies = copies_of(changed)
             return copies.properties or changed, copies.keys
@@ -196,7 +202,7 @@ class DirectSink:
         size = len(properties)
         flags = int.from_bytes(properties[:2], "big")
         persistent = self._has_store and is_persistent(properties)
-        head = self._make_head(shape, Framing(0, 0, size, size, 0, flags), persistent=persistent)
+        head = self._make_head(shape, Layout(0, 0, size, size, 0, flags), persistent=persistent)
         content = properties + body
         return RoutedRun(CachedRoute(self._name, shape.routing_key, keys), head, [content], len(content))
 
@@ -211,9 +217,9 @@ class DirectSink:
         for run in self._publisher.admit(runs):
             missed = self._publisher.offer(run)
             if run.route.queues:
-                self._return(shape, run.head, missed, _NO_CONSUMERS)
+                self._return(shape, run.head, missed, Undelivered.NO_CONSUMERS)
             elif shape.mandatory:
-                self._return(shape, run.head, missed, _NO_ROUTE)
+                self._return(shape, run.head, missed, Undelivered.NO_ROUTE)
 
     def _publish_admitted(self, runs: Sequence[RoutedRun], unrouted: Unrouted | None) -> None:
         """Publish all runs or none, and note where each of them goes."""
@@ -223,20 +229,20 @@ class DirectSink:
 
     def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
         assert self._shape is not None
-        self._return(self._shape, head, contents, _NO_ROUTE)
+        self._return(self._shape, head, contents, Undelivered.NO_ROUTE)
 
-    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: tuple[int, str]) -> None:
-        """Send messages back, over AMQP on the channel that has leased the sink; nowhere if that has gone."""
-        channel = self._grant.channel
-        if not channel.open:
+    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
+        """Send messages back, to who has leased the sink; nowhere if that has gone."""
+        lessee = self._grant.lessee
+        if not lessee.open:
             return
-        method = BasicReturn(*reason, self._name, shape.routing_key)
+        tell = lessee.connection.ref.tell_nowait
         for content in contents:
             message = Message(head, content)
-            channel.connection.ref.tell_nowait(ReturnMessage(channel, method, message.properties, message.body))
+            tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
 
     @property
     def is_choked(self) -> bool:
         """Whether so many returns are unread that no more may come."""
-        channel = self._grant.channel
-        return channel.open and channel.connection.outlet.is_choked
+        lessee = self._grant.lessee
+        return lessee.open and lessee.connection.outlet.is_choked

@@ -9,7 +9,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Codecs, Directory, Quotas
-from triomq.endpoints.dmp_flow import FeedPace
+from triomq.endpoints.direct import DirectProtocol, FeedPace
 from triomq.endpoints.origins import Origins
 from triomq.endpoints.unfinished import Unfinished
 from triomq.security import FailedLogins, Users
@@ -34,6 +34,7 @@ class House(msgspec.Struct, frozen=True):
         domains: The domains by name; new ones may come.
         users: Who may log in.
         codecs: How properties from each wire are decoded.
+        direct: Which protocol direct connections speak.
         opened: When the broker was opened, on Trio's clock.
         quotas: Counts what users have at once.
         failed_logins: Who has failed to log in lately.
@@ -47,6 +48,7 @@ class House(msgspec.Struct, frozen=True):
     domains: Mapping[str, DomainAccess]
     users: Users
     codecs: Codecs
+    direct: DirectProtocol
     opened: float = msgspec.field(default_factory=trio.current_time)
     quotas: Quotas = msgspec.field(default_factory=Quotas)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)

@@ -18,8 +18,8 @@ import trio
 from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
 from triomq.core import Directory, Entry, Message, QueueStore, Session, process_memory
-from triomq.endpoints.amqp_names import REPLY_TO, without_secret
 from triomq.endpoints.base import Connection, ConnectionStatistics
+from triomq.endpoints.content import REPLY_TO, without_secret
 from triomq.endpoints.house import House
 from triomq.endpoints.paging import Paged
 from triomq.protocols.control import (

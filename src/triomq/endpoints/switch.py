@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from triomq.protocols.dmp import PROTOCOL_HEADER
 from triomq.transports import Driver, Transport
 
 __all__ = ["Switch"]
@@ -17,24 +16,26 @@ class Switch:
     Args:
         transport: The transport.
         usual: Who it works for otherwise.
+        header: What a direct connection begins with.
         direct: Called instead with the first octets, the header included, if a direct connection begins.
     """
 
-    __slots__ = ("_direct", "_seen", "_transport", "_usual")
+    __slots__ = ("_direct", "_header", "_seen", "_transport", "_usual")
 
-    def __init__(self, transport: Transport, usual: Driver, direct: Callable[[bytes], None]) -> None:
+    def __init__(self, transport: Transport, usual: Driver, header: bytes, direct: Callable[[bytes], None]) -> None:
         """Wait for the first octets."""
         self._transport = transport
         self._usual = usual
+        self._header = header
         self._direct = direct
         self._seen = b""
 
     def received(self, data: bytes) -> None:
         """Take octets, and step aside when they say enough."""
         self._seen += data
-        if self._seen.startswith(PROTOCOL_HEADER):
+        if self._seen.startswith(self._header):
             self._direct(self._seen)
-        elif not data or not PROTOCOL_HEADER.startswith(self._seen):
+        elif not data or not self._header.startswith(self._seen):
             self._transport.start(self._usual)
             if self._seen:
                 self._usual.received(self._seen)

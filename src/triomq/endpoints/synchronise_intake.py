@@ -23,8 +23,7 @@ from triomq.core import (
     PublishingPaused,
     RoutedRun,
 )
-from triomq.endpoints.amqp_heads import head_of
-from triomq.endpoints.amqp_modes import by_mode
+from triomq.endpoints.content import by_mode, head_of
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import DeliverRun
 

@@ -9,9 +9,9 @@ import trio
 
 from triomq.actors import Supervisor, Turn
 from triomq.core import Directory, Publisher, Session
-from triomq.endpoints.amqp_gates import Gates
 from triomq.endpoints.base import Connection
 from triomq.endpoints.house import House
+from triomq.endpoints.read_gates import ReadGates
 from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
@@ -73,7 +73,7 @@ class WireConnection(Connection):
     def __init__(self, transport: Transport, engine: WireEngine, house: House) -> None:
         """Work in no domain yet."""
         self.house = house
-        self.gates = Gates(transport, engine)
+        self.gates = ReadGates(transport, engine)
         self.user = ""
         self.virtual_host = ""
         self.session: Session

@@ -16,13 +16,13 @@ def run(*options: str, said: str = "") -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def serving(
-    *arguments: str, options: tuple[str, ...] = ("--port", "0")
+    *arguments: str, options: tuple[str, ...] = ("--port", "0"), lines: int = 3
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Serve on a free port; give the process and what it has announced."""
+    """Serve on a free port; give the process and the lines that it has announced."""
     command = [sys.executable, "-W", "error", "-m", "triomq", "serve", *arguments, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield process, [process.stdout.readline() for _ in range(3)]
+            yield process, [process.stdout.readline() for _ in range(lines)]
         finally:
             process.kill()

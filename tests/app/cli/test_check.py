@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.cli.process import run
+from foreign_endpoint import install
 
 WHOLE = """
 domains = ["default", "shop"]
@@ -81,3 +84,17 @@ def test_all_that_is_wrong_is_said_and_it_ends_with_1(tmp_path: Path) -> None:
         f"triomq: {file}: endpoints[0].hots is not known; did you mean 'host'?",
         f"triomq: {file}: users.ada: a user needs a password that is not empty, or a password_file, or verifiers",
     ]
+
+
+def test_foreign_endpoint_is_checked_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(install(tmp_path)))
+    file = tmp_path / "triomq.toml"
+    file.write_text('[[endpoints]]\ntype = "lines"\n[[endpoints]]\ntype = "amqp"\n', encoding="utf-8")
+    done = run("check", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:2] == [
+        "listens  lines of text on 127.0.0.1:7000",
+        "listens  AMQP 0-9-1 on localhost:5672",
+    ]
+    file.write_text('[[endpoints]]\ntype = "lines"\nhost = "0.0.0.0"\n', encoding="utf-8")
+    assert "host '0.0.0.0' is open to other machines" in run("check", str(file)).stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.process import PATIENCE, run, serving
+from foreign_endpoint import install
 from peers.raw import RawPeer
 from triomq import __version__
 
@@ -115,3 +116,33 @@ def test_it_says_how_to_connect_from_this_machine(tmp_path: Path, host: str, sho
     file.write_text('[users.ada]\npassword = "s"\n', encoding="utf-8")
     with serving(str(file), "--host", host) as (_, announced):
         assert announced[1].startswith(f"connect with amqp://NAME:PASSWORD@{shown}:")
+
+
+def test_foreign_endpoint_is_served_beside_amqp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(install(tmp_path)))
+    file = tmp_path / "triomq.toml"
+    text = '[[endpoints]]\ntype = "lines"\nport = 0\n[[endpoints]]\ntype = "amqp"\nport = 0\nhost = "127.0.0.1"\n'
+    file.write_text(text, encoding="utf-8")
+    with serving(str(file), options=()) as (process, announced):
+        found = re.fullmatch(
+            r"triomq \S+ listens for lines of text on 127\.0\.0\.1:(\d+); AMQP 0-9-1 on 127\.0\.0\.1:(\d+)\n",
+            announced[0],
+        )
+        assert found is not None
+        assert announced[1] == (
+            f"connect with a client for lines of text to 127.0.0.1:{found[1]}, as guest:guest; "
+            f"amqp://guest:guest@127.0.0.1:{found[2]}\n"
+        )
+        with socket.create_connection(("127.0.0.1", int(found[1]))) as peer:
+            peer.sendall(b"hello")
+            assert peer.recv(5) == b"HELLO"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_broker_without_endpoints_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "triomq.toml"
+    file.write_text("endpoints = []", encoding="utf-8")
+    with serving(str(file), options=("--data", str(tmp_path / "data")), lines=2) as (_, announced):
+        assert announced[0] == f"triomq {__version__} listens for nothing: no endpoint is configured\n"
+        assert announced[1].startswith("what is durable is kept in ")

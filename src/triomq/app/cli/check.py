@@ -8,9 +8,7 @@ import typer
 from triomq.app.cli.failing import fail
 from triomq.app.config import Config, load_config
 from triomq.app.policies import PolicyConfig
-from triomq.endpoints import AMQP
 from triomq.errors import ConfigError
-from triomq.transports import name_of
 
 __all__ = ["check"]
 
@@ -31,7 +29,7 @@ def check(
 
 def _summary(config: Config) -> list[tuple[str, str]]:
     """List what is configured; of users the names alone."""
-    lines = [("listens", _place(endpoint)) for endpoint in config.endpoints] or [("listens", "nowhere")]
+    lines = [("listens", endpoint.describe()) for endpoint in config.endpoints] or [("listens", "nowhere")]
     users = ", ".join(sorted(config.all_users() or ())) or "guest, with the password that everybody knows"
     return [
         *lines,
@@ -47,8 +45,3 @@ def _summary(config: Config) -> list[tuple[str, str]]:
 def _rule(policy: PolicyConfig) -> str:
     where = f", in {policy.domain}" if policy.domain else ""
     return f"{policy.name}, for {policy.apply_to} like {policy.pattern!r}{where}"
-
-
-def _place(endpoint: AMQP) -> str:
-    with_tls = "" if endpoint.tls is None else " with TLS"
-    return f"AMQP 0-9-1 on {endpoint.path or name_of((endpoint.host, endpoint.port or 0))}{with_tls}"

@@ -9,9 +9,10 @@ from triomq import __version__
 from triomq.app.broker import Broker
 from triomq.app.cli.failing import fail
 from triomq.app.config import Config, load_config
+from triomq.app.listening import Listening
 from triomq.app.serve import run
 from triomq.errors import ConfigError, StoreError
-from triomq.transports import Address, name_of
+from triomq.transports import name_of
 
 __all__ = ["serve"]
 
@@ -59,19 +60,27 @@ def serve(
 
 def _announce(broker: Broker, who: str, data_dir: str) -> None:
     """Say where it listens and how to connect."""
-    addresses = [address for listening in broker.listening for address in listening.addresses]
-    places = ", ".join(map(name_of, addresses)) or "nothing: no endpoint is configured"
-    typer.echo(f"triomq {__version__} listens for AMQP 0-9-1 on {places}")
-    typer.echo(f"connect with {_url(addresses, who)}")
+    by_protocol: dict[str, list[Listening]] = {}
+    for listening in broker.listening:
+        by_protocol.setdefault(listening.config.protocol, []).append(listening)
+    places = "; ".join(f"{protocol} on {_places(group)}" for protocol, group in by_protocol.items())
+    typer.echo(f"triomq {__version__} listens for {places or 'nothing: no endpoint is configured'}")
+    if by_protocol:
+        typer.echo(f"connect with {'; '.join(_url(group, who) for group in by_protocol.values())}")
     kept = f"what is durable is kept in {data_dir}" if data_dir else "messages are in memory and end with this process"
     typer.echo(f"{kept}; stop it with Ctrl-C")
 
 
-def _url(addresses: list[Address], who: str) -> str:
-    """Write a URL for a client on this machine."""
-    ports = [address for address in addresses if not isinstance(address, str)]
-    numbers = [address for address in ports if ":" not in address[0]] or ports
+def _places(group: list[Listening]) -> str:
+    return ", ".join(name_of(address) for listening in group for address in listening.addresses)
+
+
+def _url(group: list[Listening], who: str) -> str:
+    """Return what a client on this machine connects with to one of several endpoints of a protocol."""
+    found = [(listening.config, address) for listening in group for address in listening.addresses]
+    ports = [(config, address) for config, address in found if not isinstance(address, str)]
+    numbers = [(config, address) for config, address in ports if ":" not in address[0]] or ports
     if not numbers:
         return f"a client that can use a Unix socket, as {who}"
-    host, port = numbers[0]
-    return f"amqp://{who}@{name_of((_EVERYWHERE.get(host, host), port))}"
+    config, (host, port) = numbers[0]
+    return config.client_url(name_of((_EVERYWHERE.get(host, host), port)), who)

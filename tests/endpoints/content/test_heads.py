@@ -1,8 +1,7 @@
 import pytest
 
 from triomq.core import Head
-from triomq.endpoints.amqp_heads import head_of
-from triomq.endpoints.amqp_properties import AMQP_CODEC
+from triomq.endpoints.content import AMQP_CODEC, head_of
 from triomq.protocols import BasicProperties, encode_properties
 from triomq.protocols.amqp import Framing
 

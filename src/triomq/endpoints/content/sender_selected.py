@@ -5,10 +5,8 @@ A message goes to each queue that any of its keys leads to, once. The header BCC
 
 import msgspec
 
-from triomq.endpoints.amqp_answers import AnswerError, type_name
+from triomq.endpoints.content.properties import InvalidProperties, type_name
 from triomq.protocols import FieldValue, Typed, decode_properties, encode_properties
-
-__all__ = ["CC", "MOST_KEYS", "Copies", "copies_of"]
 
 CC = b"CC"
 """Octets without which there is neither of the headers: looked for before anything is decoded."""
@@ -54,7 +52,7 @@ def copies_of(encoded: bytes) -> Copies:
     Items that are no text are passed over, as RabbitMQ does.
 
     Raises:
-        AnswerError: One of them is no array, or there are too many keys.
+        InvalidProperties: One of them is no array, or there are too many keys.
     """
     if not any(field in encoded for field in _FIELDS):
         return _NO_COPIES  # the two letters stand elsewhere
@@ -62,7 +60,7 @@ def copies_of(encoded: bytes) -> Copies:
     headers = properties.headers or {}
     keys = [key for name in ("CC", "BCC") if name in headers for key in _keys(name, headers[name])]
     if len(keys) > MOST_KEYS:
-        raise AnswerError(406, f"invalid message: CC and BCC name {len(keys)} routing keys; {MOST_KEYS} are allowed")
+        raise InvalidProperties(f"invalid message: CC and BCC name {len(keys)} routing keys; {MOST_KEYS} are allowed")
     if "BCC" not in headers:
         return Copies(tuple(keys))
     kept = {name: value for name, value in headers.items() if name != "BCC"}
@@ -71,7 +69,7 @@ def copies_of(encoded: bytes) -> Copies:
 
 def _keys(name: str, value: FieldValue) -> list[str]:
     if not isinstance(value, list):
-        raise AnswerError(406, f'invalid message: {{unacceptable_type_in_header,"{name}",{_type_of(value)}}}')
+        raise InvalidProperties(f'invalid message: {{unacceptable_type_in_header,"{name}",{_type_of(value)}}}')
     return [key for item in value if (key := _text(item)) is not None]
 
 

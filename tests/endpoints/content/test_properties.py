@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from triomq.core import Codecs, Head, Message, Properties
 from triomq.core.properties import decode_core, encode_core
-from triomq.endpoints import AMQP_CODEC, amend_amqp, from_amqp, to_amqp
-from triomq.endpoints.amqp_properties import headers_of
+from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp, headers_of, to_amqp, type_name
 from triomq.protocols import NO_PROPERTIES, BasicProperties, Timestamp, Typed, decode_properties, encode_properties
 
 # Short strings hold 255 octets; a character of these has at most four.
@@ -166,3 +165,18 @@ def test_the_codec_has_a_number_that_records_may_carry_for_ever() -> None:
     encoded = encode_properties(BasicProperties(app_id="a"))
     head = Head(codec=1, properties_stop=len(encoded), body_start=len(encoded))
     assert codecs.decode(Message(head, encoded + b"body")).app_id == "a"
+
+
+def test_types_have_the_names_that_clients_know() -> None:
+    values = [True, 1, 1.0, "a", b"a", [], {}, None, datetime.now(UTC)]
+    assert [type_name(value) for value in values] == [
+        "bool",
+        "signedint",
+        "double",
+        "longstr",
+        "binary",
+        "array",
+        "table",
+        "void",
+        "timestamp",
+    ]

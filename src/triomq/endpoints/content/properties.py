@@ -9,10 +9,8 @@ from math import isfinite
 import msgspec
 
 from triomq.core import HeaderValue, Properties
-from triomq.errors import LocalProtocolError
+from triomq.errors import LocalProtocolError, PreconditionFailed
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
-
-__all__ = ["AMQP_CODEC", "amend_amqp", "from_amqp", "headers_of", "plain_value", "to_amqp"]
 
 AMQP_CODEC = 1
 """The codec tag of properties as an AMQP 0-9-1 content header carries them (section 4.2.6.1), flags first."""
@@ -25,6 +23,10 @@ _DEEPEST = 64
 _NOTHING = BasicProperties()
 
 _MILLISECONDS = re.compile(r"\+?[0-9]+|-0+")
+
+
+class InvalidProperties(PreconditionFailed):
+    """A message says something of itself that cannot be, or that its publisher may not say; it is not taken."""
 
 
 def from_amqp(encoded: bytes) -> Properties:
@@ -188,3 +190,18 @@ def _to_wide_field(value: HeaderValue) -> FieldValue:
             return Typed("l", int(value))
         case _:
             return _to_field(value)
+
+
+def type_name(value: object) -> str:
+    """Name a value's type as RabbitMQ's texts do."""
+    names = {
+        bool: "bool",
+        int: "signedint",
+        float: "double",
+        str: "longstr",
+        bytes: "binary",
+        list: "array",
+        dict: "table",
+        Decimal: "decimal",
+    }
+    return names.get(type(value), "void" if value is None else "timestamp")

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from triomq.endpoints.amqp_gates import Gates
+from triomq.endpoints.read_gates import ReadGates
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import StreamTransport
 
@@ -27,7 +27,7 @@ async def test_nothing_is_read_until_the_last_gate_is_open(
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     transport, engine, listener = StreamTransport(theirs, "memory"), AMQPEngine("server", now=0.0), Listener()
-    gates = Gates(transport, engine)
+    gates = ReadGates(transport, engine)
     nursery.start_soon(transport.run)
     gates.close("one")
     gates.close("two")
@@ -52,6 +52,6 @@ async def test_nothing_is_read_until_the_last_gate_is_open(
 def test_a_gate_that_was_not_closed_opens_nothing(gate: str) -> None:
     _, theirs = trio.testing.memory_stream_pair()
     engine = AMQPEngine("server", now=0.0)
-    gates = Gates(StreamTransport(theirs, "memory"), engine)
+    gates = ReadGates(StreamTransport(theirs, "memory"), engine)
     gates.open(gate)
     assert not engine.reading_paused

@@ -6,9 +6,7 @@ it is compared as one slice.
 
 from typing import Protocol
 
-from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE, HAS_HEADERS
-
-__all__ = ["by_mode", "is_persistent"]
+from triomq.endpoints.content.heads import HAS_DELIVERY_MODE, HAS_HEADERS
 
 _PERSISTENT = b"\x02"
 _CONTENT_TYPE, _CONTENT_ENCODING = 0x8000, 0x4000

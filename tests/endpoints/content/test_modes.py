@@ -6,8 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.endpoints.amqp_heads import HAS_DELIVERY_MODE
-from triomq.endpoints.amqp_modes import by_mode, is_persistent
+from triomq.endpoints.content import HAS_DELIVERY_MODE, by_mode, is_persistent
 from triomq.protocols import BasicProperties, encode_properties
 
 SHORT = st.none() | st.text(max_size=5)

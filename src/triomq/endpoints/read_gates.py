@@ -5,8 +5,6 @@ from typing import Protocol
 
 from triomq.transports import Transport
 
-__all__ = ["Gates"]
-
 
 class Engine(Protocol):
     """An engine that counts how long the client is silent."""
@@ -14,7 +12,7 @@ class Engine(Protocol):
     reading_paused: bool
 
 
-class Gates:
+class ReadGates:
     """The gates of one connection, by their names; made by the connection, ends with it.
 
     While one is closed nothing is read, and the client's silence is not held against it. Each opens without any input

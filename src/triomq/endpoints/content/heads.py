@@ -1,0 +1,89 @@
+"""Heads of messages whose properties are in AMQP's form, and the flags by which one knows what those say."""
+
+from typing import NamedTuple, Protocol
+
+from triomq.core import Head
+from triomq.endpoints.content.properties import AMQP_CODEC
+
+HAS_HEADERS, HAS_DELIVERY_MODE, HAS_PRIORITY = 0x2000, 0x1000, 0x0800
+HAS_REPLY_TO, HAS_EXPIRATION, HAS_USER_ID = 0x0200, 0x0100, 0x0010
+"""Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)."""
+
+
+class Shape(Protocol):
+    """Where everything stands in contents that are alike; AMQP's ``Framing`` is one."""
+
+    @property
+    def channel(self) -> int:
+        """What a head's ``frame`` is to be: the channel whose frames the contents are, 0 if they are none."""
+
+    @property
+    def properties_start(self) -> int:
+        """Where the properties begin, with their flags."""
+
+    @property
+    def properties_stop(self) -> int:
+        """Where they end."""
+
+    @property
+    def body_start(self) -> int:
+        """Where the body begins."""
+
+    @property
+    def body_trailer(self) -> int:
+        """How many octets stand behind it."""
+
+    @property
+    def flags(self) -> int:
+        """The property flags."""
+
+
+class Layout(NamedTuple):
+    """A shape as such, for contents that came in no frames of AMQP; the fields are those of ``Shape``."""
+
+    channel: int
+    properties_start: int
+    properties_stop: int
+    body_start: int
+    body_trailer: int
+    flags: int
+
+
+def head_of(
+    exchange: str,
+    routing_key: str,
+    shape: Shape,
+    *,
+    publisher: int = 0,
+    persistent: bool = False,
+    expendable: bool = False,
+    repeated: bool = False,
+) -> Head:
+    """Say what messages share that came in one shape.
+
+    Args:
+        exchange: Where they were published.
+        routing_key: With which key.
+        shape: Where properties and body stand in their contents.
+        publisher: The number of the session that published them; 0 if nobody knows.
+        persistent: Whether durable queues are to keep them.
+        expendable: Whether nobody is ever told that they are safe.
+        repeated: Whether they may have been here before.
+    """
+    return Head(
+        AMQP_CODEC,
+        exchange,
+        routing_key,
+        shape.properties_start,
+        shape.properties_stop,
+        shape.body_start,
+        shape.body_trailer,
+        shape.channel,
+        shape.flags,
+        publisher,
+        bool(shape.flags & HAS_EXPIRATION),
+        bool(shape.flags & HAS_PRIORITY),
+        persistent,
+        expendable,
+        repeated,
+    )

@@ -1,0 +1,50 @@
+"""Direct connections, as both sides of one see them: who leases a sink or a feed, and who works for the lease.
+
+Neither side knows the protocol of the other. On one side is a client's principal connection, today one that speaks
+AMQP, on the other a connection that carries messages one way and nothing else, today one that speaks DMP::
+
+    principal connection                     direct connection
+    --------------------                     -----------------
+    grants a lease with a Grant              finds the Grant behind the lease that it is shown
+    DirectFeeds.attach: consumers get    <-  takes a feed
+      their messages over there
+    DirectFeeds.detach: and here again   <-  ends
+    ReturnMessage, MessagesLost          <-  tells what became of messages, since it cannot tell its client
+
+The broker says in ``House.direct`` which protocol direct connections speak.
+"""
+
+from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds, direct_feed
+from triomq.endpoints.direct.flow import FeedPace, SinkFlow
+from triomq.endpoints.direct.leases import (
+    DirectSubscription,
+    Grant,
+    Lessee,
+    MessagesLost,
+    ReturnMessage,
+    Undelivered,
+    attach_direct,
+    check_sink,
+    detach_direct,
+)
+from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, DirectProtocol
+
+__all__ = [
+    "LARGEST_MESSAGE",
+    "DirectFeed",
+    "DirectFeeds",
+    "DirectLimits",
+    "DirectProtocol",
+    "DirectSubscription",
+    "FeedPace",
+    "Grant",
+    "Lessee",
+    "MessagesLost",
+    "ReturnMessage",
+    "SinkFlow",
+    "Undelivered",
+    "attach_direct",
+    "check_sink",
+    "detach_direct",
+    "direct_feed",
+]

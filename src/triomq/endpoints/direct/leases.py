@@ -1,0 +1,134 @@
+"""Leases: what is remembered of one, who has taken it, and what the direct connection tells that one."""
+
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Ref
+from triomq.core import Directory, QueueStore, Session, SinkInternal, Subscription
+from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
+
+
+class ReplyOutlet(Protocol):
+    """The writing half of a principal connection."""
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether its client leaves so much unread that nothing more may be returned."""
+
+
+class PrincipalConnection(Protocol):
+    """The connection that a lessee belongs to."""
+
+    session: Session
+    directory: Directory
+
+    @property
+    def ref(self) -> Ref:
+        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
+
+    @property
+    def outlet(self) -> ReplyOutlet:
+        """Its writing half."""
+
+    @property
+    def direct_feeds(self) -> DirectFeeds:
+        """What direct connections take from it."""
+
+
+class Lessee(Protocol):
+    """Who has asked for a lease, such as a channel of AMQP: returns go there, and word of what is lost."""
+
+    open: bool
+
+    @property
+    def connection(self) -> PrincipalConnection:
+        """The connection that it belongs to."""
+
+    @property
+    def reply_name(self) -> str:
+        """The name of the queue in which its client takes direct replies; empty if it takes none."""
+
+
+class DirectSubscription(Subscription):
+    """A consumer of a lessee, whose messages a direct connection may take."""
+
+    __slots__ = ()
+
+    @property
+    def lessee(self) -> Lessee:
+        """Whose it is."""
+        raise NotImplementedError
+
+
+class Grant(msgspec.Struct, frozen=True, eq=False):
+    """What a listener remembers of a lease.
+
+    Args:
+        lessee: Who has asked for it, and so where returns go.
+        virtual_host: What the client calls the domain.
+        store: The queue behind a feed.
+    """
+
+    lessee: Lessee
+    virtual_host: str
+    store: QueueStore | None = None
+
+
+class Undelivered(Enum):
+    """Why a message comes back."""
+
+    NO_ROUTE = "no route"
+    NO_CONSUMERS = "no consumers"
+
+
+class ReturnMessage(ActorMessage, frozen=True):
+    """To a principal connection: this message came over a direct one and reaches nobody."""
+
+    lessee: Lessee
+    reason: Undelivered
+    sink: str
+    key: str
+    properties: bytes
+    body: bytes
+
+
+class MessagesLost(ActorMessage, frozen=True):
+    """To a principal connection: so many messages for a feed that was leased were lost."""
+
+    lessee: Lessee
+    feed: str
+    messages: int
+
+
+def check_sink(directory: Directory, name: str) -> None:
+    """See that one may publish into a sink; the empty name is the default one.
+
+    Raises:
+        NoSuchSink: There is none of that name.
+        SinkInternal: Only other sinks may publish into it.
+    """
+    if name and directory.sink(name).options.internal:
+        raise SinkInternal(name)
+
+
+def attach_direct(grant: Grant, direct: DirectFeed) -> None:
+    """Let all consumers of a leased queue get their messages on a direct connection."""
+    assert grant.store is not None
+    grant.lessee.connection.direct_feeds.attach(grant.store, direct)
+
+
+def detach_direct(grant: Grant, direct: DirectFeed) -> None:
+    """Let consumers get their messages at home again; those whose lessee has ended with its connection end now."""
+    assert grant.store is not None
+    connection = grant.lessee.connection
+    connection.direct_feeds.detach(grant.store, direct)
+    for feed in connection.session.feeds_to(direct.ref):
+        subscription = feed.key
+        assert isinstance(subscription, DirectSubscription)
+        if subscription.lessee.open:
+            subscription.move(subscription.home)
+        else:
+            subscription.close()

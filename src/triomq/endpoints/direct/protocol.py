@@ -1,0 +1,39 @@
+"""Which protocol direct connections speak: passed to the listener on whose port they come."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from triomq.core import Leases
+from triomq.transports import Transport
+
+if TYPE_CHECKING:
+    from triomq.endpoints.house import House
+    from triomq.endpoints.wire_connection import WireConnection
+
+
+LARGEST_MESSAGE = (1 << 24) - 1
+"""Octets that a listener may allow one message at most: what the 24 bits can say that DMP has for its length."""
+
+
+class DirectLimits(NamedTuple):
+    """What a listener allows direct connections.
+
+    Args:
+        message_size: Octets of the largest message, its size word aside.
+        heartbeat: Seconds between null messages on a feed that is quiet; 0 for none.
+    """
+
+    message_size: int
+    heartbeat: float
+
+
+class DirectProtocol(NamedTuple):
+    """A protocol for direct connections, on the port of another one.
+
+    Args:
+        header: The octets by which a connection says that it is one.
+        connect: Makes the connection over a transport whose first octets have come; without leases it refuses.
+    """
+
+    header: bytes
+    connect: "Callable[[Transport, House, Leases | None, DirectLimits], WireConnection]"

@@ -1,0 +1,97 @@
+"""A package that brings an endpoint, installed into a folder as pip would do it; it sends back in capitals."""
+
+from pathlib import Path
+
+MODULE = """
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from triomq.actors import Supervisor
+from triomq.checked import Checked
+from triomq.core import Properties, SinkKind
+from triomq.endpoints import CloseConnection, Codec, Connection, Endpoint, EndpointConfig, House, Tick
+from triomq.transports import Transport
+
+
+class Line(Connection):
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def on_start(self) -> None:
+        self.transport.start(self)
+
+    def received(self, data: bytes) -> None:
+        if data:
+            self.transport.send_nowait([data.upper()])
+        else:
+            self.leave()
+
+    def drained(self) -> None:
+        pass
+
+    def due_at(self) -> float:
+        return float("inf")
+
+    def close_connection(self, message: CloseConnection) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        self.ref.parent.actor.stop_child_nowait(self.ref)
+
+    def on_stop(self) -> None:
+        self.transport.close()
+
+    def statistics(self) -> None:
+        return None
+
+    def note_cut(self) -> bool:
+        return False
+
+
+class LineEndpoint(Endpoint):
+    def make_connection(self, transport: Transport) -> Line:
+        return Line(transport)
+
+
+class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="lines"):
+    protocol: ClassVar[str] = "lines of text"
+    codecs: ClassVar[tuple[Codec, ...]] = (
+        Codec(77, lambda encoded: Properties(app_id=encoded.decode()), lambda encoded, headers, **how: (encoded, 0)),
+    )
+    standard_sinks: ClassVar[Mapping[str, SinkKind]] = {"lines": SinkKind.FANOUT}
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 7000
+    depth: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"lines-{self.port}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.host,)
+
+    @property
+    def place(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def bound_to(self, port: int) -> "Lines":
+        return msgspec.structs.replace(self, port=port)
+
+    def make(self, house: House) -> LineEndpoint:
+        return LineEndpoint(self.host, self.port)
+"""
+
+
+def install(folder: Path, *, module: str = MODULE, leads_to: str = "triomq_lines:Lines", tag: str = "lines") -> Path:
+    """Write the package and its metadata into a folder, which is to be on Python's path."""
+    (folder / "triomq_lines.py").write_text(module, encoding="utf-8")
+    metadata = folder / "triomq_lines-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: triomq-lines\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(f"[triomq.endpoints]\n{tag} = {leads_to}\n", encoding="utf-8")
+    return folder
