@@ -2,11 +2,37 @@
 
 from endpoints.client import Client
 from triomq.protocols import BasicProperties, Table, encode_properties
-from triomq.protocols.amqp import BasicAck, BasicConsume, BasicConsumeOk, ConfirmSelect, ConfirmSelectOk
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
 
 def encoded(headers: Table | None = None, **others: str) -> bytes:
     return encode_properties(BasicProperties(headers=headers, **others))  # type: ignore[arg-type]
+
+
+async def test_many_keys_into_a_sink_full_of_patterns_are_refused(client: Client) -> None:
+    await client.declare("q")
+    pattern = "#." + ".".join(["a"] * 99)
+    for number in range(20):
+        await client.call(1, QueueBind("q", "amq.topic", f"{number}.{pattern}"), QueueBindOk)
+    few, many = (encoded({"CC": ["1.a"] * count}) for count in (100, 900))
+    client.publish(1, "amq.topic", "a", b"few", properties=few)
+    await client.flush()
+    await client.call(1, QueueDeclare("q"), QueueDeclareOk)
+    client.publish(1, "amq.topic", "a", b"many", properties=many)
+    await client.flush()
+    code, text, *_ = await client.channel_closed()
+    assert code == 406
+    assert "901 routing keys are too many for the patterns that sink 'amq.topic' leads through" in text
 
 
 async def test_a_run_in_which_only_some_have_copies_keeps_its_order(client: Client) -> None:

@@ -133,6 +133,15 @@ async def test_all_connections_are_asked_to_go_when_it_stops_to_listen(endpoint:
     assert [await stream.receive_some() for stream in streams] == [b"", b""]
 
 
+async def test_a_thousand_connections_are_asked_to_go_in_steps(endpoint: Endpoint) -> None:
+    streams = [dial(endpoint) for _ in range(1_000)]
+    endpoint.stop_listening(StopListening())
+    assert {ref.state for ref in endpoint.children.values()} == {"draining", "running"}
+    with trio.fail_after(0.1):
+        await endpoint.wait_empty()
+    assert [await stream.receive_some() for stream in streams] == [b""] * 1_000
+
+
 async def test_an_endpoint_that_says_nothing_of_connections_cannot_accept_any() -> None:
     with pytest.raises(NotImplementedError):
         Endpoint("localhost", 0).make_connection(None)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ differs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +23,7 @@ from triomq.core.policy import Policies
 from triomq.core.properties import Codecs
 from triomq.core.queue_store import QueueStore
 from triomq.core.quotas import Quotas
-from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal
+from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, TooManyKeys
 from triomq.core.sink import Destination, PropertiesOf, SinkStore
 from triomq.errors import StoreError
 
@@ -57,6 +58,9 @@ def _none() -> None:
 def _none_to_spend(pushes: int) -> None:
     """Count nothing: no domain has been started."""
 
+
+_MOST_WORK = 20_000
+"""What finding the route of one message with several keys may cost, in queue pushes: some 40 ms."""
 
 _CHEAP = 16
 """What finding a route may cost, in queue pushes, without being counted: less than what publishing costs anyway."""
@@ -230,6 +234,7 @@ class Directory:
         Raises:
             NoSuchSink: There is none of that name.
             SinkInternal: Only other sinks may publish into it.
+            TooManyKeys: To look all of them up would take too long.
         """
         if not exchange:
             found = [self.queues[key].ref for key in keys if key in self.queues]
@@ -237,10 +242,16 @@ class Directory:
         sink = self.sink(exchange)
         if sink.options.internal and not inside:
             raise SinkInternal(exchange)
-        return self._walk(sink, tuple(keys), headers, properties)
+        return self._walk(sink, tuple(keys), headers, properties, inf if inside else _MOST_WORK)
 
-    def _walk(self, first: SinkStore, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf) -> Route:
-        """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends."""
+    def _walk(
+        self, first: SinkStore, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf, most: float = inf
+    ) -> Route:
+        """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends.
+
+        Raises:
+            TooManyKeys: To look up all of the keys would cost more than ``most`` queue pushes.
+        """
         queues: dict[Ref, None] = {}
         visited = {first: None}
         by_headers, cost = False, 0
@@ -249,6 +260,8 @@ class Directory:
         while waiting:
             sink = waiting.pop()
             cost += sink.table.cost + 1
+            if several and cost * len(keys) > most:
+                raise TooManyKeys(first.name, len(keys))
             found: Iterable[Destination]
             if sink.is_plain and not several:
                 found = sink.table.match(key, headers)

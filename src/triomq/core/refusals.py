@@ -53,6 +53,7 @@ __all__ = [
     "SinkBroken",
     "SinkInUse",
     "SinkInternal",
+    "TooManyKeys",
     "TooManyLeases",
     "UnknownDelivery",
 ]
@@ -182,3 +183,17 @@ class BeingDeleted(Restarting):
     async def wait_over(self) -> None:
         """Wait until it is gone."""
         await self.over.wait()
+
+
+class TooManyKeys(PreconditionFailed):
+    """To find where a message goes by all its routing keys would hold everybody else up.
+
+    Args:
+        sink: The name of the sink that it was published into.
+        count: How many keys it has.
+    """
+
+    def __init__(self, sink: str, count: int) -> None:
+        """Word the refusal."""
+        text = f"{count} routing keys are too many for the patterns that sink '{sink}' leads through"
+        super().__init__(f"{text}; publish the message with fewer keys at a time, or unbind patterns")

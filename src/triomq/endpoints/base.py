@@ -6,7 +6,8 @@ be woken and how it says goodbye. All the rest is here.
 
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
 
 import msgspec
@@ -48,6 +49,8 @@ _HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many f
 _ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
 
 _RINGS = 200  # timers that are looked at in a row: some 5 ms of work
+
+_GOODBYES = 300  # connections that are told goodbye in a row: some 10 ms of work
 
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
@@ -321,18 +324,38 @@ class Endpoint(DynamicSupervisor):
         if self._accepting is not None:
             self._accepting.cancel()
         self._accepting = None
-        for ref in list(self.ref.children.values()):
-            ref.tell_nowait(CloseConnection("the broker is shutting down"))
+        self._in_steps(list(self.ref.children.values()), self._shut_down)
         self._note_empty()
+
+    def _shut_down(self, ref: Ref) -> None:
+        ref.tell_nowait(CloseConnection("the broker is shutting down"))
 
     def end_users(self, message: EndUsers) -> None:
         """Say goodbye to clients of users that are gone or may less; all others are looked at anew."""
-        for ref, connection in list(self._connections.items()):
-            reason = message.reasons.get(connection.user)
-            if reason is not None:
-                ref.tell_nowait(CloseConnection(reason))
-            elif connection.user:
-                connection.note_user()
+        self._in_steps(list(self._connections), partial(self._end_user, message.reasons))
+
+    def _end_user(self, reasons: Mapping[str, str], ref: Ref) -> None:
+        connection = self._connections.get(ref)
+        if connection is None:
+            return  # it has gone since the last step
+        reason = reasons.get(connection.user)
+        if reason is not None:
+            ref.tell_nowait(CloseConnection(reason))
+        elif connection.user:
+            connection.note_user()
+
+    def _in_steps(self, refs: list[Ref], work: Callable[[Ref], None]) -> None:
+        """Do something to each of many connections: to the first ones now, to the others when all have had a turn."""
+        for ref in refs[:_GOODBYES]:
+            work(ref)
+        if len(refs) > _GOODBYES:
+            self.start_task(self._go_on_in_steps, refs[_GOODBYES:], work)
+
+    async def _go_on_in_steps(self, refs: list[Ref], work: Callable[[Ref], None]) -> None:
+        for start in range(0, len(refs), _GOODBYES):
+            await trio.lowlevel.checkpoint()
+            for ref in refs[start : start + _GOODBYES]:
+                work(ref)
 
     async def wait_empty(self) -> None:
         """Wait until the last connection has gone, once ``StopListening`` was told."""

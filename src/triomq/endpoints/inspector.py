@@ -3,11 +3,13 @@
 Reads need no message: between two awaits nothing changes, so each answer is a picture of one moment.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from heapq import nlargest
+from fnmatch import translate
+from heapq import nsmallest
 from importlib.metadata import version
 from itertools import islice
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -17,7 +19,7 @@ from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
 from triomq.core import Directory, Entry, Message, QueueStore, Session, process_memory
 from triomq.endpoints.base import Connection, ConnectionStatistics
-from triomq.endpoints.content import without_secret
+from triomq.endpoints.content import REPLY_TO, without_secret
 from triomq.endpoints.house import House
 from triomq.endpoints.paging import Paged
 from triomq.protocols.control import (
@@ -78,15 +80,19 @@ class DomainInspector:
 
     def list_queues(self, asked: ListQueues) -> Iterable[Paged[QueueRecord]]:
         """List queues by name, or those with most ready messages."""
-        named = _named(self._directory.queues, asked.pattern, asked.after)
+        queues = self._directory.queues
         if asked.order == "ready":
-            most = nlargest(asked.limit, named, key=lambda pair: pair[1].statistics().ready)
-            return (Paged(None, _queue_record(name, store)) for name, store in most)
+            named = _named(queues, asked.pattern, asked.after)
+            backlogs = [store.backlog for _, store in named]
+            ready = [backlog.resident + backlog.paged for backlog in backlogs]
+            most = sorted(range(len(named)), key=ready.__getitem__, reverse=True)  # which costs less than a heap here
+            return (Paged(None, _queue_record(*named[place])) for place in most[: asked.limit])
+        named = _named(queues, asked.pattern, asked.after, asked.limit + 1)  # one more: is there a next page?
         return (Paged(name, _queue_record(name, store)) for name, store in named)
 
     def list_sinks(self, asked: ListSinks) -> Iterable[Paged[SinkRecord]]:
         """List sinks by name."""
-        for name, store in _named(self._directory.sinks, asked.pattern, asked.after):
+        for name, store in _named(self._directory.sinks, asked.pattern, asked.after, asked.limit + 1):
             options = store.options
             yield Paged(
                 name,
@@ -245,11 +251,25 @@ def _restarts(ref: Ref) -> int:
     return max(0, ref.epoch - 1)  # the first incarnation is epoch 1
 
 
-def _named(stores: Mapping[str, S], pattern: str, after: str) -> list[tuple[str, S]]:
-    """Give what has a name like the pattern and later than ``after``, by name, as names can be said."""
-    said = ((sayable(without_secret(name)), store) for name, store in stores.items())
-    wanted = [(name, store) for name, store in said if name > after and fnmatchcase(name, pattern)]
-    return sorted(wanted, key=lambda pair: pair[0])
+def _named(stores: Mapping[str, S], pattern: str, after: str, most: int | None = None) -> list[tuple[str, S]]:
+    """Give what has a name like the pattern and later than ``after``, as names can be said; all, or the first by name.
+
+    There may be 100,000 of them, all of which are looked at for each page: so most names are looked at alone, without
+    calls, and few are sorted.
+    """
+    matches = None if pattern == "*" else re.compile(translate(pattern)).match
+
+    def wanted(names: list[str]) -> list[str]:
+        later = [name for name in names if name > after] if after else names
+        return later if matches is None else [name for name in later if matches(name)]
+
+    plain = [name for name in stores if name.isascii() and REPLY_TO not in name]
+    found = wanted(plain)
+    pairs = [(name, stores[name]) for name in (found if most is None else nsmallest(most, found))]
+    if len(plain) < len(stores):
+        others = [(name, sayable(without_secret(name))) for name in stores.keys() - set(plain)]
+        pairs += [(shown, stores[name]) for name, shown in others if wanted([shown])]
+    return pairs if most is None else nsmallest(most, pairs, key=itemgetter(0))
 
 
 def _numbered(items: Iterable[T], after: int) -> Iterator[tuple[Cursor, T]]:

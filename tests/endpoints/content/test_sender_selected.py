@@ -3,6 +3,7 @@
 import pytest
 
 from triomq.endpoints.content import Copies, InvalidProperties, copies_of
+from triomq.endpoints.content.sender_selected import MOST_KEYS
 from triomq.protocols import BasicProperties, Table, Typed, decode_properties, encode_properties
 
 
@@ -56,3 +57,9 @@ def test_what_is_no_array_is_refused_by_its_type(value: object, name: str) -> No
     with pytest.raises(InvalidProperties) as caught:
         copies_of(encoded({"CC": value}))  # type: ignore[dict-item]
     assert str(caught.value) == f'invalid message: {{unacceptable_type_in_header,"CC",{name}}}'
+
+
+def test_more_keys_than_are_allowed_are_refused() -> None:
+    assert len(copies_of(encoded({"CC": ["a"] * (MOST_KEYS - 1), "BCC": ["b"]})).keys) == MOST_KEYS
+    with pytest.raises(InvalidProperties, match="CC and BCC name 1001 routing keys; 1000 are allowed"):
+        copies_of(encoded({"CC": ["a"] * MOST_KEYS, "BCC": ["b"]}))
