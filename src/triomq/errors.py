@@ -112,7 +112,6 @@ class NoSuchSink(NotFound):
     """There is no sink of that name."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"no sink {name!r} here; declare it first")
 
@@ -121,7 +120,6 @@ class NoSuchQueue(NotFound):
     """There is no queue of that name."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"no queue {name!r} here; declare it first")
 
@@ -130,7 +128,6 @@ class QueueStopped(NotFound):
     """The queue crashed so often that its supervisor gave it up; its messages are kept."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(
             f"queue {name!r} process is stopped by supervisor; the log says why; delete it or restart the broker"
@@ -141,7 +138,6 @@ class QueueLocked(ResourceLocked):
     """The queue belongs exclusively to another session, or its exclusiveness differs from what is asked for."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(
             f"queue {name!r} belongs exclusively to another session; use another name or wait until it ends"
@@ -152,7 +148,6 @@ class InExclusiveUse(AccessRefused):
     """The queue has a feed that wants to be the only one, or the new one wants to be and is not."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
 
@@ -169,7 +164,6 @@ class ForeignResource(AccessRefused):
     """
 
     def __init__(self, what: str, origin: str, asker: str) -> None:
-        """Word the refusal."""
         self.origin = origin
         if origin:
             reason = f"{what} comes from {origin!r}; delete it there, or forget that origin here"
@@ -182,7 +176,6 @@ class SinkInternal(AccessRefused):
     """Only other sinks may publish into the sink."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"sink {name!r} is internal; publish into a sink that is bound to it")
 
@@ -191,7 +184,6 @@ class SinkInUse(PreconditionFailed):
     """The sink has bindings and was to be deleted only without."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"sink {name!r} has bindings; unbind them first, or delete it with if_unused=False")
 
@@ -200,7 +192,6 @@ class QueueInUse(PreconditionFailed):
     """The queue has feeds and was to be deleted only without."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} has feeds; close them first, or delete it with if_unused=False")
 
@@ -209,7 +200,6 @@ class QueueNotEmpty(PreconditionFailed):
     """The queue has messages and was to be deleted only without."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is not empty; purge it first, or delete it with if_empty=False")
 
@@ -218,7 +208,6 @@ class QueueFull(LimitExceeded):
     """The queue has no room for what is to be published, and refuses rather than let older messages give way."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
 
@@ -234,7 +223,6 @@ class Inequivalent(PreconditionFailed):
     """
 
     def __init__(self, name: str, option: str, received: object, current: object) -> None:
-        """Word the refusal."""
         self.name = name
         self.option = option
         self.received = received
@@ -248,7 +236,6 @@ class QueueUnreadable(Refused):
     """The store cannot give back what it has of a queue."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
 
@@ -257,7 +244,6 @@ class SinkBroken(Refused):
     """The sink crashed over this very request, or so often before that it was stopped."""
 
     def __init__(self, name: str) -> None:
-        """Word the refusal."""
         self.name = name
         super().__init__(f"sink {name!r} crashed; the log says why")
 

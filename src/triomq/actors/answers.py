@@ -9,8 +9,6 @@ import trio
 from triomq.actors.messages import Message
 from triomq.errors import ActorStopped, HandlerFailed, MailboxFull, Refused
 
-__all__ = ["Answer", "Asked", "answer_error", "is_cancellation"]
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ import random
 
 import msgspec
 
-__all__ = ["Backoff"]
-
 
 class Backoff(msgspec.Struct, frozen=True):
     """The delays between crash and restart of one child.

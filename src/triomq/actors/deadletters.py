@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from triomq.actors.ref import Ref
     from triomq.actors.system import System
 
-__all__ = ["DeadLetter", "DeadLetters", "Reason"]
-
 logger = logging.getLogger("triomq.actors")
 
 Reason = Literal["stopped", "crashed", "interrupted", "refused", "mailbox full"]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from triomq.actors.deadletters import DeadLetter
     from triomq.actors.ref import Ref
 
-__all__ = ["DeadLettered", "Event", "EventStream", "Exited", "MailboxFull", "Restarted", "Started", "Subscription"]
-
 T = TypeVar("T")
 
 SUBSCRIPTION_LIMIT: Final = 1_000

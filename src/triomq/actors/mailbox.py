@@ -15,8 +15,6 @@ import trio
 
 from triomq.errors import MailboxFull
 
-__all__ = ["BATCH", "LIMIT", "Mailbox", "MailboxStatistics", "Overflow"]
-
 T = TypeVar("T")
 
 Overflow = Literal["wait", "reject", "drop_oldest", "drop_newest"]

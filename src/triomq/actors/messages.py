@@ -10,8 +10,6 @@ import msgspec
 if TYPE_CHECKING:
     from triomq.actors.ref import Ref
 
-__all__ = ["Down", "Message", "Ping", "Request"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 

@@ -10,8 +10,6 @@ from triomq.errors import NoSuchActor
 if TYPE_CHECKING:
     from triomq.actors.ref import Ref
 
-__all__ = ["Registry"]
-
 
 class Registry:
     """Finds actors by path, ``/broker/domains/default/queue.a``; it *is* the tree, so it is never out of date.

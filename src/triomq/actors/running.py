@@ -4,8 +4,6 @@ import sys
 
 import trio
 
-__all__ = ["is_under_asyncio", "require_trio"]
-
 
 def is_under_asyncio() -> bool:
     """Tell whether an event loop of asyncio runs in this thread; asyncio is not loaded for that."""

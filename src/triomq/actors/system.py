@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from triomq.actors.actor import Actor, InPlaceActor
     from triomq.actors.ref import Ref
 
-__all__ = ["System", "open_system"]
-
 
 class System:
     """A tree of actors with one turn, one registry, one place for dead letters; made by :func:`open_system`."""

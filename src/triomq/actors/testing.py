@@ -13,8 +13,6 @@ from triomq.actors.backoff import Backoff
 from triomq.actors.messages import Message
 from triomq.actors.system import System, open_system
 
-__all__ = ["Probe", "find_wait_cycle", "open_test_system", "probe_for", "wait_idle"]
-
 
 @asynccontextmanager
 async def open_test_system(

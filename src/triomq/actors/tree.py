@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from triomq.actors.ref import Ref
     from triomq.actors.status import State
 
-__all__ = ["TreeNode", "snapshot"]
-
 
 class TreeNode(msgspec.Struct, frozen=True):
     """One actor and those below it."""

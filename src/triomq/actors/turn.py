@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from triomq.actors.ref import Ref
     from triomq.actors.system import System
 
-__all__ = ["BODY", "BUDGET", "HANDLER", "NOBODY", "Turn"]
-
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 

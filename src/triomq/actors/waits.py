@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from triomq.actors.ref import Ref
     from triomq.actors.task_ref import TaskRef
 
-__all__ = ["Waits"]
-
 
 class Waits:
     """Who waits for whom just now, in one system."""

@@ -25,8 +25,6 @@ from triomq.store import DISK_RESERVE
 from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
-__all__ = ["Broker", "open_broker"]
-
 _log = logging.getLogger("triomq.app")
 
 _DEFAULT_USERS = {"guest": "guest"}
@@ -42,7 +40,6 @@ class Broker(DomainHandle):
     def __init__(
         self, system: System, tree: Tree, first: str, *, users: Mapping[str, str | User] | None, drain: float
     ) -> None:
-        """Hold a tree that runs; ``open_broker`` has started it."""
         consumers = Consumers(system, tree.top.children["consumers"], tree.codecs)
         super().__init__(tree.domains.children[first], tree.directories[first], consumers)
         self.system = system

@@ -13,17 +13,6 @@ from typing import TypeVar
 
 from triomq.core import Properties
 
-__all__ = [
-    "check_choice",
-    "check_flag",
-    "check_number",
-    "check_text",
-    "check_whole",
-    "close_to",
-    "explain_publish",
-    "shown",
-]
-
 _MOST_COMPARED = 1000
 """Names that a word is compared with, 10 µs each: looking for what may be meant must not hold the loop."""
 

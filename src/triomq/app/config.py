@@ -26,8 +26,6 @@ from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
 from triomq.store.keeper import HostKind
 
-__all__ = ["Config", "Log", "load_config"]
-
 _OTHERS = ("TRIOMQ_URL",)
 """Variables that mean something to other commands, and nothing here."""
 

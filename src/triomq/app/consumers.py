@@ -11,8 +11,6 @@ from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref, Syste
 from triomq.core import Codecs
 from triomq.errors import ActorStopped
 
-__all__ = ["Consumers", "Warn"]
-
 T = TypeVar("T")
 
 Warn: TypeAlias = Callable[[str, Callable[[], Mapping[str, object]]], None]
@@ -40,7 +38,6 @@ class Consumers:
     """
 
     def __init__(self, system: System, ref: Ref, codecs: Codecs) -> None:
-        """Hold what there is; nothing is started yet."""
         self.codecs = codecs
         self._system = system
         self._ref = ref

@@ -19,15 +19,6 @@ from triomq.errors import ConfigError, RemoteProtocolError
 from triomq.protocols.control import DefinedPermission, DefinedUser, Definitions, read_definitions
 from triomq.security import ANY_DOMAIN, Permission, UserLimits, read_verifier
 
-__all__ = [
-    "Additions",
-    "additions_of",
-    "declare_definitions",
-    "knows_guest",
-    "load_definitions",
-    "users_of",
-]
-
 _log = logging.getLogger("triomq.app")
 
 _HASHES = {

@@ -7,8 +7,6 @@ from typing import NoReturn, Self
 from triomq.app.consumers import Consumers
 from triomq.core import Batch, Codecs, Entry, Outcome, Properties, postpone, settle
 
-__all__ = ["Browsed", "Delivery"]
-
 _OTHER_WORDS = {
     "ack": "accept(), or `with delivery:`, which accepts when the block ends",
     "acknowledge": "accept(), or `with delivery:`, which accepts when the block ends",
@@ -37,7 +35,6 @@ class Delivery:
     __slots__ = ("_batch", "_consumers", "_position", "_settled", "body")
 
     def __init__(self, batch: Batch, position: int, consumers: Consumers) -> None:
-        """Look into a batch at a position."""
         self._batch = batch
         self._position = position
         self._consumers = consumers
@@ -128,7 +125,6 @@ class Browsed:
     __slots__ = ("_codecs", "_entry", "body")
 
     def __init__(self, entry: Entry, codecs: Codecs) -> None:
-        """Look at an entry."""
         self._entry = entry
         self._codecs = codecs
         self.body = entry.message.body

@@ -34,8 +34,6 @@ from triomq.core import (
 )
 from triomq.errors import ActorStopped
 
-__all__ = ["DomainHandle", "HashProperty", "OverflowName", "SinkKindName"]
-
 T = TypeVar("T")
 
 SinkKindName: TypeAlias = Literal["direct", "fanout", "topic", "headers", "x-consistent-hash"]
@@ -61,7 +59,6 @@ class DomainHandle:
     """
 
     def __init__(self, ref: Ref, directory: Directory, consumers: Consumers) -> None:
-        """Begin the session to which this program's exclusive queues and feeds belong."""
         self.domain_ref = ref
         self.directory = directory
         self.consumers = consumers

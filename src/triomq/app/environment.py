@@ -15,8 +15,6 @@ from triomq.app.shapes import Leaf, Listed, Structure, Table, shape_of, takes_te
 from triomq.app.validation import inside, nearest
 from triomq.errors import ConfigError
 
-__all__ = ["PREFIX", "overlay"]
-
 PREFIX = "TRIOMQ_"
 
 

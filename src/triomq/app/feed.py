@@ -13,8 +13,6 @@ from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, 
 
 _log = logging.getLogger("triomq.app")
 
-__all__ = ["LocalFeed", "Subscriber"]
-
 _FEW = 16
 """Batches that may be settled and are remembered still; more only if as many are not, so that forgetting is cheap."""
 
@@ -35,7 +33,6 @@ class Subscriber(InPlaceActor):
     __slots__ = ("_inbox",)
 
     def __init__(self, inbox: "Inbox") -> None:
-        """Serve an inbox."""
         self._inbox = inbox
 
     def deliver(self, message: Deliver) -> None:
@@ -57,7 +54,6 @@ class Inbox:
     __slots__ = ("_arrived", "batches", "broken", "closed", "finished")
 
     def __init__(self) -> None:
-        """Start empty."""
         self.batches: deque[Batch] = deque()
         self.closed: Feed | None = None
         self.finished = False
@@ -107,7 +103,6 @@ class LocalFeed:
         reopen: Callable[[], Awaitable[Subscription | None]],
         keeping: Keeping | None = None,
     ) -> None:
-        """Prepare; ``reopen`` opens the feed at its queue, now and after each crash of that."""
         self._keeping = keeping
         self._inbox = inbox
         self._consumers = consumers

@@ -37,8 +37,6 @@ from triomq.core import (
 if TYPE_CHECKING:
     from triomq.app.domain_handle import DomainHandle
 
-__all__ = ["QueueHandle", "SinkHandle"]
-
 R = TypeVar("R")
 
 _SIGNED = -(1 << 31), (1 << 31) - 1
@@ -49,7 +47,6 @@ class QueueHandle:
     """A queue of a broker in this process; obtained from ``DomainHandle.declare_queue`` or ``DomainHandle.queue``."""
 
     def __init__(self, domain: "DomainHandle", name: str) -> None:
-        """Hold a queue by its name."""
         self._domain = domain
         self.name = name
 
@@ -219,7 +216,6 @@ class SinkHandle:
     """A sink of a broker in this process; obtained from ``DomainHandle.declare_sink`` or ``DomainHandle.sink``."""
 
     def __init__(self, domain: "DomainHandle", name: str) -> None:
-        """Hold a sink by its name."""
         self._domain = domain
         self.name = name
 

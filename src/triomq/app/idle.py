@@ -9,8 +9,6 @@ from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.errors import ActorStopped
 
-__all__ = ["describe_busy", "wait_idle"]
-
 
 class _Bystander(InPlaceActor):
     """Lives no longer than the domains before it in the tree, so that who waits for them hears of their end."""

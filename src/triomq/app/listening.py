@@ -15,8 +15,6 @@ from triomq.transports import Address
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
-__all__ = ["Listening", "check_endpoint", "is_exposed", "require_loopback", "say_goodbye"]
-
 _log = logging.getLogger("triomq.app")
 
 
@@ -24,7 +22,6 @@ class Listening:
     """An endpoint that listens; obtained from ``Broker.listen``, ends with ``aclose`` or with the broker."""
 
     def __init__(self, broker: "Broker", name: str, config: EndpointConfig) -> None:
-        """Hold an endpoint by its name."""
         self._broker = broker
         self.name = name
         self.config = config

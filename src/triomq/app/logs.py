@@ -16,8 +16,6 @@ import msgspec
 if TYPE_CHECKING:
     from triomq.app.config import Log
 
-__all__ = ["JSONLines", "TextLines", "set_up_logging"]
-
 
 class TextLines(logging.Formatter):
     """Lines for people: ``2026-01-31T12:00:00.123Z INFO connection opened peer=127.0.0.1:5001 user=ada``.

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from triomq.core import anonymous_memory, knows_process_memory, process_memory
 
-__all__ = ["DEFAULT_WATERMARK", "OwnProcess", "memory_mark", "own_process", "resident_memory"]
-
 DEFAULT_WATERMARK = 0.4
 """The part of the machine's memory that queues may hold, as with RabbitMQ: the rest is for everything else."""
 
@@ -83,7 +81,6 @@ class OwnProcess:
     """
 
     def __init__(self, limit: int) -> None:
-        """Look for the C library's way to give memory back; not all have one."""
         self.limit = limit
         self._trim: Callable[[int], int] | None = None
         try:

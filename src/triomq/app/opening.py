@@ -6,8 +6,6 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeVar
 
-__all__ = ["BlockingOpening", "Opening", "opening", "opening_blocking"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -21,7 +19,6 @@ class Opening(AbstractAsyncContextManager[T], Generic[T]):
     """
 
     def __init__(self, manager: AbstractAsyncContextManager[T], way: str) -> None:
-        """Open nothing yet."""
         self._manager = manager
         self._way = way
 
@@ -85,7 +82,6 @@ class BlockingOpening(AbstractContextManager[T], Generic[T]):
     """
 
     def __init__(self, manager: AbstractContextManager[T], way: str) -> None:
-        """Open nothing yet."""
         self._manager = manager
         self._way = way
 

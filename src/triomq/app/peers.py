@@ -9,14 +9,11 @@ from triomq.errors import ActorStopped
 if TYPE_CHECKING:
     from triomq.app.broker import Broker
 
-__all__ = ["Peer"]
-
 
 class Peer:
     """A peer; obtained from ``Broker.synchronise``, ends with ``aclose`` or with the broker."""
 
     def __init__(self, broker: "Broker", name: str, config: Synchronise) -> None:
-        """Hold a peer by the name of its actor."""
         self._broker = broker
         self.name = name
         self.config = config

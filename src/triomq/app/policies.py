@@ -10,8 +10,6 @@ from triomq.core import Policy
 from triomq.endpoints import read_policy
 from triomq.errors import ConfigError
 
-__all__ = ["PolicyConfig", "check_policies", "policies_in"]
-
 
 class PolicyConfig(Checked, frozen=True, forbid_unknown_fields=True):
     """Options for queues and exchanges by their names, whoever declares them.

@@ -29,8 +29,6 @@ from triomq.core import (
 from triomq.core import Publisher as CorePublisher
 from triomq.errors import LimitExceeded, Unroutable
 
-__all__ = ["Publication", "Publisher", "check_name"]
-
 _LONGEST_NAME = 255
 
 _NO_QUEUE = (
@@ -63,7 +61,6 @@ class Publisher:
     """
 
     def __init__(self, directory: Directory, session: Session, turn: Turn, warn: Warn) -> None:
-        """Hold a domain."""
         self._directory = directory
         self._session = session
         self._warn = warn

@@ -17,8 +17,6 @@ from triomq.endpoints import EndpointConfig, RenewCertificates
 from triomq.errors import ConfigError
 from triomq.transports import make_context
 
-__all__ = ["change_to", "keep_what_stays", "set_up_domains"]
-
 _log = logging.getLogger("triomq.serve")
 
 _STAYS = ("data_dir", "queue_memory", "store_host", "disk_reserve")

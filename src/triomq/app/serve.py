@@ -13,8 +13,6 @@ from triomq.app.logs import set_up_logging
 from triomq.app.reload import change_to, keep_what_stays, set_up_domains
 from triomq.errors import ConfigError
 
-__all__ = ["run", "serve"]
-
 _log = logging.getLogger("triomq.serve")
 
 _COLLECT_AFTER = (20_000, 5, 500)

@@ -8,8 +8,6 @@ import msgspec
 
 from triomq.endpoints import EndpointConfig, EndpointTypes
 
-__all__ = ["Leaf", "Listed", "Shape", "Structure", "Table", "choices_of", "shape_of", "takes_text"]
-
 
 class Structure(msgspec.Struct, frozen=True):
     """A table with known keys; with several Structs, one key says which of them it is.

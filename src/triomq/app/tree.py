@@ -26,8 +26,6 @@ from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
 from triomq.store.keeper import Keeper, StoreSettings
 
-__all__ = ["Root", "Tree"]
-
 _log = logging.getLogger("triomq.app")
 
 _BROKER = "broker"
@@ -189,7 +187,6 @@ class _Top(Supervisor):
         unfinished: Unfinished,
         store: Sequence[ChildSpec],
     ) -> None:
-        """Declare the children."""
         super().__init__(
             [
                 *store,
@@ -225,7 +222,6 @@ class _Domains(Supervisor):
     max_restarts = 0
 
     def __init__(self, specs: _Specs) -> None:
-        """Take over the domains of an earlier incarnation."""
         super().__init__()
         self._specs = specs
 
@@ -238,7 +234,6 @@ class _Specified(DynamicSupervisor):
     """The supervisor of the endpoints, or of the peers; starts those that were there when it was ended."""
 
     def __init__(self, specs: _Specs) -> None:
-        """Take over the children of an earlier incarnation."""
         super().__init__()
         self._specs = specs
 

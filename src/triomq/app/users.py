@@ -12,8 +12,6 @@ from triomq.checked import Checked
 from triomq.errors import ConfigError
 from triomq.security import ALL, ANY_DOMAIN, Permission, UserChanges, UserLimits, read_verifier
 
-__all__ = ["User", "farewells", "records_of"]
-
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 

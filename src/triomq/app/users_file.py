@@ -15,8 +15,6 @@ import msgspec
 from triomq.app.users import User
 from triomq.errors import ConfigError
 
-__all__ = ["UsersFile", "editing", "read_users", "write_users"]
-
 _OWNER_ALONE = 0o600
 _OTHERS = 0o077
 

@@ -11,8 +11,6 @@ from triomq.app.shapes import Listed, Structure, Table, choices_of, shape_of
 from triomq.endpoints import GROUP, EndpointTypes, decode_endpoint
 from triomq.errors import ConfigError
 
-__all__ = ["Origins", "build", "inside", "nearest"]
-
 T = TypeVar("T")
 
 _LONGEST_SHOWN = 60
@@ -30,7 +28,6 @@ class Origins:
     """
 
     def __init__(self, file: str, others: Mapping[str, str]) -> None:
-        """Hold the names."""
         self._file = file
         self._others = others
 

@@ -8,8 +8,6 @@ import trio
 from triomq.errors import TriomqError
 from triomq.transports import Poller, StreamTransport, Transport
 
-__all__ = ["TransportLink"]
-
 
 class TimedEngine(Protocol):
     """An engine that has to look at the time now and then."""
@@ -31,7 +29,6 @@ class TransportLink:
     """
 
     def __init__(self, transport: Transport, poller: Poller, engine: TimedEngine) -> None:
-        """Say nothing yet."""
         self.ended = trio.Event()
         self.error: TriomqError | None = None
         self._transport = transport

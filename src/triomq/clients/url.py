@@ -11,8 +11,6 @@ import msgspec
 
 from triomq.errors import ConfigError
 
-__all__ = ["AMQPUrl", "parse_amqp_url"]
-
 DEFAULT_PORT = 5672
 DEFAULT_TLS_PORT = 5671
 DEFAULT_PATIENCE = 10.0

@@ -12,8 +12,6 @@ from triomq.core.message import Head, Message
 if TYPE_CHECKING:
     from triomq.core.feed import Feed
 
-__all__ = ["Batch"]
-
 
 class Batch(msgspec.Struct, eq=False):
     """Consecutive deliveries to one feed that share a head; the unit of delivery and the place of what is unsettled.

@@ -18,8 +18,6 @@ from triomq.core.predicate import Predicate
 from triomq.core.topic_trie import TopicTrie
 from triomq.errors import PreconditionFailed
 
-__all__ = ["Binding", "Headers", "Table", "Target", "make_binding", "make_table"]
-
 T = TypeVar("T", bound=Hashable)
 
 Headers = Callable[[], Mapping[str, object]]
@@ -120,7 +118,6 @@ class DirectTable(Generic[T]):
     cost: Final = 0
 
     def __init__(self) -> None:
-        """Start empty."""
         self._keys: dict[str, dict[T, int]] = {}
 
     def add(self, binding: Binding, destination: T) -> None:
@@ -155,7 +152,6 @@ class FanoutTable(Generic[T]):
     cost: Final = 0
 
     def __init__(self) -> None:
-        """Start empty."""
         self._all: dict[T, int] = {}
 
     def add(self, binding: Binding, destination: T) -> None:
@@ -184,7 +180,6 @@ class TopicTable(Generic[T]):
     __slots__ = ("_trie",)
 
     def __init__(self) -> None:
-        """Start empty."""
         self._trie: TopicTrie[T] = TopicTrie()
 
     @property
@@ -228,7 +223,6 @@ class HeadersTable(Generic[T]):
     __slots__ = ("_arguments", "_rules")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._rules: dict[Binding, tuple[HeaderRule, T]] = {}
         self._arguments = 0
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from triomq.actors import Request
 from triomq.core.backlog import Entry
 
-__all__ = ["Browse", "Discard", "Purge"]
-
 
 class Browse(Request[Sequence[Entry]], frozen=True):
     """To a queue: show ready messages in the order of their ids, which is the order in which they arrived.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from triomq.core.domain import Domain
     from triomq.core.session import Session
 
-__all__ = ["Chore", "Chores", "CloseFeeds", "EndSession", "Forget", "Govern", "TakeBindings"]
-
 _COST = 5
 """What a step counts against the turn's budget, in queue pushes: each takes some 10 µs."""
 
@@ -54,7 +52,6 @@ class Chores:
     """The chores of one domain; part of its directory, so that they outlive its incarnations."""
 
     def __init__(self) -> None:
-        """Start with nothing to do."""
         self._waiting: deque[Chore] = deque()
         self._wanted = trio.Event()
 
@@ -116,7 +113,6 @@ class EndSession:
     """
 
     def __init__(self, session: "Session") -> None:
-        """Hold the session."""
         self._session = session
         self._feeds = session.feeds
         self._queues = deque(session.queues)
@@ -143,7 +139,6 @@ class CloseFeeds:
     """
 
     def __init__(self, store: QueueStore) -> None:
-        """Hold the feeds, which nobody opens or closes any more."""
         feeds, store.feeds = store.feeds, None
         self._feeds = deque(feeds or ())
 
@@ -164,7 +159,6 @@ class TakeBindings:
     """
 
     def __init__(self, store: QueueStore | SinkStore, session: "Session | None") -> None:
-        """Hold what was deleted."""
         self._store = store
         self._session = session
         self._own = deque(store.bindings if isinstance(store, SinkStore) else ())
@@ -197,7 +191,6 @@ class Forget:
     """
 
     def __init__(self, bindings: Iterable[tuple[SinkStore, Binding]], stores: Iterable[QueueStore | SinkStore]) -> None:
-        """Hold what is to go."""
         self._bindings = deque(bindings)
         self._stores = deque(stores)
         self.count = len(self._bindings) + len(self._stores)
@@ -230,7 +223,6 @@ class Govern:
     """
 
     def __init__(self, sinks: Iterable[SinkStore], queues: Iterable[QueueStore]) -> None:
-        """Hold what is to be looked at."""
         self._sinks = deque(sinks)
         self._queues = deque(queues)
         self.change = PolicyChange()

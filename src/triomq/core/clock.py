@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 import trio
 
-__all__ = ["Clock"]
-
 T = TypeVar("T")
 
 _SPARE = 64  # stale entries that are always tolerated: below it a clean-up costs more than it saves
@@ -28,7 +26,6 @@ class Clock(Generic[T]):
     __slots__ = ("_deadlines", "_heap", "_sequence", "now", "on_earlier")
 
     def __init__(self, now: Callable[[], float] = trio.current_time) -> None:
-        """Start without deadlines."""
         self.now = now
         self.on_earlier: Callable[[], None] | None = None  # called when the next deadline has become an earlier one
         self._heap: list[tuple[float, int, T]] = []

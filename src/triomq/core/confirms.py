@@ -13,8 +13,6 @@ import msgspec
 
 from triomq.core.keeping import Keeping
 
-__all__ = ["Confirmed", "Confirms", "Receipt", "SingleReceipt"]
-
 
 class Receipt:
     """What is missing until a run of publishes is placed.
@@ -33,7 +31,6 @@ class Receipt:
     __slots__ = ("_done", "count", "first", "missing", "number", "refusals")
 
     def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
-        """Start with everything missing."""
         self.first = first
         self.count = count
         self.missing = copies
@@ -97,7 +94,6 @@ class Confirms:
         keeping: Keeping | None = None,
         committed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start counting at 1 (AMQP 0-9-1 confirm.select counts publishes from 1)."""
         self._next = 1
         self._receipts: deque[Receipt] = deque()
         self._confirmed: set[int] = set()  # first numbers of receipts that were confirmed out of order

@@ -23,8 +23,6 @@ from triomq.errors import NotFound
 if TYPE_CHECKING:
     from triomq.core.queue_store import QueueStore
 
-__all__ = ["MOST_DROPPED", "MOST_LETTERS", "Reason", "bury"]
-
 MOST_LETTERS = 2_000
 """Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
 

@@ -13,8 +13,6 @@ import msgspec
 from triomq.core.message import Head
 from triomq.store import DelayedFound
 
-__all__ = ["Delayed", "DelayedRun"]
-
 
 class DelayedRun(msgspec.Struct, frozen=True, gc=False):
     """Messages that share a head and a time.
@@ -43,7 +41,6 @@ class Delayed:
     __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._heap: list[tuple[float, int, DelayedRun]] = []
         self._sequence = 0
         self.last_number = 0  # the highest that a run had

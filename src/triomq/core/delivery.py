@@ -9,20 +9,6 @@ from triomq.core.batch import Batch
 from triomq.core.feed import Feed
 from triomq.errors import ActorStopped
 
-__all__ = [
-    "CloseFeed",
-    "Deliver",
-    "FeedClosed",
-    "Get",
-    "MoveFeed",
-    "OpenFeed",
-    "Outcome",
-    "Postpone",
-    "Settle",
-    "postpone",
-    "settle",
-]
-
 
 class Outcome(Enum):
     """How a delivery is settled."""

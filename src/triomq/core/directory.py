@@ -30,8 +30,6 @@ from triomq.errors import StoreError
 if TYPE_CHECKING:
     from triomq.core.session import Session
 
-__all__ = ["QUEUE", "Directory", "Route"]
-
 QUEUE = "queue."
 """What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
 
@@ -85,7 +83,6 @@ class Directory:
         keeping: Keeping | None = None,
         quotas: Quotas | None = None,
     ) -> None:
-        """Start empty."""
         self.name = name
         self.quotas = quotas or Quotas()
         self.keeping = keeping

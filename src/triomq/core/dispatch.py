@@ -25,8 +25,6 @@ from triomq.core.feed import Feed
 from triomq.core.message import Head
 from triomq.core.window import Window
 
-__all__ = ["BATCH_BYTES", "Dispatch", "Ready", "RoundRobin"]
-
 BATCH_BYTES = 128 * 1024
 """Largest total of a batch, one message excepted: what a connection writes at once (more costs page faults)."""
 
@@ -89,7 +87,6 @@ class RoundRobin:
     __slots__ = ("_seated",)
 
     def __init__(self) -> None:
-        """Start without feeds."""
         self._seated: deque[Feed] = deque()
 
     def add(self, feed: Feed) -> None:

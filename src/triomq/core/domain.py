@@ -56,8 +56,6 @@ from triomq.core.sink import AddBinding, Destination, RemoveBinding, Sink, SinkS
 from triomq.core.timekeeper import Due
 from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
-__all__ = ["Domain"]
-
 _COST = 10
 """What a declare or a bind counts against the turn's budget, in queue pushes: each takes some 20 µs."""
 
@@ -72,7 +70,6 @@ class Domain(DynamicSupervisor):
     answers_in_place = True
 
     def __init__(self, directory: Directory) -> None:
-        """Take over what an earlier incarnation had."""
         super().__init__()
         self.directory = directory
 

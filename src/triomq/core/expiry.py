@@ -10,8 +10,6 @@ from triomq.core.backlog import Backlog
 from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["Unexpired", "drop_expired", "is_unused", "next_deadline"]
-
 
 def drop_expired(store: QueueStore, now: float) -> bool:
     """Drop the messages that have expired, or let them become dead letters.
@@ -51,7 +49,6 @@ class Unexpired:
     __slots__ = ("_backlog", "_now", "longest", "next_head", "next_size", "take", "take_turns")
 
     def __init__(self, backlog: Backlog, now: float) -> None:
-        """Give the view of one dispatch."""
         self._backlog = backlog
         self._now = now
         self.next_head = backlog.next_head

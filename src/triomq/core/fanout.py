@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from triomq.core.domain import Domain
     from triomq.core.publish import Publish
 
-__all__ = ["AT_ONCE", "FanOut"]
-
 AT_ONCE = 4_000
 """Queues that are told in the turn of the publish, which takes some 10 ms."""
 

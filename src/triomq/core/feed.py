@@ -9,8 +9,6 @@ from triomq.core.window import UNLIMITED, Window
 if TYPE_CHECKING:
     from triomq.core.batch import Batch
 
-__all__ = ["Feed", "Wake"]
-
 
 class Feed:
     """One consumer's claim on a queue; belongs to a session, opened and closed by messages to the queue.
@@ -68,7 +66,6 @@ class Feed:
         weight: int = 0,
         no_local: int = 0,
     ) -> None:
-        """Make a feed that is not open yet; the queue's ``OpenFeed`` opens it."""
         self.queue = queue
         self.consumer = consumer
         self.key = key

@@ -30,7 +30,6 @@ class FreeContents:
     """
 
     def __init__(self, remains: list[Remains]) -> None:
-        """Hold them for a while."""
         self._remains = remains
 
     def step(self, domain: "Domain") -> bool:

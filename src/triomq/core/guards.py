@@ -7,8 +7,6 @@ from triomq.core.bindings import Binding, Headers, Table, make_table
 from triomq.core.options import SinkKind
 from triomq.core.predicate import Predicate
 
-__all__ = ["Guards"]
-
 T = TypeVar("T")
 
 
@@ -31,7 +29,6 @@ class Guards(Generic[T]):
     __slots__ = ("_guards", "_table")
 
     def __init__(self, kind: SinkKind) -> None:
-        """Start empty, for a kind of sink."""
         self._table: Table[_Guard[T]] = make_table(kind)
         self._guards: dict[Binding, _Guard[T]] = {}
 

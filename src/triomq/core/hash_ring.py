@@ -21,8 +21,6 @@ from triomq.errors import PreconditionFailed
 if TYPE_CHECKING:
     from triomq.core.bindings import Binding, Headers
 
-__all__ = ["HashTable", "read_weight", "slot_of"]
-
 T = TypeVar("T", bound=Hashable)
 
 SLOTS = 1 << 12
@@ -107,7 +105,6 @@ class HashTable(Generic[T]):
     cost: Final = 1
 
     def __init__(self) -> None:
-        """Start empty."""
         self._runners: dict[Binding, _Runner[T]] = {}
         self._winners: list[_Runner[T] | None] = []
         self._times: list[float] = []

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from triomq.errors import PreconditionFailed
 
-__all__ = ["HeaderRule"]
-
 _MODES = ("all", "any", "all-with-x", "any-with-x")
 
 

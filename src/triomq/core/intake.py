@@ -13,8 +13,6 @@ from triomq.core.message import Head, Message
 from triomq.core.options import QueueOptions
 from triomq.core.properties import Codecs, Properties
 
-__all__ = ["Part", "sort_out"]
-
 _GRAIN = 0.01  # seconds: deadlines are rounded up to it, so that messages that arrive together stay one run
 _FOREVER = 1e10  # seconds: three centuries
 _UNREADABLE = Properties()

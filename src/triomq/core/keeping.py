@@ -12,8 +12,6 @@ from triomq.store import Journal
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
 
-__all__ = ["QUEUE_MEMORY", "Keeping"]
-
 QUEUE_MEMORY = 8 * 1024 * 1024
 """Octets of messages that a queue has in memory if there is a store; the others are only there."""
 
@@ -43,7 +41,6 @@ class Keeping:
     )
 
     def __init__(self, journal: Journal, queue_memory: int = QUEUE_MEMORY) -> None:
-        """Start before anything is recovered."""
         self.journal = journal
         self.queue_memory = queue_memory
         self.heads = HeadCodec()

@@ -17,8 +17,6 @@ from triomq.core.queue_store import QueueStore
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
 
-__all__ = ["DelayedRead", "forget_delayed", "keep_delayed", "put_back_delayed", "read_delayed"]
-
 _log = logging.getLogger("triomq.core")
 
 _AT_ONCE = 500

@@ -31,19 +31,6 @@ from triomq.core.stored import (
 from triomq.errors import StoreCorrupt
 from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
 
-__all__ = [
-    "forget_binding",
-    "forget_queue",
-    "forget_sink",
-    "keep_binding",
-    "keep_queue",
-    "keep_sink",
-    "recover",
-    "recovered_domains",
-    "recovering",
-    "require_decodable",
-]
-
 _log = logging.getLogger("triomq.core")
 
 

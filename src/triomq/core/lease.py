@@ -13,8 +13,6 @@ import msgspec
 from triomq.core.refusals import LeaseInvalid, TooManyLeases
 from triomq.core.session import Session
 
-__all__ = ["LEASE_SECONDS", "Lease", "LeaseTarget", "Leases"]
-
 LEASE_SECONDS = 30.0
 """How long a lease may be unused: a client opens its connection at once, on however bad a line."""
 
@@ -60,7 +58,6 @@ class Leases:
     __slots__ = ("_leases", "_now", "_seconds", "_unused")
 
     def __init__(self, now: Callable[[], float], seconds: float = LEASE_SECONDS) -> None:
-        """Start without any."""
         self._now = now
         self._seconds = seconds
         self._leases: dict[str, Lease] = {}  # in the order in which they expire

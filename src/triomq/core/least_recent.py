@@ -7,8 +7,6 @@ from triomq.core.batch import Batch
 from triomq.core.dispatch import RoundRobin
 from triomq.core.feed import Feed
 
-__all__ = ["LeastRecentlyUsed"]
-
 
 class LeastRecentlyUsed(RoundRobin):
     """The feed whose last message is the longest ago is next; one that never had any goes first.
@@ -23,7 +21,6 @@ class LeastRecentlyUsed(RoundRobin):
     __slots__ = ("_clock",)
 
     def __init__(self, clock: Iterator[int]) -> None:
-        """Start without feeds."""
         super().__init__()
         self._clock = clock
 

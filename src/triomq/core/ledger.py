@@ -24,9 +24,6 @@ from triomq.core.refusals import UnknownDelivery
 if TYPE_CHECKING:
     from triomq.core.domain import Domain
 
-__all__ = ["Ledger", "Numbered", "Settler"]
-
-
 _TABLE = 16_384
 """Numbers after which a table is closed, if it is at least half full: to settle all of them takes some 5 ms, and is
 done in the turn in which it was asked for."""
@@ -100,7 +97,6 @@ class SettleRest:
     """
 
     def __init__(self, tables: Iterable[dict[int, Numbered]], outcome: Outcome) -> None:
-        """Hold them."""
         self._tables = deque(tables)
         self._numbers: Iterator[int] = iter(())
         self._outcome = outcome
@@ -133,7 +129,6 @@ class Ledger:
     __slots__ = ("_closes_at", "_entries", "_older", "_oldest", "begin_later", "next_number", "settler")
 
     def __init__(self) -> None:
-        """Start without deliveries."""
         self.next_number = 1
         self.settler: Settler = _settle_now
         self.begin_later: Callable[[SettleRest], None] | None = None  # has long work done; None: it is done at once

@@ -8,8 +8,6 @@ from triomq.core.dispatch import Ready
 from triomq.core.feed import Feed
 from triomq.core.least_recent import LeastRecentlyUsed
 
-__all__ = ["Levels"]
-
 _Level = tuple[int, int]  # a feed's priority and weight
 
 
@@ -23,7 +21,6 @@ class Levels:
     __slots__ = ("_clock", "_levels", "_order")
 
     def __init__(self) -> None:
-        """Start without feeds."""
         self._clock = count(1)
         self._levels: dict[_Level, LeastRecentlyUsed] = {}
         self._order: list[_Level] = []  # ascending: the highest is the last

@@ -9,8 +9,6 @@ from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
 from triomq.core.window import UNLIMITED
 
-__all__ = ["count_fitting", "fits_all", "is_full", "octets_ready", "shed"]
-
 
 def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
     """Count how many of a run's contents there is room for, from the first on."""

@@ -21,8 +21,6 @@ from triomq.core.queue_store import QueueStore
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
 
-__all__ = ["MESSAGE_OVERHEAD", "MemoryAlarm"]
-
 _log = logging.getLogger("triomq.core")
 
 MESSAGE_OVERHEAD = 128
@@ -118,7 +116,6 @@ class MemoryAlarm:
     )
 
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
-        """Start without domains, and off."""
         self.mark = mark
         self.on = False
         self.held = 0  # octets, when the sum was taken last

@@ -8,8 +8,6 @@ kind of endpoint can be handed the very same octets.
 
 import msgspec
 
-__all__ = ["CORE_CODEC", "Head", "Message", "body_of", "properties_of"]
-
 CORE_CODEC = 0
 """The codec tag of properties in the core's own form."""
 

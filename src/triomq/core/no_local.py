@@ -7,8 +7,6 @@ from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.feed import Feed
 from triomq.core.message import Head
 
-__all__ = ["NoLocal"]
-
 
 class NoLocal:
     """A strategy around another one, which keeps feeds away from the messages of their own session.
@@ -24,7 +22,6 @@ class NoLocal:
     __slots__ = ("_discard", "_feeds", "_inner", "_sessions")
 
     def __init__(self, inner: Dispatch, discard: Callable[[], None]) -> None:
-        """Start without feeds."""
         self._inner = inner
         self._discard = discard
         self._feeds: dict[Feed, None] = {}

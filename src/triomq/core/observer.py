@@ -15,8 +15,6 @@ from triomq.core.bindings import Binding
 if TYPE_CHECKING:
     from triomq.core.session import Session
 
-__all__ = ["Action", "Changed", "Kind", "Observers"]
-
 
 class Action(Enum):
     """What happened."""
@@ -59,7 +57,6 @@ class Observers:
     __slots__ = ("_refs",)
 
     def __init__(self) -> None:
-        """Start without observers."""
         self._refs: dict[Ref, None] = {}
 
     def add(self, ref: Ref) -> None:

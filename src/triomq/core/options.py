@@ -6,8 +6,6 @@ import msgspec
 
 from triomq.core.refusals import Inequivalent
 
-__all__ = ["HASHABLE", "Overflow", "QueueOptions", "SinkKind", "SinkOptions", "require_equivalent"]
-
 
 class Overflow(Enum):
     """What a full queue does."""

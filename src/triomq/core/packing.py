@@ -8,8 +8,6 @@ from decimal import Decimal
 
 from msgspec.msgpack import Decoder, Encoder, Ext
 
-__all__ = ["from_extension", "pack_arguments", "packable", "unpack_arguments"]
-
 _DECIMAL = 1
 _LOCAL_TIME = 2
 """Numbers of the extensions; written to disk, so never reused."""

@@ -18,9 +18,6 @@ from triomq.checked import Checked
 from triomq.core.options import Overflow, QueueOptions, SinkOptions
 from triomq.errors import PreconditionFailed
 
-__all__ = ["AppliesTo", "Policies", "Policy", "PolicyChange", "PolicyOptions"]
-
-
 _Count = Annotated[int, msgspec.Meta(ge=0)] | None
 
 
@@ -99,7 +96,6 @@ class Policies:
     __slots__ = ("_queues", "_sinks", "all")
 
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
-        """Order them by priority."""
         self.all = tuple(policies)
         ranked = sorted(self.all, key=lambda policy: -policy.priority)
         found = [(re.compile(policy.pattern).search, policy) for policy in ranked]
@@ -119,7 +115,6 @@ class PolicyChange:
     """What other policies change in a domain; made by the domain, which goes through its sinks and queues in turns."""
 
     def __init__(self) -> None:
-        """Start with nothing changed."""
         self.changed = 0
         """How many sinks and queues have other options than before, as far as they were looked at."""
         self._done = trio.Event()

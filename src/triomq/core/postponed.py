@@ -11,8 +11,6 @@ from math import inf
 
 from triomq.core.batch import Batch
 
-__all__ = ["MOST_FAILURES", "Postponed", "delay_after"]
-
 _FIRST_DELAY = 1.0
 """Seconds; long enough that a supervisor which allows three restarts in five seconds survives one bad message."""
 
@@ -34,7 +32,6 @@ class Postponed:
     __slots__ = ("_heap", "_sequence")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._heap: list[tuple[float, int, Batch]] = []
         self._sequence = 0  # batches cannot be compared
 

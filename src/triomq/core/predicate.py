@@ -20,8 +20,6 @@ from msgspec.msgpack import Decoder, Encoder
 from triomq.core.packing import from_extension, packable
 from triomq.errors import PreconditionFailed
 
-__all__ = ["Comparison", "Condition", "Predicate", "make_predicate"]
-
 _MISSING = object()
 
 

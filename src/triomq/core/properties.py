@@ -14,8 +14,6 @@ from triomq.core.message import CORE_CODEC, Message
 from triomq.core.packing import from_extension, packable
 from triomq.errors import ProtocolError
 
-__all__ = ["Amend", "Codecs", "HeaderValue", "Properties", "amend_core", "decode_core", "encode_core"]
-
 HeaderValue = object
 """A header's value: None, bool, int, float, str, bytes, Decimal, datetime, or a list or dict of these."""
 
@@ -130,7 +128,6 @@ class Codecs:
     """
 
     def __init__(self) -> None:
-        """Start with the core's own form alone."""
         self._codecs: dict[int, tuple[Callable[[bytes], Properties], Amend]] = {CORE_CODEC: (decode_core, amend_core)}
 
     def register(self, codec: int, decode: Callable[[bytes], Properties], amend: Amend) -> None:

@@ -10,8 +10,6 @@ from triomq.core.confirms import Receipt
 from triomq.core.message import Head
 from triomq.errors import ActorError
 
-__all__ = ["Fits", "Offer", "Publish", "take_now"]
-
 
 class Publish(ActorMessage, frozen=True):
     """To a queue: store the messages of a run.

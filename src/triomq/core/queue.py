@@ -39,8 +39,6 @@ from triomq.core.timekeeper import Due, Timekeeper
 from triomq.core.window import UNLIMITED, Window
 from triomq.errors import Refused
 
-__all__ = ["Queue"]
-
 
 class Queue(InPlaceActor):
     """The actor of one queue; started by its domain, lives until deleted."""
@@ -60,7 +58,6 @@ class Queue(InPlaceActor):
     )
 
     def __init__(self, store: QueueStore) -> None:
-        """Take over the messages of an earlier incarnation; feeds were closed when that ended."""
         self._store = store
         self._backlog = store.backlog
         self._look()

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from triomq.core.session import Session
     from triomq.core.sink import SinkStore
 
-__all__ = ["Arrived", "Enlist", "OptionsChanged", "PageRead", "QueueStatistics", "QueueStore"]
-
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of a queue.
@@ -140,7 +138,6 @@ class QueueStore:
         user: str = "",
         number: int = 0,
     ) -> None:
-        """Start empty."""
         self.name = name
         self.declared = declared
         self.options = declared

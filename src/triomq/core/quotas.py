@@ -11,8 +11,6 @@ from typing import Literal, TypeAlias
 
 from triomq.errors import PreconditionFailed
 
-__all__ = ["Quotas", "Resource", "UserLimitReached"]
-
 Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bindings", "steps"]
 """What is counted. Steps are what bindings can cost a single publish at worst, see ``SinkStore.weight``."""
 
@@ -32,7 +30,6 @@ class UserLimitReached(PreconditionFailed):
     """
 
     def __init__(self, what: str, user: str, resource: Resource, limit: int) -> None:
-        """Word the refusal."""
         kind = "routing step" if resource == "steps" else resource.removesuffix("s")
         super().__init__(f"cannot {what}: {kind} limit of user {user!r} ({limit}) is reached")
 
@@ -50,7 +47,6 @@ class Quotas:
     """
 
     def __init__(self, limit_of: Callable[[str, Resource], int | None] = _unlimited) -> None:
-        """Start with nothing."""
         self.limit_of = limit_of
         self._counts: Counter[tuple[str, Resource]] = Counter()
 

@@ -68,7 +68,6 @@ class Forbidden(AccessRefused):
     """
 
     def __init__(self, kind: str, name: str) -> None:
-        """Word the refusal."""
         self.kind = kind
         self.name = name
         what = "publish into" if kind == "sink" else "consume from"
@@ -85,7 +84,6 @@ class ForeignName(AccessRefused):
     """
 
     def __init__(self, name: str, origin: str, asker: str) -> None:
-        """Word the refusal."""
         self.origin = origin
         if origin:
             reason = (
@@ -101,7 +99,6 @@ class LeaseInvalid(AccessRefused):
     """Nobody may use this lease: it was never given, or used, or is too old, or whoever asked for it is gone."""
 
     def __init__(self) -> None:
-        """Word the refusal; why is nobody's business who guesses."""
         super().__init__("lease is not valid; ask for a new one")
 
 
@@ -109,7 +106,6 @@ class TooManyLeases(LimitExceeded):
     """The session has asked for many leases and used none of them."""
 
     def __init__(self, limit: int) -> None:
-        """Word the refusal."""
         super().__init__(f"{limit} leases are unused; use them, or wait until they expire")
 
 
@@ -117,7 +113,6 @@ class UnknownDelivery(PreconditionFailed):
     """No unsettled delivery has this number."""
 
     def __init__(self, number: int) -> None:
-        """Word the refusal."""
         self.number = number
         super().__init__(f"no unsettled delivery has the number {number}; settle each delivery once")
 
@@ -130,7 +125,6 @@ class Restarting(Refused):
     """
 
     def __init__(self, ref: Ref) -> None:
-        """Word the refusal."""
         self.ref = ref
         super().__init__(f"{ref.path} is being restarted; ask again when it runs")
 
@@ -152,7 +146,6 @@ class NotResident(Restarting):
     """
 
     def __init__(self, store: "QueueStore", done: int = 0) -> None:
-        """Word the refusal."""
         super().__init__(store.ref)
         self.done = done
         self._store = store
@@ -176,7 +169,6 @@ class BeingDeleted(Restarting):
     """
 
     def __init__(self, what: str, over: trio.Event) -> None:
-        """Word the refusal."""
         self.over = over
         Refused.__init__(self, f"{what} is being deleted; ask again when that is over")
 
@@ -194,6 +186,5 @@ class TooManyKeys(PreconditionFailed):
     """
 
     def __init__(self, sink: str, count: int) -> None:
-        """Word the refusal."""
         text = f"{count} routing keys are too many for the patterns that sink '{sink}' leads through"
         super().__init__(f"{text}; publish the message with fewer keys at a time, or unbind patterns")

@@ -16,21 +16,6 @@ from triomq.core.queue_store import QueueStatistics, QueueStore
 if TYPE_CHECKING:
     from triomq.core.session import Session
 
-__all__ = [
-    "Bind",
-    "DeclareQueue",
-    "DeclareSink",
-    "DeleteQueue",
-    "DeleteSink",
-    "ForgetOrigin",
-    "QueueExpired",
-    "QueueUnused",
-    "SessionEnded",
-    "SetPolicies",
-    "SinkUnused",
-    "Unbind",
-]
-
 
 class DeclareSink(Request[bool], frozen=True):
     """To a domain: let there be a sink. Answers whether it is new.

@@ -16,8 +16,6 @@ from triomq.core.requests import SessionEnded
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
 
-__all__ = ["Session"]
-
 
 class Session:
     """The owner of what must not outlive a client; made by the endpoint with a client's first connection.
@@ -32,7 +30,6 @@ class Session:
     __slots__ = ("_connections", "_feeds", "domain", "ended", "number", "origin", "queues", "user")
 
     def __init__(self, domain: Ref, directory: "Directory", *, user: str = "", origin: str = "") -> None:
-        """Start without connections; the first ``attach`` is due now."""
         self.domain = domain
         self.number = directory.number_session()
         self.user = user

@@ -8,8 +8,6 @@ from triomq.core.deadletter import Reason, bury
 from triomq.core.postponed import MOST_FAILURES, Postponed, delay_after
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["forget_postponed", "give_up", "postpone", "put_back"]
-
 _log = logging.getLogger("triomq.core")
 
 

@@ -4,8 +4,6 @@ from triomq.core.batch import Batch
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.feed import Feed
 
-__all__ = ["SingleActive"]
-
 
 class SingleActive:
     """A strategy around another one, which never sees more than one feed.
@@ -22,7 +20,6 @@ class SingleActive:
     __slots__ = ("_active", "_feeds", "_former", "_inner")
 
     def __init__(self, inner: Dispatch) -> None:
-        """Start without feeds."""
         self._inner = inner
         self._feeds: dict[Feed, None] = {}
         self._active: Feed | None = None

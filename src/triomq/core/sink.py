@@ -16,9 +16,6 @@ from triomq.core.properties import Properties
 from triomq.core.queue_store import QueueStore
 from triomq.core.requests import SinkUnused
 
-__all__ = ["AddBinding", "Destination", "PropertiesOf", "RemoveBinding", "Sink", "SinkStore"]
-
-
 _HOP = 10
 """Steps for which a binding to another sink counts: to go there takes some 3 µs."""
 
@@ -57,7 +54,6 @@ class SinkStore:
     ref: Ref
 
     def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "", user: str = "") -> None:
-        """Start without bindings."""
         self.name = name
         self.origin = origin
         self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
@@ -218,7 +214,6 @@ class Sink(InPlaceActor):
     __slots__ = ("_changed", "_store")
 
     def __init__(self, store: SinkStore, changed: Callable[[], None]) -> None:
-        """Take over the bindings of an earlier incarnation; ``changed`` is called when routes may lead elsewhere."""
         self._store = store
         self._changed = changed
 

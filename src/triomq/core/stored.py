@@ -20,19 +20,6 @@ from triomq.core.options import QueueOptions, SinkOptions
 from triomq.core.packing import from_extension, packable
 from triomq.core.predicate import Predicate
 
-__all__ = [
-    "HeadCodec",
-    "decode_binding",
-    "decode_key",
-    "decode_maker",
-    "decode_queue_options",
-    "decode_sink_options",
-    "encode_binding",
-    "encode_key",
-    "encode_maker",
-    "encode_options",
-]
-
 T = TypeVar("T")
 
 _OCTETS = 3
@@ -220,7 +207,6 @@ class HeadCodec:
     __slots__ = ("_decoded", "_encoded", "_heads", "_life")
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
         self._encoded: dict[tuple[Head, int], bytes] = {}
         self._decoded: dict[bytes, tuple[Head, int]] = {}
         self._heads: dict[Head, Head] = {}

@@ -8,8 +8,6 @@ from triomq.core.levels import Levels
 from triomq.core.no_local import NoLocal
 from triomq.core.single_active import SingleActive
 
-__all__ = ["suitable_dispatch"]
-
 
 def suitable_dispatch(
     current: Dispatch | None,

@@ -19,8 +19,6 @@ from triomq.core.message import Head
 from triomq.core.publish import Publish
 from triomq.core.queue_store import QueueStore
 
-__all__ = ["Due", "Timekeeper"]
-
 
 class Due(ActorMessage, frozen=True):
     """To a queue: the deadline that you have set has come."""
@@ -39,7 +37,6 @@ class Timekeeper:
     __slots__ = ("_hurries", "_store", "_turn_began", "has_expiring", "keeps")
 
     def __init__(self, store: QueueStore) -> None:
-        """Take over what an earlier incarnation had."""
         self._store = store
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False

@@ -13,8 +13,6 @@ A walk over the nodes of a trie, one at a time, was some hundred times slower wh
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["Block", "Group", "Tail"]
-
 T = TypeVar("T", bound=Hashable)
 
 _SIZE = 2048
@@ -31,7 +29,6 @@ class Group(Generic[T]):
     __slots__ = ("anchor", "count", "starts")
 
     def __init__(self, anchor: str | None) -> None:
-        """Start without tails."""
         self.anchor = anchor
         self.count = 0
         self.starts: dict[Block[T], int] = {}  # their first states
@@ -59,7 +56,6 @@ class Tail(Generic[T]):
     first: int
 
     def __init__(self, words: tuple[str, ...], group: Group[T]) -> None:
-        """Lead nowhere yet; a block gives it its place."""
         self.words = words
         self.group = group
         self.values: dict[T, int] = {}
@@ -80,7 +76,6 @@ class Block(Generic[T]):
     __slots__ = ("_ends", "_hashes", "_live", "_size", "_stars", "_used", "_words")
 
     def __init__(self, tail: Tail[T]) -> None:
-        """Start with one pattern."""
         self._size = max(_SIZE, len(tail.words) + 1)
         self._used = self._live = 0
         self._words: dict[str, int] = {}  # the states in front of each word

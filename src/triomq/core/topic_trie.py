@@ -16,8 +16,6 @@ from typing import Generic, TypeVar
 from triomq.core.topic_block import Block, Group, Tail
 from triomq.errors import PreconditionFailed
 
-__all__ = ["TopicTrie"]
-
 T = TypeVar("T", bound=Hashable)
 
 MOST_BEHIND_HASH = 2_000
@@ -92,7 +90,6 @@ class TopicTrie(Generic[T]):
     __slots__ = ("_behind_hash", "_behind_star", "_open", "_root")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._root: _Node[T] = _Node()
         self._open: Block[T] | None = None  # the block that new tails go to
         self._behind_hash = self._behind_star = 0

@@ -17,8 +17,6 @@ from triomq.core.publish import Fits, Publish
 from triomq.core.refusals import QueueFull, QueueStopped, Restarting
 from triomq.errors import ActorError
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """What is to happen together; made by whoever has one going on, used again after each commit or rollback.
@@ -30,7 +28,6 @@ class Transaction:
     __slots__ = ("_directory", "_publishes", "_settlements")
 
     def __init__(self, directory: Directory) -> None:
-        """Start empty."""
         self._directory = directory
         self._publishes: dict[Ref, list[Publish]] = {}
         self._settlements: list[tuple[Batch, Outcome, Sequence[int] | None]] = []

@@ -25,8 +25,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from triomq.core.feed import Feed
 
-__all__ = ["UNLIMITED", "Window"]
-
 UNLIMITED = 1 << 62
 """Room of a window without a limit: more messages than a queue can hold."""
 
@@ -48,7 +46,6 @@ class Window:
     __slots__ = ("_called", "_line", "byte_limit", "checks", "held", "limit", "used", "used_bytes")
 
     def __init__(self, messages: int = 0, *, bytes: int = 0) -> None:
-        """Start with nothing outstanding."""
         _check_limits(messages, bytes)
         self.limit = messages
         self.byte_limit = bytes

@@ -33,8 +33,6 @@ from triomq.protocols.amqp import (
 from triomq.security import External, MakeMechanism
 from triomq.transports import TLS, TLSSocket, Transport, is_private, name_of
 
-__all__ = ["AMQP", "AMQPEndpoint"]
-
 _CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -171,7 +169,6 @@ class AMQPEndpoint(Endpoint):
     """
 
     def __init__(self, config: AMQP, house: House, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS) -> None:
-        """Prepare; ``on_start`` listens."""
         super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
         self._config = config
         self._settings: dict[tuple[tuple[str, ...], int], Settings] = {}

@@ -21,8 +21,6 @@ from triomq.core import (
 from triomq.endpoints.content import type_name
 from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
 
-__all__ = ["ARGUMENTS", "HARD_CODES", "Answer", "AnswerError", "answer_to", "on_wire"]
-
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.2)."""
 
@@ -38,7 +36,6 @@ class AnswerError(Exception):
     """The endpoint itself says no; caught where methods are handled, never seen outside the endpoint."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Keep what the close will say."""
         self.answer = Answer(code, text)
         super().__init__(text)
 

@@ -10,8 +10,6 @@ from triomq.endpoints.content import plain_value, type_name
 from triomq.errors import PreconditionFailed
 from triomq.protocols import FieldValue
 
-__all__ = ["consumer_priority", "plain_arguments", "queue_options", "sink_options"]
-
 Arguments = Mapping[str, object]
 
 _INT64_MAX = (1 << 63) - 1

@@ -21,8 +21,6 @@ from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["Blocked"]
-
 _GATES = {Pressure.MEMORY: "memory alarm", Pressure.BEHIND: "store"}
 _REASON = Pressure.MEMORY.value  # RabbitMQ's word
 _UNWRITABLE = Pressure.DISK.value
@@ -48,7 +46,6 @@ class Blocked:
     __slots__ = ("_connection", "_paused_by", "_unwritable_told", "due")
 
     def __init__(self, connection: "AMQPConnection") -> None:
-        """Start unpaused."""
         self._connection = connection
         self._paused_by: Pressure | None = None
         self.due = inf

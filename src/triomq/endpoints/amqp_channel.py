@@ -31,8 +31,6 @@ from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["Channel", "Consumer", "Handler"]
-
 
 class Consumer(DirectSubscription):
     """One consumer tag of a channel. While a direct connection takes what it gets, its feed is another than its own.
@@ -124,7 +122,6 @@ class Channel:
     )
 
     def __init__(self, connection: "AMQPConnection", number: int) -> None:
-        """Start without consumers, in neither confirm nor transaction mode."""
         self.connection = connection
         self.number = number
         self.open = True

@@ -46,8 +46,6 @@ from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, DirectLost, Event
 from triomq.security import Access, MakeMechanism
 from triomq.transports import Transport
 
-__all__ = ["AMQPConnection"]
-
 _LOOK = 0.5  # seconds between two looks at whether a client reads, while something waits for it
 
 R = TypeVar("R")
@@ -90,7 +88,6 @@ class AMQPConnection(WireConnection):
         fork: Callable[[Transport, bytes], None],
         part: Callable[[Transport, AMQPEngine, float], None],
     ) -> None:
-        """Start in the handshake."""
         super().__init__(transport, engine, house)
         self.engine = engine
         self.domain: DomainAccess

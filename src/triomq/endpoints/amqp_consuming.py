@@ -35,8 +35,6 @@ from triomq.protocols.amqp import (
     Method,
 )
 
-__all__ = ["CONSUMING", "close_consumer", "open_consumer"]
-
 
 def _qos(channel: Channel, method: BasicQos) -> None:
     if method.global_:

@@ -34,8 +34,6 @@ from triomq.protocols.control import (
 )
 from triomq.security import ADMINISTRATOR
 
-__all__ = ["control_request"]
-
 _AROUND = 16
 """Octets of a control.response that are not its result: the frame's eight, two numbers, a length."""
 

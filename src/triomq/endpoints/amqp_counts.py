@@ -6,8 +6,6 @@ from triomq.core import Batch, Directory
 from triomq.endpoints.amqp_queue_types import is_quorum
 from triomq.endpoints.content import amend_amqp
 
-__all__ = ["delivery_counts", "with_count"]
-
 
 def delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:
     """Tell how often each message of a batch has come back; None if its queue does not tell, or is gone."""

@@ -38,8 +38,6 @@ from triomq.protocols.control import (
 )
 from triomq.security import UNLIMITED, User, permission_in
 
-__all__ = ["declare_all", "describe"]
-
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start."""
 

@@ -38,9 +38,6 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = ["EVENTS", "begin_publish", "fail", "unacknowledged", "undeliverable"]
-
-
 _OPEN_COST = 20
 """What opening a channel counts against the turn's budget, in queue pushes: it takes some 40 µs."""
 

@@ -36,9 +36,6 @@ from triomq.protocols.amqp import (
     TxSelectOk,
 )
 
-__all__ = ["HANDLERS"]
-
-
 # Channel and confirm
 
 

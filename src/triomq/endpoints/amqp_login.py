@@ -41,16 +41,6 @@ from triomq.security import (
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_connection import AMQPConnection
 
-__all__ = [
-    "MECHANISMS",
-    "PLAIN_MECHANISMS",
-    "LogIn",
-    "challenge_answered",
-    "login_requested",
-    "open_requested",
-    "secret_updated",
-]
-
 _GATE = "password"
 
 
@@ -81,7 +71,6 @@ class LogIn:
     __slots__ = ("_capabilities", "_mechanism", "_mechanisms", "_users", "instance", "mechanism_name", "origin")
 
     def __init__(self, users: Users, mechanisms: Mapping[str, MakeMechanism]) -> None:
-        """Start with nobody."""
         self.mechanism_name = ""
         self.origin = ""
         """Where the client says that it comes from, if it says so."""

@@ -11,13 +11,6 @@ from triomq.errors import NotFound
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = [
-    "STANDARD_EXCHANGES",
-    "generated_name",
-    "named",
-    "queue_named",
-]
-
 STANDARD_EXCHANGES: Final = {
     "amq.direct": SinkKind.DIRECT,
     "amq.fanout": SinkKind.FANOUT,

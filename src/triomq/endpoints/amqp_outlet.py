@@ -17,8 +17,6 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
 
-__all__ = ["UNREAD_BYTES", "Outlet"]
-
 UNREAD_BYTES = 1024 * 1024
 """Octets of replies that a client may leave unread before its requests have to wait."""
 
@@ -49,7 +47,6 @@ class Outlet(WireOutlet[Batch | Again]):
     __slots__ = ("_engine", "_held_for", "_refuse")
 
     def __init__(self, engine: AMQPEngine, transport: Transport, refuse: Callable[[Channel, Answer], None]) -> None:
-        """Start with nothing on the way."""
         super().__init__(engine, transport)
         self._engine = engine
         self._refuse = refuse

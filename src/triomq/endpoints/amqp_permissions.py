@@ -55,8 +55,6 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel, Handler
 
-__all__ = ["NEEDS", "access_refused", "guarded", "require_configure", "require_queue", "require_read", "require_write"]
-
 _KINDS = frozenset(kind.value for kind in SinkKind)
 
 _DEFAULT = "amq.default"

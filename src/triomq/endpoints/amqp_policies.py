@@ -9,8 +9,6 @@ import msgspec
 from triomq.core import AppliesTo, Overflow, Policy, PolicyOptions
 from triomq.errors import ConfigError, PreconditionFailed
 
-__all__ = ["APPLY_TO", "policy_definition", "read_policy"]
-
 APPLY_TO = {"queues": AppliesTo.QUEUES, "exchanges": AppliesTo.SINKS, "all": AppliesTo.ALL}
 """What a policy may apply to, as RabbitMQ calls it."""
 

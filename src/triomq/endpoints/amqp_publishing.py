@@ -38,8 +38,6 @@ from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing,
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["ChannelPublisher"]
-
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
 _NO_ROUTE = (312, "NO_ROUTE")
@@ -78,7 +76,6 @@ class ChannelPublisher:
     )
 
     def __init__(self, channel: "Channel") -> None:
-        """Start in neither confirm nor transaction mode."""
         self.confirms: Confirms | None = None
         self._channel = channel
         self._publisher = channel.connection.publisher

@@ -11,8 +11,6 @@ from triomq.core import QueueOptions
 from triomq.endpoints.content import type_name
 from triomq.errors import PreconditionFailed
 
-__all__ = ["QueueType", "check_named", "is_quorum", "queue_type"]
-
 _ARGUMENT = "x-queue-type"
 
 _STREAM_ONLY = ("x-initial-cluster-size", "x-max-age", "x-stream-max-segment-size-bytes")

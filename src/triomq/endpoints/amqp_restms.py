@@ -44,8 +44,6 @@ from triomq.protocols.amqp import (
     RestMSPipeDelete,
 )
 
-__all__ = ["RESTMS"]
-
 _PIPE_TYPES = ("pipe", "fifo", "")
 """The specification's, the original implementation's, and none."""
 

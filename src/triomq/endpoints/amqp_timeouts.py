@@ -15,8 +15,6 @@ from triomq.core import Batch, Directory, QueueStore
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["AckTimeouts"]
-
 _INTERVAL = 60.0  # seconds between two looks, unless a timeout is shorter than that: as often as RabbitMQ looks
 
 _LOOKS = 4  # looks in the shortest timeout
@@ -40,7 +38,6 @@ class AckTimeouts:
     __slots__ = ("_marks", "_refuse", "_seconds", "_shortest", "next")
 
     def __init__(self, seconds: float, refuse: Callable[[Channel, Answer], None]) -> None:
-        """Start with nothing to watch."""
         self._seconds = seconds
         self._refuse = refuse
         self._shortest = inf

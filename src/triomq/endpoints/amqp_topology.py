@@ -53,8 +53,6 @@ from triomq.protocols.amqp import (
     QueueUnbindOk,
 )
 
-__all__ = ["TOPOLOGY"]
-
 _RESERVED = "amq."
 
 M = TypeVar("M", QueueBind, QueueUnbind)

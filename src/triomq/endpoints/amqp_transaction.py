@@ -10,8 +10,6 @@ from triomq.protocols.amqp import BasicPublish
 if TYPE_CHECKING:
     from triomq.endpoints.amqp_channel import Channel
 
-__all__ = ["ChannelTransaction"]
-
 
 class ChannelTransaction:
     """The transaction that a channel in transaction mode always has going on; made at tx.select, ends with the channel.
@@ -26,7 +24,6 @@ class ChannelTransaction:
     __slots__ = ("_channel", "_mandatory", "_offers", "_settled", "_work")
 
     def __init__(self, channel: "Channel") -> None:
-        """Start the first transaction."""
         self._channel = channel
         self._work = Transaction(channel.connection.directory)
         self._offers: list[tuple[BasicPublish, RoutedRun]] = []  # no queue is to keep them

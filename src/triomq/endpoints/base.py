@@ -31,17 +31,6 @@ from triomq.transports import (
     make_context,
 )
 
-__all__ = [
-    "CloseConnection",
-    "Connection",
-    "ConnectionStatistics",
-    "EndUsers",
-    "Endpoint",
-    "RenewCertificates",
-    "StopListening",
-    "Tick",
-]
-
 _log = logging.getLogger("triomq.endpoints")
 
 _HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
@@ -178,7 +167,6 @@ class Endpoint(DynamicSupervisor):
     """
 
     def __init__(self, host: str, port: int, *, path: str = "", tls: TLS | None = None) -> None:
-        """Prepare; ``on_start`` listens."""
         super().__init__()
         self.addresses: list[Address] = []
         self._host = host

@@ -4,14 +4,11 @@ from triomq.core import LeaseInvalid
 from triomq.endpoints.content import InvalidProperties
 from triomq.errors import AccessRefused, NotFound, Refused
 
-__all__ = ["Denied", "denial_of"]
-
 
 class Denied(Exception):
     """The endpoint says no, and ends the connection; caught where events are worked off."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Keep what the goodbye will say."""
         self.code = code
         self.text = text
         super().__init__(f"{code} {text}")

@@ -39,8 +39,6 @@ from triomq.endpoints.wire_connection import PATIENCE, WireConnection
 from triomq.protocols.dmp import DMPEngine, Event
 from triomq.transports import Transport
 
-__all__ = ["DMPConnection"]
-
 _PRESSURE, _RETURNS, _FEEDS = "pressure", "unread returns", "slow feeds"
 """Why nothing is read for now."""
 
@@ -61,7 +59,6 @@ class DMPConnection(WireConnection):
     closed_event = "direct connection closed"
 
     def __init__(self, transport: Transport, engine: DMPEngine, house: House, leases: Leases | None) -> None:
-        """Start in the handshake."""
         super().__init__(transport, engine, house)
         self.engine = engine
         self.outlet = DirectOutlet(engine, transport, house, self.note)

@@ -14,9 +14,6 @@ from triomq.protocols.dmp import EndOfStream, Event, Failed, LeasePresented, Mes
 if TYPE_CHECKING:
     from triomq.endpoints.dmp_connection import DMPConnection
 
-__all__ = ["EVENTS"]
-
-
 # The lease
 
 

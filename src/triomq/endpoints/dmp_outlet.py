@@ -17,8 +17,6 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp import DMPEngine
 from triomq.transports import Transport
 
-__all__ = ["DirectOutlet"]
-
 Note = Callable[..., None]
 
 
@@ -35,7 +33,6 @@ class DirectOutlet(WireOutlet[Batch]):
     __slots__ = ("_engine", "_house", "_note", "taken")
 
     def __init__(self, engine: DMPEngine, transport: Transport, house: House, note: Note) -> None:
-        """Start with nothing on the way."""
         super().__init__(engine, transport)
         self._engine = engine
         self._house = house

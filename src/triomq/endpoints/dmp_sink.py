@@ -32,8 +32,6 @@ from triomq.protocols.dmp import Envelope, MessageRun
 if TYPE_CHECKING:
     from triomq.endpoints.dmp_connection import DMPConnection
 
-__all__ = ["WHOLE", "DirectSink"]
-
 WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
 
@@ -68,7 +66,6 @@ class DirectSink:
     )
 
     def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
-        """Start without routes."""
         self._went_to = flow.published
         self._connection = connection
         self._name = name

@@ -12,8 +12,6 @@ from triomq.endpoints.wheel import Wheel
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
 
-__all__ = ["Farewells"]
-
 _SECONDS = 5.0
 """How long a client has to close its socket: as long as it gets to answer a close."""
 
@@ -33,7 +31,6 @@ class Farewells:
     """
 
     def __init__(self, wheel: Wheel) -> None:
-        """Start with no sockets."""
         self._wheel = wheel
         self._sockets: dict[_Farewell, None] = {}
 

@@ -14,8 +14,6 @@ from triomq.endpoints.origins import Origins
 from triomq.endpoints.unfinished import Unfinished
 from triomq.security import FailedLogins, Users
 
-__all__ = ["DomainAccess", "House"]
-
 _GUESSES = 2
 """Passwords that are worked out at once: the broker's own loop is to have the rest of the machine."""
 

@@ -42,8 +42,6 @@ from triomq.protocols.control import (
     sayable,
 )
 
-__all__ = ["BrokerInspector", "DomainInspector"]
-
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -70,7 +68,6 @@ class DomainInspector:
         properties: Callable[[Message], bytes],
         room: int,
     ) -> None:
-        """Look at nothing yet."""
         self._directory = directory
         self._session = session
         self._asker = asker
@@ -183,7 +180,6 @@ class BrokerInspector:
     """
 
     def __init__(self, house: House, asker: Ref) -> None:
-        """Look at nothing yet."""
         self._house = house
         self._asker = asker
 

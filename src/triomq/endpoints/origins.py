@@ -10,7 +10,6 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        """Start with nobody."""
         self._here: dict[tuple[str, str], tuple[str, int]] = {}
 
     def come(self, domain: str, origin: str, instance: str) -> bool:

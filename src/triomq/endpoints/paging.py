@@ -9,8 +9,6 @@ from triomq.core import Restarting
 from triomq.errors import PreconditionFailed
 from triomq.protocols.control import Cursor, Page, encode
 
-__all__ = ["Paged", "fill_page"]
-
 T = TypeVar("T")
 
 _FRAME = len(b'{"items":[],"next":null}')

@@ -26,7 +26,6 @@ class ReadGates:
     __slots__ = ("_closed", "_engine", "_transport")
 
     def __init__(self, transport: Transport, engine: Engine) -> None:
-        """Start with all open."""
         self._transport = transport
         self._engine = engine
         self._closed: set[str] = set()

@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from triomq.transports import Driver, Transport
 
-__all__ = ["Switch"]
-
 
 class Switch:
     """Who a transport works for until it is known what is spoken on it; made by a connection, which takes its place.
@@ -23,7 +21,6 @@ class Switch:
     __slots__ = ("_direct", "_header", "_seen", "_transport", "_usual")
 
     def __init__(self, transport: Transport, usual: Driver, header: bytes, direct: Callable[[bytes], None]) -> None:
-        """Wait for the first octets."""
         self._transport = transport
         self._usual = usual
         self._header = header

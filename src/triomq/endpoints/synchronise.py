@@ -17,8 +17,6 @@ from triomq.errors import ConfigError
 if TYPE_CHECKING:
     from triomq.clients import AMQPUrl
 
-__all__ = ["PeerActor", "PeerStatistics", "Synchronise", "peer_spec"]
-
 _Count = Annotated[int, msgspec.Meta(ge=1, le=0xFFFF)]
 
 

@@ -27,8 +27,6 @@ from triomq.endpoints.content import by_mode, head_of
 from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import DeliverRun
 
-__all__ = ["Intake"]
-
 _TAGS = ("x:", "q:")
 """What stands before a pipe's name in a consumer tag: its own messages, and those of a feed that is a queue."""
 
@@ -46,7 +44,6 @@ class Intake:
     def __init__(
         self, peering: Peering, directory: Directory, knows: Callable[[str], bool], actor: InPlaceActor
     ) -> None:
-        """Start with nothing taken."""
         self.received = 0
         self._peering = peering
         self._directory = directory

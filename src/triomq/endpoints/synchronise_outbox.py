@@ -25,8 +25,6 @@ from triomq.protocols.amqp import (
     RestMSPipeDelete,
 )
 
-__all__ = ["Outbox", "OutboxStatistics"]
-
 Create: TypeAlias = RestMSFeedCreate | RestMSPipeCreate | RestMSJoinCreate
 Delete: TypeAlias = RestMSFeedDelete | RestMSPipeDelete | RestMSJoinDelete
 Change: TypeAlias = tuple[Delete, Create | None]
@@ -67,7 +65,6 @@ class Outbox:
     """
 
     def __init__(self, pipe_type: str, limit: int) -> None:
-        """Start with a peer that knows nothing."""
         self._pipe_type = pipe_type
         self._limit = limit
         self._told: dict[Delete, Create] = {}

@@ -48,7 +48,6 @@ class Synchroniser(PeerActor):
         context: ssl.SSLContext | None,
         instance: str,
     ) -> None:
-        """Connect to nothing yet."""
         self._config = config
         self._directory = directory
         self._outbox = outbox

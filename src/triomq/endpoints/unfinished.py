@@ -73,7 +73,6 @@ class Unfinished:
     __slots__ = ("_crowded", "_first", "_holders", "_logged", "_memory", "_progress", "_since", "_waiting", "held")
 
     def __init__(self, memory: MemoryAlarm | None = None) -> None:
-        """Start with nothing held."""
         self.held = 0  # octets, of all connections
         self._memory = memory
         self._holders: dict[Holder, int] = {}  # octets of each, the oldest message first

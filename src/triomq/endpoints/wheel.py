@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from math import ceil, floor, inf
 
-__all__ = ["SLOT", "Wheel"]
-
 SLOT = 0.05
 """Seconds that a timer may be late: a fifth of the shortest quarter of a heartbeat interval, and twenty wake-ups a
 second are all that any number of connections can cost."""
@@ -38,7 +36,6 @@ class Wheel:
     __slots__ = ("_clock", "_nearer", "_order", "_slots", "_turned", "_where")
 
     def __init__(self, clock: Callable[[], float], nearer: Callable[[], object]) -> None:
-        """Start with no timers."""
         self._clock = clock
         self._nearer = nearer
         # A slot that has become empty stays until its time, and so do its 64 octets: who comes and goes uses it again.

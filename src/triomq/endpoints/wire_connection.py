@@ -15,8 +15,6 @@ from triomq.endpoints.read_gates import ReadGates
 from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
 
-__all__ = ["PATIENCE", "WireConnection"]
-
 PATIENCE = 120.0
 """Seconds that a client may leave unread what it is sent, unless it has agreed to heartbeats: it may hold what others
 want."""
@@ -71,7 +69,6 @@ class WireConnection(Connection):
     """What its end is called there."""
 
     def __init__(self, transport: Transport, engine: WireEngine, house: House) -> None:
-        """Work in no domain yet."""
         self.house = house
         self.gates = ReadGates(transport, engine)
         self.user = ""

@@ -6,8 +6,6 @@ from typing import Generic, Protocol, TypeVar
 from triomq.core import Batch, Outcome, Window, settle
 from triomq.transports import Transport
 
-__all__ = ["LARGE", "LARGE_WRITE_BYTES", "OUTLET_BYTES", "WRITE_BYTES", "WireOutlet"]
-
 P = TypeVar("P")
 
 OUTLET_BYTES = 512 * 1024
@@ -42,7 +40,6 @@ class WireOutlet(Generic[P]):
     __slots__ = ("_encoded", "_encoder", "_outgoing", "_progress", "_stuck_since", "_transport", "may_write", "window")
 
     def __init__(self, engine: Encoder, transport: Transport) -> None:
-        """Start with nothing on the way."""
         self.window = Window(bytes=OUTLET_BYTES)
         self.may_write = True  # the transport has taken everything so far
         self._encoder = engine

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-__all__ = ["Engine"]
-
 Event_co = TypeVar("Event_co", covariant=True)
 
 

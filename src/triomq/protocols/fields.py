@@ -44,8 +44,6 @@ import msgspec
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["FieldValue", "Table", "Timestamp", "Typed", "check_table", "decode_table", "encode_table", "read_table"]
-
 
 class Timestamp(msgspec.Struct, frozen=True, gc=False):
     """A point in time as AMQP sends it: whole seconds since 1970, 64 bits without sign."""

@@ -13,15 +13,6 @@ import msgspec
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols.fields import FieldValue, check_table, encode_short_string, encode_table, read_table
 
-__all__ = [
-    "NO_PROPERTIES",
-    "BasicProperties",
-    "check_properties",
-    "decode_properties",
-    "encode_properties",
-    "replace_text",
-]
-
 NO_PROPERTIES = b"\0\0"
 
 _Value: TypeAlias = "str | int | dict[str, FieldValue] | None"

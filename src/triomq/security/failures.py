@@ -16,8 +16,6 @@ from typing import TypeVar
 
 import msgspec
 
-__all__ = ["FailedLogins"]
-
 K = TypeVar("K")
 
 _AT_ONCE = 20.0
@@ -56,7 +54,6 @@ class FailedLogins:
     """The failed log-ins of a broker; made with it, told by its endpoints. Times are seconds of any clock."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._addresses: dict[str, _Bucket] = {}
         self._users: dict[str, _Bucket] = {}
         self._familiar: dict[tuple[str, str], _Bucket] = {}

@@ -12,22 +12,6 @@ import msgspec
 from triomq.errors import ProtocolError
 from triomq.security.users import Users
 
-__all__ = [
-    "AMQPlain",
-    "Accepted",
-    "Challenge",
-    "Credentials",
-    "Denied",
-    "External",
-    "MakeMechanism",
-    "Mechanism",
-    "Pending",
-    "Plain",
-    "Step",
-    "read_amqplain",
-    "read_plain",
-]
-
 
 class Challenge(msgspec.Struct, frozen=True, gc=False):
     """One more response is needed; this is what the client is asked."""
@@ -95,7 +79,6 @@ class Plain:
     """
 
     def __init__(self, users: Users) -> None:
-        """Begin a log-in."""
         self._users = users
 
     def first(self, response: bytes) -> Step:
@@ -121,7 +104,6 @@ class AMQPlain:
     """
 
     def __init__(self, users: Users, decode_table: Callable[[bytes], Mapping[str, object]]) -> None:
-        """Begin a log-in."""
         self._users = users
         self._decode_table = decode_table
 
@@ -143,7 +125,6 @@ class External:
     """
 
     def __init__(self, users: Users, name: str) -> None:
-        """Begin a log-in."""
         self._users = users
         self._name = name
 

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 
 from triomq.checked import Checked
 
-__all__ = ["ALL", "ANY_DOMAIN", "NONE", "Access", "Permission", "permission_in"]
-
 ANY_DOMAIN = "*"
 """In a user's permissions: each domain that is not named there."""
 
@@ -73,7 +71,6 @@ class Access:
     """Whether the user may be there at all."""
 
     def __init__(self, permission: Permission | None) -> None:
-        """Begin with what is allowed; None is nothing at all."""
         self.change(permission)
 
     def change(self, permission: Permission | None) -> None:

@@ -10,8 +10,6 @@ from triomq.security.verifiers import ScramVerifier
 if TYPE_CHECKING:
     from scramp.core import ScramServer
 
-__all__ = ["Scram"]
-
 
 class Scram:
     """One log-in by SCRAM, as three answers of ours: salt and iterations, our own proof, yes.
@@ -24,7 +22,6 @@ class Scram:
     """
 
     def __init__(self, users: Users, name: str) -> None:
-        """Begin a log-in."""
         self._users = users
         self._name = name
         self._user = ""

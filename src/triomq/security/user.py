@@ -11,8 +11,6 @@ from triomq.checked import Checked
 from triomq.security.permissions import ALL, ANY_DOMAIN, Permission
 from triomq.security.verifiers import Verifier, read_verifier
 
-__all__ = ["ADMINISTRATOR", "DEFAULT_LIMITS", "MONITORING", "UNLIMITED", "User", "UserLimits", "make_administrator"]
-
 ADMINISTRATOR = "administrator"
 """The tag of who may look into the whole broker, and whatever there will be that others may not."""
 

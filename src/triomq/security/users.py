@@ -18,8 +18,6 @@ from triomq.security.permissions import Access, Permission, permission_in
 from triomq.security.user import User, make_administrator
 from triomq.security.verifiers import ITERATIONS, ScramVerifier, make_verifier, prepared
 
-__all__ = ["UserChanges", "Users"]
-
 _REMEMBERED = 60.0  # seconds for which a password that was right is known without working it out again
 
 _MOST_REMEMBERED = 1024  # passwords; with more of them the oldest are worked out again
@@ -61,7 +59,6 @@ class Users:
         iterations: int = ITERATIONS,
         secret: bytes | None = None,
     ) -> None:
-        """Hold the first users."""
         self.version = 0
         self._iterations = iterations
         self.secret = secret or os.urandom(32)

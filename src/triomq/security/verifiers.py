@@ -14,19 +14,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "ITERATIONS",
-    "LEAST_ITERATIONS",
-    "MOST_ITERATIONS",
-    "SCRAM_HASHES",
-    "SaltedHash",
-    "ScramVerifier",
-    "Verifier",
-    "make_verifier",
-    "prepared",
-    "read_verifier",
-]
-
 ITERATIONS: Final = 65_536
 """Rounds of PBKDF2: 15 ms, which a thread spends once a minute for each user that logs in by PLAIN."""
 

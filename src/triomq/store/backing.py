@@ -11,8 +11,6 @@ from triomq.store.connecting import DATABASE, MARK, connect_reader
 from triomq.store.faults import fault_of, faults_named
 from triomq.store.mark import MarkFound, read_mark
 
-__all__ = ["back_up"]
-
 
 def back_up(directory: Path, target: Path) -> None:
     """Copy what is kept to a new directory, while brokers go on using it; the copy is put in place whole, and compact.

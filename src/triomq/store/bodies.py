@@ -14,8 +14,6 @@ from triomq.store.body import is_whole
 from triomq.store.faults import is_damage
 from triomq.store.reading import Damaged, SegmentRead
 
-__all__ = ["SegmentRow", "is_damaged", "read_body", "read_delayed", "read_segments", "segment_rows"]
-
 SegmentRow = tuple[int, int, int, int, bytes, int]
 """A row of ``segment``: first, count, unsettled, size, settled, body."""
 

@@ -12,8 +12,6 @@ import msgspec
 
 from triomq.store.operations import Range
 
-__all__ = ["BodyRun", "checksum", "decode_body", "encode_body", "gaps_of", "is_whole"]
-
 
 class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Messages in a row that share a head.

@@ -16,8 +16,6 @@ from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.recovered import QueueFound, RecordFound
 from triomq.store.schema import APPLICATION, VERSION
 
-__all__ = ["Gap", "QueueReport", "Report", "check"]
-
 _MOST = 100
 """Complaints that are listed: who has a hundred needs no more to know what to do."""
 

@@ -10,8 +10,6 @@ from triomq.store.faults import faults_named
 from triomq.store.lock import PATIENCE
 from triomq.store.sqlite import SqliteStore
 
-__all__ = ["compact"]
-
 
 def compact(directory: Path, *, patience: float = PATIENCE) -> tuple[int, int]:
     """Write a store anew, as small as it can be; nobody may have it open. For a while it takes twice its place.

@@ -3,8 +3,6 @@
 import sqlite3
 from pathlib import Path
 
-__all__ = ["DATABASE", "MARK", "PAGE_SIZE", "SPILL", "connect", "connect_alone", "connect_reader"]
-
 DATABASE = "store.db"
 """The file with everything that is kept."""
 SPILL = "spill.db"

@@ -17,8 +17,6 @@ from triomq.store.mark import read_mark
 from triomq.store.schema import require_known
 from triomq.store.wal import Log, accepted_frames, read_log
 
-__all__ = ["Examined", "examine"]
-
 _RESTORED = (
     "Nothing has been changed. If a backup was put in place of {database}, delete {log}, {index} and {mark}, which "
     "belong to what was there before, and start again. If not, keep a copy of the directory; `triomq store salvage "

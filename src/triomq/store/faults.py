@@ -7,8 +7,6 @@ from pathlib import Path
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 
-__all__ = ["fault_of", "faults_named", "is_damage"]
-
 _PRIMARY = 0xFF  # the rest of a code says more precisely what happened
 
 _CORRUPT = (

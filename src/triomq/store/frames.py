@@ -11,26 +11,6 @@ from triomq.store.operations import Batch, Settle
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
-__all__ = [
-    "BackUp",
-    "BackedUp",
-    "Committed",
-    "Failed",
-    "Fetched",
-    "FetchedDelayed",
-    "Found",
-    "FrameReader",
-    "FromStore",
-    "NotFetched",
-    "Opened",
-    "Read",
-    "ReadDelayed",
-    "Relieve",
-    "ToStore",
-    "Write",
-    "encode_frame",
-]
-
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of all frames."""
@@ -171,7 +151,6 @@ class FrameReader:
     __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
-        """Start between two frames."""
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[ToStore | FromStore]:

@@ -21,9 +21,6 @@ from triomq.store.operations import (
     Settle,
 )
 
-__all__ = ["Gathering"]
-
-
 _SEGMENT = 1 << 18
 """Octets from which on a queue gets another segment: a body is read as a whole, and smaller ones cost more."""
 
@@ -89,7 +86,6 @@ class Gathering:
     __slots__ = ("_delivered", "_open", "_operations", "_settled", "octets")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._operations: list[Operation | _Segment] = []
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}

@@ -14,8 +14,6 @@ from pathlib import Path
 from triomq.store.connecting import DATABASE, PAGE_SIZE, connect_alone
 from triomq.store.wal import intact_frames, read_log
 
-__all__ = ["make_image"]
-
 # https://www.sqlite.org/fileformat2.html section 1.3: 1 and 1 at 18 is a database without a log; what stands at 92 says
 # for which number of changes the size in the header is right, and 0 is right for none, so that the file's size counts.
 _NO_LOG, _NO_SIZE = (18, b"\1\1"), (92, bytes(4))

@@ -9,8 +9,6 @@ from triomq.store.operations import Batch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
-__all__ = ["Reader", "Store", "StoreStatistics"]
-
 
 class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of a store.

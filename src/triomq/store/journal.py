@@ -29,8 +29,6 @@ from triomq.store.operations import Batch, Operation, Settle, Spill
 from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
-__all__ = ["Fetch", "Journal"]
-
 _log = logging.getLogger("triomq.store")
 
 _UNDER_WAY = 2
@@ -48,7 +46,6 @@ class Fetch:
     __slots__ = ("done", "request")
 
     def __init__(self, request: Read | ReadDelayed, done: Callable[..., None]) -> None:
-        """Wish for them."""
         self.request = request
         self.done = done
 
@@ -66,7 +63,6 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        """Start before the store is opened."""
         self.committed = 0
         self.fault: StoreError | None = None
         self.recovered: Recovered | None = None

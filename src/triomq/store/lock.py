@@ -16,8 +16,6 @@ from typing import Self
 
 from triomq.errors import StoreLocked, StoreUnwritable
 
-__all__ = ["PATIENCE", "DirectoryLock"]
-
 PATIENCE = 5.0
 """Seconds to wait for the lock: the store of a broker that was killed has one commit to finish."""
 
@@ -37,7 +35,6 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path, *, patience: float = PATIENCE) -> None:
-        """Take it."""
         path = directory / "lock"
         self._files: list[int] = []
         try:

@@ -20,8 +20,6 @@ from zlib import crc32
 
 import msgspec
 
-__all__ = ["Mark", "MarkFound", "read_mark"]
-
 _FORM, _SUM = struct.Struct("<8s16sQ"), struct.Struct("<I")
 _MAGIC = b"tMQmark1"
 
@@ -60,7 +58,6 @@ class Mark:
     """
 
     def __init__(self, path: Path, identity: bytes) -> None:
-        """Open the file, and write nothing yet."""
         self._identity = identity
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

@@ -11,25 +11,6 @@ from enum import IntEnum
 
 import msgspec
 
-__all__ = [
-    "Append",
-    "Attempts",
-    "Batch",
-    "DeclareQueue",
-    "Delay",
-    "DeleteQueue",
-    "Delivered",
-    "Drop",
-    "Kind",
-    "Operation",
-    "Put",
-    "Range",
-    "Remove",
-    "Settle",
-    "Spill",
-    "Unspill",
-]
-
 Range = tuple[int, int]
 """Ids in a row: the first, and how many."""
 

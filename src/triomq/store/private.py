@@ -10,8 +10,6 @@ from pathlib import Path
 
 from triomq.errors import StoreUnwritable
 
-__all__ = ["make_private", "require_private"]
-
 _OWN = ("store.", "spill.", "lock", "salvage.txt", "lost+found")
 """How the names of our files begin, and of what a file system of its own has."""
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from triomq.store.lock import PATIENCE
 from triomq.store.server import serve
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve the store, until the broker is gone."""

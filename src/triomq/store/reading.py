@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["Damaged", "Reading", "SegmentRead", "collect"]
-
 
 class SegmentRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A segment with its body.

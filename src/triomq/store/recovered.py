@@ -7,20 +7,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = [
-    "AttemptsFound",
-    "DelayedFound",
-    "DeliveredFound",
-    "HeldFound",
-    "Piece",
-    "QueueFound",
-    "RecordFound",
-    "Recovered",
-    "RecoveredQueue",
-    "SegmentFound",
-    "assemble",
-]
-
 
 class RecordFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
     """A record."""

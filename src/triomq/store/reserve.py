@@ -12,8 +12,6 @@ from pathlib import Path
 
 from triomq.errors import DiskFull
 
-__all__ = ["DISK_RESERVE", "DiskReserve"]
-
 DISK_RESERVE = 50_000_000
 """Octets, as much as RabbitMQ's ``disk_free_limit``; the size of the log, which a checkpoint writes, comes on top."""
 
@@ -33,7 +31,6 @@ class DiskReserve:
     """
 
     def __init__(self, database: Path, octets: int, free: Callable[[Path], int] = _free) -> None:
-        """Start with enough room."""
         self._database = database
         self._log = f"{database}-wal"
         self._octets = octets

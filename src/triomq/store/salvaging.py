@@ -35,8 +35,6 @@ from triomq.store.operations import (
 from triomq.store.reading import Damaged
 from triomq.store.sqlite import SqliteStore
 
-__all__ = ["REPORT", "Salvage", "SalvagedQueue", "salvage"]
-
 REPORT = "salvage.txt"
 """The file with the report, beside the new store."""
 

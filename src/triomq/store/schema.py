@@ -13,8 +13,6 @@ from pathlib import Path
 
 from triomq.errors import StoreCorrupt, StoreTooNew
 
-__all__ = ["APPLICATION", "MIGRATIONS", "VERSION", "migrate", "require_known"]
-
 APPLICATION = 0x744D5131
 """SQLite's ``application_id`` of our files: tMQ1."""
 

@@ -41,8 +41,6 @@ from triomq.store.lock import PATIENCE
 from triomq.store.operations import Batch
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
-__all__ = ["serve"]
-
 _CHUNK = 1 << 20
 """Octets that are received at once."""
 _GROUP = 8 << 20

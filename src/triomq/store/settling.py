@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 from triomq.store.operations import Range
 
-__all__ = ["bits_of", "octets_of"]
-
 
 def bits_of(first: int, count: int, ranges: Iterable[Range]) -> int:
     """Give the bits of those of a segment's messages whose ids are in some ranges."""

@@ -44,8 +44,6 @@ from triomq.store.reserve import DiskReserve
 from triomq.store.schema import migrate
 from triomq.store.tables import Tables
 
-__all__ = ["SqliteReader", "SqliteStore"]
-
 _SPILLED_ONLY = (Spill, Unspill)
 """What concerns the file of what is out of memory alone; the end of a queue concerns both."""
 _KEPT_ONLY = tuple(set(get_args(Operation)) - {DeleteQueue, *_SPILLED_ONLY})
@@ -160,7 +158,6 @@ class SqliteReader:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Open both files."""
         self._connections: dict[Path, sqlite3.Connection] = {}
         self._kept, self._spilled = directory / DATABASE, directory / SPILL
         try:
@@ -213,7 +210,6 @@ class SqliteStore:
     """
 
     def __init__(self, directory: Path, *, fresh: bool = True, patience: float = PATIENCE, reserve: int = 0) -> None:
-        """Lock and open it."""
         self.directory = directory
         self._reader: SqliteReader | None = None
         with ExitStack() as opened:

@@ -36,8 +36,6 @@ from triomq.store.recovered import (
 )
 from triomq.store.settling import bits_of, octets_of
 
-__all__ = ["Tables"]
-
 _LAST_ID = 1 << 62
 """Above all ids."""
 
@@ -52,7 +50,6 @@ class Tables:
     """What a connection to one file is told; made by the store that owns the connection, inside its transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Look at what is there."""
         self.careful: sqlite3.Connection | None = None
         """Once a damaged body is known: a reading connection that looks at bodies before they are deleted."""
         self._connection = connection

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Log", "accepted_frames", "intact_frames", "read_log"]
-
 # https://www.sqlite.org/fileformat2.html section 4.1: a header of 32 octets (magic, version, page size, number of the
 # checkpoint, two salts, two checksums), then frames with a header of 24 (page, size of the database in pages if this
 # frame ends a transaction, the salts, two checksums) and a page.

@@ -12,8 +12,6 @@ from time import perf_counter
 
 import trio
 
-__all__ = ["Poller"]
-
 _SLICE = 0.001
 """Seconds of work after which other tasks of the program get their turn."""
 
@@ -44,7 +42,6 @@ class Poller:
     """
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
-        """Start with no sockets."""
         self._clock = clock
         self._set = select.epoll()
         self._ready: dict[int, Callable[[int], None]] = {}

@@ -14,8 +14,6 @@ import trio
 
 from triomq.transports.poller import Poller
 
-__all__ = ["LARGE_RECEIVE_SIZE", "RECEIVE_SIZE", "Driver", "RawSocket", "StreamTransport", "Transport"]
-
 RECEIVE_SIZE = 64 * 1024
 """Octets read at once: with 128 KiB quiet connections wait longer behind busy ones, 16 KiB cost a quarter more CPU."""
 
@@ -118,7 +116,6 @@ class RawSocket:
     _driver: Driver
 
     def __init__(self, connection: socket.socket, peer: str, poller: Poller) -> None:
-        """Take the socket over."""
         connection.setblocking(False)
         self._socket = connection
         self._poller = poller
@@ -260,7 +257,6 @@ class StreamTransport:
     """
 
     def __init__(self, stream: trio.abc.Stream, peer: str) -> None:
-        """Take the stream over; ``run`` does the work."""
         self._stream = stream
         self._rest: deque[Buffer] = deque()
         self._scope = trio.CancelScope()

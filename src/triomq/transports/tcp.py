@@ -10,8 +10,6 @@ from triomq.errors import ConfigError
 from triomq.transports.poller import Poller
 from triomq.transports.stream import RawSocket
 
-__all__ = ["Address", "accept_raw", "address_of", "bind_tcp", "is_private", "name_of"]
-
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""
 

@@ -15,8 +15,6 @@ from triomq.checked import Checked
 from triomq.errors import ConfigError
 from triomq.transports.stream import Buffer, Driver, RawSocket
 
-__all__ = ["TLS", "TLSSocket", "make_context"]
-
 _RECORD = 16 * 1024
 """Octets in a record of TLS at most (RFC 8446 section 5.1), and so what one read gives."""
 
@@ -132,7 +130,6 @@ class TLSSocket:
         secured: "Callable[[TLSSocket], object]",
         failed: "Callable[[TLSSocket, str], object]",
     ) -> None:
-        """Wait for the client's first words."""
         self._raw = raw
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)

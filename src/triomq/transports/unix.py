@@ -8,8 +8,6 @@ import trio
 
 from triomq.errors import ConfigError
 
-__all__ = ["bind_unix", "close_listener"]
-
 _FOR_ITS_USER_ALONE = 0o600
 
 

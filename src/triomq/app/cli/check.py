@@ -10,8 +10,6 @@ from triomq.app.config import Config, load_config
 from triomq.app.policies import PolicyConfig
 from triomq.errors import ConfigError
 
-__all__ = ["check"]
-
 
 def check(
     config: Annotated[

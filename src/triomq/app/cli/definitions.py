@@ -42,8 +42,6 @@ from triomq.protocols.control import (
     read_definitions,
 )
 
-__all__ = ["definitions"]
-
 definitions = typer.Typer(
     help="Bring exchanges, queues and bindings into a running broker, or write down what it consists of.",
     no_args_is_help=True,

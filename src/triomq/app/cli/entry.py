@@ -6,8 +6,6 @@ would otherwise carry a parser of options (typer: 15 ms, 1.3 MB).
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line."""

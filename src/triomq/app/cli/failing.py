@@ -6,8 +6,6 @@ import typer
 
 from triomq.app.cli.showing import printable
 
-__all__ = ["fail"]
-
 
 def fail(text: str) -> Never:
     """Say why, line by line, and end with 1."""

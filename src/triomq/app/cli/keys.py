@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-__all__ = ["END", "open_keys", "wait_only"]
-
 WaitKey = Callable[[float], str]
 
 END = "\x04"

@@ -12,8 +12,6 @@ import typer
 
 from triomq import __version__
 
-__all__ = ["make_app"]
-
 _COMMANDS = {
     "serve": "triomq.app.cli.serve",
     "check": "triomq.app.cli.check",

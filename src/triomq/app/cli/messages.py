@@ -22,8 +22,6 @@ from triomq.clients import BlockingConnection
 from triomq.errors import TriomqError
 from triomq.protocols.control import Browse
 
-__all__ = ["get", "publish"]
-
 _STDIN = Path("-")
 
 

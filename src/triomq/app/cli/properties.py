@@ -10,8 +10,6 @@ import typer
 from triomq.errors import LocalProtocolError
 from triomq.protocols import BasicProperties, FieldValue, Timestamp, Typed, decode_properties, encode_properties
 
-__all__ = ["plain_properties", "read_given"]
-
 _NUMBERS = ("delivery_mode", "priority", "timestamp")
 _NAMES = tuple(name for name in BasicProperties.__struct_fields__ if name != "headers")
 _PERSISTENT = 2

@@ -17,8 +17,6 @@ from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.showing import octets, printable
 from triomq.protocols.control import ForgetOrigin, ListQueues, QueueRecord
 
-__all__ = ["forget", "purge", "queues"]
-
 WIDE = 10_000
 """Columns of an output that is no terminal: nothing is cut there."""
 

@@ -12,8 +12,6 @@ from triomq.app.cli.failing import fail
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import ConfigError, TriomqError
 
-__all__ = ["DEFAULT_URL", "JsonOption", "UrlOption", "reaching", "telling"]
-
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 UrlOption: TypeAlias = Annotated[

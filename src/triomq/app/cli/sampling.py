@@ -16,8 +16,6 @@ from triomq.protocols.control import (
     Totals,
 )
 
-__all__ = ["Flow", "Rates", "Sample", "rates", "take_sample"]
-
 QUEUES = 50
 CONNECTIONS = 20
 CHILDREN = 8

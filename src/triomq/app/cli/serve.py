@@ -14,8 +14,6 @@ from triomq.app.serve import run
 from triomq.errors import ConfigError, StoreError
 from triomq.transports import name_of
 
-__all__ = ["serve"]
-
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where one's own machine is among all addresses."""
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-__all__ = ["body_lines", "octets", "printable"]
-
 _HEX_ROW = 32  # octets on a line: 64 letters fit any terminal
 
 

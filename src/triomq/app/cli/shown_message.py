@@ -10,8 +10,6 @@ from triomq.app.cli.showing import body_lines, octets, printable
 from triomq.clients import Fetched
 from triomq.protocols.control import MessageRecord, sayable
 
-__all__ = ["ShownMessage", "browsed", "print_body", "print_json", "print_message", "taken"]
-
 
 class ShownMessage(msgspec.Struct, frozen=True):
     """What of a message can be shown, whether it was taken or looked at.

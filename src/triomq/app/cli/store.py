@@ -23,8 +23,6 @@ from triomq.store import check as look_over
 from triomq.store import compact as write_anew
 from triomq.store import salvage as write_out
 
-__all__ = ["store"]
-
 store = typer.Typer(help="Look after the directory in which a broker keeps what is durable.", no_args_is_help=True)
 
 _Data = Annotated[

@@ -22,8 +22,6 @@ from triomq.app.cli.top_view import top_view
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import Disconnected, TriomqError
 
-__all__ = ["top"]
-
 Wait = Callable[[float], str]
 
 
@@ -39,7 +37,6 @@ class Watcher:
     """Looks at a broker again and again, and at the one that comes after it; made and closed by the command."""
 
     def __init__(self, url: str) -> None:
-        """Connect to nothing yet."""
         self._url = url
         self._connection: BlockingConnection | None = None
 

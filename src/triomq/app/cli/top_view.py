@@ -12,8 +12,6 @@ from triomq.app.cli.sampling import Flow, Rates, Sample
 from triomq.app.cli.showing import octets, printable
 from triomq.protocols.control import ActorRecord
 
-__all__ = ["top_view"]
-
 HEADING = 3
 TABLES = 3
 """Lines that are always there."""

@@ -32,8 +32,6 @@ from triomq.security import (
     make_verifier,
 )
 
-__all__ = ["user"]
-
 user = typer.Typer(
     help="Say who may log in, in a file of users; a broker that uses it reads it at its start and at SIGHUP.",
     no_args_is_help=True,

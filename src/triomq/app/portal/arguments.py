@@ -8,8 +8,6 @@ from triomq.app import SinkHandle, Synchronise, User
 from triomq.app.domain_handle import HashProperty, OverflowName
 from triomq.store.keeper import HostKind
 
-__all__ = ["BrokerArguments", "FeedArguments", "QueueArguments", "SinkArguments", "bare"]
-
 T = TypeVar("T", covariant=True)
 
 

@@ -17,8 +17,6 @@ from triomq.core import Properties
 from triomq.endpoints import EndpointConfig
 from triomq.transports import Address
 
-__all__ = ["AsyncioBroker", "AsyncioDomain", "AsyncioListening", "open_asyncio_broker"]
-
 
 class AsyncioDomain:
     """A domain, for the tasks of one event loop; the broker is the handle of its first one itself.
@@ -28,7 +26,6 @@ class AsyncioDomain:
     """
 
     def __init__(self, caller: AsyncioCaller, handle: DomainHandle) -> None:
-        """Hold a domain through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 
@@ -77,7 +74,6 @@ class AsyncioListening:
     """An endpoint that listens; obtained from ``AsyncioBroker.listen``, ends with ``aclose`` or with the broker."""
 
     def __init__(self, caller: AsyncioCaller, listening: Listening) -> None:
-        """Hold an endpoint."""
         self._caller = caller
         self._listening = listening
 
@@ -103,7 +99,6 @@ class AsyncioBroker(AsyncioDomain):
     """
 
     def __init__(self, portal: Portal) -> None:
-        """Reach a broker through a portal, from the running event loop."""
         super().__init__(AsyncioCaller(portal), portal.broker)
         self.portal = portal
 

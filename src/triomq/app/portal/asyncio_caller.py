@@ -8,8 +8,6 @@ from typing import TypeVar
 from triomq.app.portal.asyncio_waiting import loop_lane, wait_done, wait_shielded
 from triomq.app.portal.portal import Portal
 
-__all__ = ["AsyncioCaller"]
-
 T = TypeVar("T")
 
 
@@ -20,7 +18,6 @@ class AsyncioCaller:
     """
 
     def __init__(self, portal: Portal) -> None:
-        """Call through a portal from the running event loop."""
         self.portal = portal
         self.lane = loop_lane()
         self._loop = asyncio.get_running_loop()

@@ -8,8 +8,6 @@ from triomq.app.portal.call import Withdrawn
 from triomq.app.portal.delivery import PortalDelivery
 from triomq.app.portal.pump import Pump
 
-__all__ = ["AsyncioFeed", "LoopOutlet"]
-
 _AT_ONCE = 100
 """Deliveries after which a feed lets the loop's other tasks run, however many are there: 0.1 ms of its own work."""
 
@@ -18,7 +16,6 @@ class LoopOutlet:
     """Deliveries that wait for a task of an event loop; the loop is woken only if somebody waits."""
 
     def __init__(self, caller: AsyncioCaller) -> None:
-        """Start empty."""
         self._items: deque[PortalDelivery | None] = deque()
         self._caller = caller
         self._waiter: asyncio.Future[None] | None = None
@@ -67,7 +64,6 @@ class AsyncioFeed:
     """
 
     def __init__(self, pump: Pump, outlet: LoopOutlet) -> None:
-        """Take from an outlet what a pump puts there."""
         self._pump = pump
         self._outlet = outlet
         self._taken = 0

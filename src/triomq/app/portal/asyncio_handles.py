@@ -14,8 +14,6 @@ from triomq.app.portal.delivery import PortalDelivery, give_back
 from triomq.app.portal.pump import Pump
 from triomq.core import HeaderValue, Predicate, QueueStatistics
 
-__all__ = ["AsyncioQueue", "AsyncioSink"]
-
 
 class AsyncioQueue:
     """A queue, for asyncio; obtained from ``AsyncioDomain.declare_queue`` or ``AsyncioDomain.queue``.
@@ -24,7 +22,6 @@ class AsyncioQueue:
     """
 
     def __init__(self, caller: AsyncioCaller, handle: QueueHandle) -> None:
-        """Hold a queue through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 
@@ -92,7 +89,6 @@ class AsyncioSink:
     """
 
     def __init__(self, caller: AsyncioCaller, handle: SinkHandle) -> None:
-        """Hold a sink through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 

@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from triomq.app.portal.lane import Errand, Lane
 
-__all__ = ["loop_lane", "wait_done", "wait_shielded"]
-
 T = TypeVar("T")
 
 

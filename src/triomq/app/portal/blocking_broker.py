@@ -18,8 +18,6 @@ from triomq.core import Properties
 from triomq.endpoints import EndpointConfig
 from triomq.transports import Address
 
-__all__ = ["BlockingBroker", "BlockingDomain", "BlockingListening", "open_blocking_broker"]
-
 
 class BlockingDomain:
     """A domain, for plain threads, any number of them at once; the broker is the handle of its first one itself.
@@ -29,7 +27,6 @@ class BlockingDomain:
     """
 
     def __init__(self, caller: BlockingCaller, handle: DomainHandle) -> None:
-        """Hold a domain through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 
@@ -84,7 +81,6 @@ class BlockingListening:
     """An endpoint that listens; obtained from ``BlockingBroker.listen``, ends with ``close`` or with the broker."""
 
     def __init__(self, caller: BlockingCaller, listening: Listening) -> None:
-        """Hold an endpoint."""
         self._caller = caller
         self._listening = listening
 
@@ -107,7 +103,6 @@ class BlockingBroker(BlockingDomain):
     """A broker, for plain threads; made by ``open_blocking_broker``, or in a Trio program from ``open_portal``."""
 
     def __init__(self, portal: Portal) -> None:
-        """Reach a broker through a portal."""
         super().__init__(BlockingCaller(portal), portal.broker)
         self.portal = portal
 

@@ -7,8 +7,6 @@ from typing import TypeVar
 from triomq.app.portal.call import Call, Withdrawn
 from triomq.app.portal.portal import Portal
 
-__all__ = ["BlockingCaller"]
-
 T = TypeVar("T")
 
 
@@ -21,7 +19,6 @@ class BlockingCaller:
     """
 
     def __init__(self, portal: Portal) -> None:
-        """Call through a portal."""
         self.portal = portal
 
     def call(

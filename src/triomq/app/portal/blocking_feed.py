@@ -7,14 +7,11 @@ from triomq.app.portal.call import Withdrawn
 from triomq.app.portal.delivery import PortalDelivery
 from triomq.app.portal.pump import Pump
 
-__all__ = ["BlockingFeed", "ThreadOutlet"]
-
 
 class ThreadOutlet:
     """Deliveries that wait for a thread."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._items: SimpleQueue[PortalDelivery | None] = SimpleQueue()
 
     def put(self, delivery: PortalDelivery | None) -> None:
@@ -52,7 +49,6 @@ class BlockingFeed:
     """
 
     def __init__(self, pump: Pump, outlet: ThreadOutlet) -> None:
-        """Take from an outlet what a pump puts there."""
         self._pump = pump
         self._outlet = outlet
 

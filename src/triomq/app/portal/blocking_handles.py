@@ -14,8 +14,6 @@ from triomq.app.portal.delivery import PortalDelivery, give_back
 from triomq.app.portal.pump import Pump
 from triomq.core import HeaderValue, Predicate, QueueStatistics
 
-__all__ = ["BlockingQueue", "BlockingSink"]
-
 
 class BlockingQueue:
     """A queue, for plain threads; obtained from ``BlockingDomain.declare_queue`` or ``BlockingDomain.queue``.
@@ -25,7 +23,6 @@ class BlockingQueue:
     """
 
     def __init__(self, caller: BlockingCaller, handle: QueueHandle) -> None:
-        """Hold a queue through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 
@@ -96,7 +93,6 @@ class BlockingSink:
     """
 
     def __init__(self, caller: BlockingCaller, handle: SinkHandle) -> None:
-        """Hold a sink through its handle in Trio."""
         self._caller = caller
         self.handle = handle
 

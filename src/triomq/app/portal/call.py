@@ -6,8 +6,6 @@ from typing import Generic, TypeVar
 
 import trio
 
-__all__ = ["Call", "Withdrawn"]
-
 T = TypeVar("T")
 
 
@@ -26,7 +24,6 @@ class Call(Generic[T]):
     __slots__ = ("_began", "_function", "_scope", "_undo", "_wanted", "future")
 
     def __init__(self, function: Callable[[], Awaitable[T]], undo: Callable[[T], None] | None) -> None:
-        """Prepare; the portal runs it."""
         self.future: Future[T] = Future()
         self._function = function
         self._scope = trio.CancelScope()

@@ -6,8 +6,6 @@ from triomq.app.delivery import Delivery
 from triomq.app.portal.lane import Lane
 from triomq.core import Outcome, settle
 
-__all__ = ["PortalDelivery", "give_back"]
-
 
 class PortalDelivery(Delivery):
     """One message on one feed, to be settled in any thread.
@@ -19,7 +17,6 @@ class PortalDelivery(Delivery):
     __slots__ = ("_lane", "_sent")
 
     def __init__(self, delivery: Delivery, lane: Lane) -> None:
-        """Take over what a feed in Trio gave, and settle it by a lane into its thread."""
         self._batch = delivery._batch
         self._position = delivery._position
         self._consumers = delivery._consumers

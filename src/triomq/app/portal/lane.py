@@ -3,8 +3,6 @@
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Errand", "Lane"]
-
 Errand = Callable[[], object]
 """What is to be done at the lane's end: a call that neither waits nor fails."""
 
@@ -22,7 +20,6 @@ class Lane:
     __slots__ = ("_errands", "_wake", "_woken")
 
     def __init__(self, wake: Callable[[Errand], object]) -> None:
-        """Start empty."""
         self._errands: deque[Errand] = deque()
         self._wake = wake
         self._woken = False

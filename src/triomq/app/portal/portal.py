@@ -18,8 +18,6 @@ from triomq.app.portal.call import Call
 from triomq.app.portal.lane import Errand, Lane
 from triomq.errors import ActorStopped
 
-__all__ = ["Portal", "open_portal", "run_portal"]
-
 T = TypeVar("T")
 
 
@@ -27,7 +25,6 @@ class Portal:
     """The way into the Trio run that a broker lives in; made by ``open_portal`` and by the brokers with a thread."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
-        """Open it, in Trio."""
         self.broker = broker
         self.lane = Lane(self._wake)
         self._nursery = nursery

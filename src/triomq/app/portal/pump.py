@@ -8,8 +8,6 @@ from triomq.app.portal.arguments import FeedArguments
 from triomq.app.portal.delivery import PortalDelivery, give_back
 from triomq.app.portal.portal import Portal
 
-__all__ = ["Outlet", "Pump"]
-
 
 class Outlet(Protocol):
     """Where deliveries wait for a consumer outside; all of it may be called in any thread."""
@@ -32,7 +30,6 @@ class Pump:
     """
 
     def __init__(self, portal: Portal, handle: QueueHandle, outlet: Outlet, **arguments: Unpack[FeedArguments]) -> None:
-        """Begin to open the feed; ``opened`` says when that is done."""
         self.opened: Future[None] = Future()
         self._portal = portal
         self._handle = handle

@@ -13,8 +13,6 @@ from triomq.app.portal.portal import Portal, run_portal
 from triomq.endpoints import EndpointConfig
 from triomq.errors import ActorStopped
 
-__all__ = ["BrokerThread"]
-
 _FOLLOWS = (ActorStopped, trio.BrokenResourceError)
 """What calls and feeds raise whose broker is about to fail as a whole, and has not yet."""
 
@@ -28,7 +26,6 @@ class BrokerThread:
     """
 
     def __init__(self, *endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]) -> None:
-        """Start the thread; ``started`` says when the broker is there, or why it is not."""
         self.started: Future[Portal] = Future()
         self.over: Future[None] = Future()
         """Done when the run has ended, with what it failed of."""

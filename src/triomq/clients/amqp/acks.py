@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.delivery import Delivery
     from triomq.clients.amqp.link import Link
 
-__all__ = ["Acks"]
-
 
 class Acks:
     """Made by its line, for all deliveries that have to be settled there.
@@ -28,7 +26,6 @@ class Acks:
     __slots__ = ("_link", "_number", "_order", "_told", "accepted", "closed", "dirty", "floor", "undoable")
 
     def __init__(self, link: "Link", number: int) -> None:
-        """Settle on a channel."""
         self._link = link
         self._number = number
         self._order: deque[int] = deque()

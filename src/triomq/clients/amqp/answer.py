@@ -4,8 +4,6 @@ from typing import Generic, TypeVar, cast
 
 import trio
 
-__all__ = ["Answer", "fresh"]
-
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
@@ -20,7 +18,6 @@ class Answer(Generic[T]):
     __slots__ = ("_error", "_task", "_value", "abandoned", "done")
 
     def __init__(self) -> None:
-        """Wait for nothing yet."""
         self._task: trio.lowlevel.Task | None = None
         self._value: T | None = None
         self._error: Exception | None = None

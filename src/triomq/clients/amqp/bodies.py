@@ -2,8 +2,6 @@
 
 from triomq.protocols import BasicProperties
 
-__all__ = ["check_body", "check_properties"]
-
 
 def check_body(body: object) -> None:
     """Refuse a body that is no octets; one that is empty in its own way, such as ``{}``, would go unnoticed.

@@ -30,8 +30,6 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.clients.amqp.connection import AMQPConnection
 
-__all__ = ["AMQPChannel", "ChannelStatistics"]
-
 M = TypeVar("M", bound=Method)
 
 PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
@@ -72,7 +70,6 @@ class AMQPChannel(ConsumingMethods, Owner):
     """
 
     def __init__(self, connection: "AMQPConnection", *, confirms: bool, prefetch: int) -> None:
-        """Open nothing yet."""
         super().__init__(connection, prefetch=prefetch)
         self.line: Line | None = None
         """The channel on the present connection; None while there is none."""

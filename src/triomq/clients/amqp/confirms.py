@@ -12,8 +12,6 @@ from triomq.clients.amqp.answer import Answer
 from triomq.clients.amqp.delivery import ReturnedMessage
 from triomq.errors import LimitExceeded, TriomqError, Unroutable
 
-__all__ = ["Confirm", "Confirms", "Publish", "Taker", "refused", "unroutable"]
-
 
 class Taker(Protocol):
     """Who wants to know what became of a publish."""
@@ -53,7 +51,6 @@ class Confirms:
     __slots__ = ("_last", "_returned", "pending")
 
     def __init__(self) -> None:
-        """Begin to count."""
         self._last = 0
         self._returned: dict[int, TriomqError] = {}
         self.pending: dict[int, Publish] = {}

@@ -14,8 +14,6 @@ from triomq.protocols import FieldValue
 from triomq.protocols.amqp import Connected
 from triomq.transports import Poller
 
-__all__ = ["connect"]
-
 
 async def connect(
     url: AMQPUrl,

@@ -22,8 +22,6 @@ from triomq.protocols import FieldValue
 from triomq.protocols.amqp import ConnectionUpdateSecret
 from triomq.transports import Poller, Transport
 
-__all__ = ["AMQPConnection", "ConnectionStatistics"]
-
 _log = logging.getLogger("triomq.clients")
 
 
@@ -47,7 +45,6 @@ class AMQPConnection:
     """Made by ``open_amqp``, ends with its block."""
 
     def __init__(self, urls: Sequence[AMQPUrl], ssl_context: ssl.SSLContext | None, policy: Reconnect | None) -> None:
-        """Connect to nothing yet."""
         self.url = urls[0]
         """Where it is connected to, or was last."""
         self.server_properties: Mapping[str, FieldValue] = {}

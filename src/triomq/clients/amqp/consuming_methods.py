@@ -28,14 +28,11 @@ from triomq.protocols.amqp import (
 if TYPE_CHECKING:
     from triomq.clients.amqp.connection import AMQPConnection
 
-__all__ = ["ConsumingMethods"]
-
 
 class ConsumingMethods(TopologyMethods):
     """The base of ``AMQPChannel`` that takes messages; it keeps the consumers that are open."""
 
     def __init__(self, connection: "AMQPConnection", *, prefetch: int) -> None:
-        """Consume from nothing yet."""
         self.shared_prefetch: int | None = None
         """How many deliveries of all consumers together may be unsettled, if that was said."""
         self.connection = connection

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line, Reply
     from triomq.clients.dmp.link import DirectLink
 
-__all__ = ["Consuming", "Deliveries"]
-
 BEHIND_MOST = 64 * 1024 * 1024
 """Octets that one consumer without a prefetch may leave unread while the connection has to be read for others."""
 
@@ -63,7 +61,6 @@ class Deliveries:
     """
 
     def __init__(self, channel: "ConsumingMethods", consuming: Consuming) -> None:
-        """Ask for nothing yet."""
         self.consuming = consuming
         self._channel = channel
         self._line: Line | None = None

@@ -7,8 +7,6 @@ from triomq.clients.amqp.acks import Acks
 from triomq.protocols import BasicProperties, decode_properties
 from triomq.protocols.amqp import BasicDeliver, BasicGetOk, BasicReturn, Framing
 
-__all__ = ["Delivery", "Fetched", "ReturnedMessage"]
-
 
 class Delivery:
     """One message from a queue.
@@ -25,7 +23,6 @@ class Delivery:
     def __init__(
         self, acks: Acks | None, method: BasicDeliver | BasicGetOk, framing: Framing, tag: int, content: bytes
     ) -> None:
-        """Look at a content; ``acks`` is None where nothing is to be settled."""
         self._acks = acks
         self._settled = acks is None
         self._method = method
@@ -138,7 +135,6 @@ class Fetched(Delivery):
     __slots__ = ("remaining",)
 
     def __init__(self, acks: Acks | None, method: BasicGetOk, framing: Framing, content: bytes) -> None:
-        """Look at the answer to basic.get."""
         super().__init__(acks, method, framing, method.delivery_tag, content)
         self.remaining = method.message_count
         """How many messages were ready behind it."""
@@ -150,7 +146,6 @@ class ReturnedMessage:
     __slots__ = ("_properties", "body", "code", "exchange", "routing_key", "text")
 
     def __init__(self, method: BasicReturn, framing: Framing, content: bytes) -> None:
-        """Look at what came back."""
         self.code = method.reply_code
         """The reply code, 312 where nothing was bound, 313 where nobody consumed."""
         self.text = method.reply_text

@@ -8,8 +8,6 @@ from triomq.clients.url import AMQPUrl
 from triomq.errors import Disconnected
 from triomq.transports import Poller, StreamTransport, Transport, accept_raw
 
-__all__ = ["dial"]
-
 
 async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
     """Connect, and speak TLS where the URL says so.

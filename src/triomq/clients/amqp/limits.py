@@ -1,7 +1,5 @@
 """What a client keeps before it writes or stops reading, and how long it waits for a goodbye."""
 
-__all__ = ["BUFFERED_MOST", "GOODBYE", "UNTAKEN_MOST", "WRITE_AT"]
-
 WRITE_AT = 64 * 1024
 """Octets that may gather before they are written though other tasks have yet to add theirs."""
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.deliveries import Deliveries
     from triomq.clients.amqp.link import Link
 
-__all__ = ["Line", "Owner"]
-
 GOODBYE = 200
 """The reply code of a close that has no reason but the end."""
 
@@ -96,7 +94,6 @@ class Line:
     """
 
     def __init__(self, link: "Link", number: int, owner: Owner) -> None:
-        """Take the number; ask for nothing yet."""
         self.link = link
         self.engine = link.engine
         self.number = number

@@ -37,8 +37,6 @@ from triomq.transports import Poller, Transport
 if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line
 
-__all__ = ["Link"]
-
 AGAIN = frozenset({320, 541})
 """Reply codes of a close after which it makes sense to come back: the broker was asked to, or something broke in it."""
 
@@ -57,7 +55,6 @@ class Link(TransportLink):
     """
 
     def __init__(self, transport: Transport, poller: Poller, settings: Settings, place: str) -> None:
-        """Say nothing yet."""
         self.engine = AMQPEngine("client", now=trio.current_time(), settings=settings, methods=BROKER_METHODS)
         super().__init__(transport, poller, self.engine)
         self.place = place

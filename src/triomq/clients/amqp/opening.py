@@ -13,8 +13,6 @@ from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import ConfigError
 
-__all__ = ["open_amqp"]
-
 
 def _urls(url: str | AMQPUrl | Sequence[str | AMQPUrl], name: str) -> list[AMQPUrl]:
     given = [url] if isinstance(url, str | AMQPUrl) else list(url)

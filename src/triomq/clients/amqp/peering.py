@@ -37,8 +37,6 @@ from triomq.protocols.amqp import (
     RestMSPipeDelete,
 )
 
-__all__ = ["Peering", "Taker", "open_peering"]
-
 _RESOURCES = (
     RestMSFeedCreate,
     RestMSFeedDelete,
@@ -72,7 +70,6 @@ class Peering(Line):
     """One channel on one connection of its own; made by ``open_peering``, ends with its block or the connection."""
 
     def __init__(self, link: Link, connected: Connected, taker: Taker, prefetch: int) -> None:
-        """Take the first channel; ``open_peering`` opens it."""
         super().__init__(link, 1, Owner())
         capabilities = connected.server_properties.get("capabilities")
         self.knows_resources = isinstance(capabilities, dict) and capabilities.get(RESTMS_CAPABILITY) is True

@@ -12,8 +12,6 @@ from triomq.protocols import BasicProperties
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
-__all__ = ["Pipeline"]
-
 OCTETS_MOST = 8 * 1024 * 1024
 """Octets of bodies on their way at once, or one body of any size: they are kept until they are confirmed."""
 
@@ -29,7 +27,6 @@ class Pipeline:
     abandoned = False
 
     def __init__(self, channel: "AMQPChannel", limit: int) -> None:
-        """Publish nothing yet."""
         self._channel = channel
         self._limit = limit
         self._outstanding = 0

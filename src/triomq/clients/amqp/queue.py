@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["DeclaredQueue"]
-
 
 class DeclaredQueue:
     """What declaring a queue gives; every method of a channel that wants a queue takes this or a name.
@@ -14,7 +12,6 @@ class DeclaredQueue:
     __slots__ = ("_current", "_name", "consumer_count", "message_count")
 
     def __init__(self, name: str, message_count: int, consumer_count: int, current: Callable[[str], str]) -> None:
-        """Keep what the broker said."""
         self._name = name
         self._current = current
         self.message_count = message_count

@@ -5,8 +5,6 @@ import random
 from triomq.checked import Checked
 from triomq.errors import ConfigError
 
-__all__ = ["Reconnect"]
-
 
 class Reconnect(Checked, frozen=True, kw_only=True, gc=False):
     """What a connection does when it is lost; given to ``open_amqp``.

@@ -6,8 +6,6 @@ from triomq.clients.url import AMQPUrl
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import LOST_CAPABILITY, Login, Settings, plain
 
-__all__ = ["settings_for"]
-
 HEARTBEAT = 60
 """Seconds, where the URL says nothing: what RabbitMQ offers."""
 

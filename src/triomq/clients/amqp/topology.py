@@ -19,8 +19,6 @@ from triomq.protocols.amqp import (
     QueueUnbind,
 )
 
-__all__ = ["Topology"]
-
 Binding = QueueBind | ExchangeBind
 _Key = tuple[type[Binding], str, str, str, bytes]
 Ask = Callable[[Method, type[Method]], Awaitable[Method]]
@@ -35,7 +33,6 @@ class Topology:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.exchanges: dict[str, ExchangeDeclare] = {}
         self.queues: dict[str, QueueDeclare] = {}
         self.bindings: dict[_Key, Binding] = {}

@@ -28,8 +28,6 @@ from triomq.protocols.amqp import (
     QueueUnbindOk,
 )
 
-__all__ = ["TopologyMethods"]
-
 M = TypeVar("M", bound=Method)
 
 

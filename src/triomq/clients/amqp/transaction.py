@@ -9,8 +9,6 @@ from triomq.clients.amqp.line import Line
 from triomq.errors import Disconnected, LocalProtocolError
 from triomq.protocols.amqp import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
-__all__ = ["Transaction"]
-
 COMMIT = 5.0
 """Seconds that a broker gets for a commit when nobody wants to wait for it any more; then the channel is closed."""
 
@@ -19,7 +17,6 @@ class Transaction:
     """Made by a channel when it has its first transaction, used for all of them, one at a time."""
 
     def __init__(self) -> None:
-        """Begin none yet."""
         self._line: Line | None = None  # where one is open
         self._selected: Line | None = None
 

@@ -20,8 +20,6 @@ from triomq.protocols.dmp import LARGEST_MESSAGE, MessageRun, Settings
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
-__all__ = ["DMPFeed", "DMPMessage", "open_dmp_feed"]
-
 
 class DMPMessage:
     """One message of a feed; there is nothing to settle."""
@@ -29,7 +27,6 @@ class DMPMessage:
     __slots__ = ("_encoded", "body", "exchange", "routing_key")
 
     def __init__(self, exchange: str, routing_key: str, encoded: bytes, body: bytes) -> None:
-        """Keep what came."""
         self.exchange = exchange
         """What its publisher has called the exchange."""
         self.routing_key = routing_key
@@ -55,7 +52,6 @@ class DMPFeed:
     """
 
     def __init__(self, queue: str) -> None:
-        """Start without messages."""
         self.queue = queue
         """The queue's name."""
         self.lost = 0

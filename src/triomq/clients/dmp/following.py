@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line
     from triomq.protocols import FieldValue
 
-__all__ = ["Sinks", "follow_feed", "is_asked_for", "prefers_direct"]
-
 SMALL = 256 * 1024
 """Octets of a body up to which it goes directly: brokers have limits, and none as low as that."""
 
@@ -137,7 +135,6 @@ class Sinks:
     __slots__ = ("_channel", "_links", "_opening")
 
     def __init__(self, channel: "ConsumingMethods") -> None:
-        """Open nothing yet."""
         self._channel = channel
         self._links: dict[str, DirectLink] = {}
         self._opening = trio.Lock()

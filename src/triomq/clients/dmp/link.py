@@ -36,8 +36,6 @@ from triomq.transports import Poller, StreamTransport, Transport
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
-__all__ = ["DirectLink", "check_announced", "open_link"]
-
 _ERRORS: dict[int, type[TriomqError]] = {
     402: AccessRefused,
     403: AccessRefused,
@@ -62,7 +60,6 @@ class DirectLink(TransportLink):
     def __init__(
         self, transport: Transport, poller: Poller, engine: DMPEngine, place: str, take: Callable[[MessageRun], None]
     ) -> None:
-        """Say nothing yet."""
         super().__init__(transport, poller, engine)
         self.engine = engine
         self.opened: Answer[Ready] = Answer()

@@ -15,8 +15,6 @@ from triomq.protocols.dmp import MessageRun, Settings
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
-__all__ = ["DMPSink", "open_dmp_sink"]
-
 FEW = 100
 """Publishes after which other tasks get their turn, however small they are."""
 
@@ -31,7 +29,6 @@ class DMPSink:
     """
 
     def __init__(self, channel: "AMQPChannel", exchange: str, link: DirectLink) -> None:
-        """Publish nothing yet."""
         self.exchange = exchange
         """The exchange that it leads into."""
         self._channel = channel

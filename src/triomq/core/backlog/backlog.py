@@ -50,7 +50,6 @@ class Backlog:
     paged_bytes: int = 0
 
     def __init__(self) -> None:
-        """Start empty, with id 1."""
         self.next_id = 1
         self.resident = 0
         self.resident_bytes = 0

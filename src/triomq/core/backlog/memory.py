@@ -36,7 +36,6 @@ class MemoryBacklog(Backlog):
     )
 
     def __init__(self) -> None:
-        """Start empty, with id 1."""
         super().__init__()
         self._runs: deque[Run] | None = None
         self._returned: Returned | None = None

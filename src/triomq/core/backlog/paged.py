@@ -296,7 +296,6 @@ class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
     """
 
     def __init__(self, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]) -> None:
-        """Start empty."""
         super().__init__()
         self._begin(keeping, queue, keeping.queue_memory, name=name, durable=durable, now=now)
 
@@ -319,7 +318,6 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
     def __init__(
         self, levels: int, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]
     ) -> None:
-        """Start empty."""
         super().__init__(levels)
         self._begin(keeping, queue, inf, name=name, durable=durable, now=now)
         self._arrived: list[PagedRun] = []  # read, and waiting for the others

@@ -29,7 +29,6 @@ class PriorityBacklog(Backlog):
     __slots__ = ("_dying", "_filled", "_levels", "highest")
 
     def __init__(self, levels: int) -> None:
-        """Start empty, with id 1."""
         super().__init__()
         self.highest = levels
         self._levels: dict[int, MemoryBacklog] = {}

@@ -51,7 +51,6 @@ class Returned:
     __slots__ = ("_heap", "_latest")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._heap: list[tuple[int, ReturnedRun]] = []  # by the first id, which no two have in common
         self._latest: ReturnedRun | None = None
 

@@ -97,7 +97,6 @@ class PagedTail:
     )
 
     def __init__(self, keeping: Keeping, queue: int, name: str, now: Callable[[], float]) -> None:
-        """Start empty."""
         self._keeping = keeping
         self._journal = keeping.journal
         self._queue = queue

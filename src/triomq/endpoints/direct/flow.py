@@ -98,7 +98,6 @@ class FeedPace:
     __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
 
     def __init__(self, store: QueueStore, outlet: Outlet) -> None:
-        """Start without sinks."""
         self.name = store.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
@@ -222,7 +221,6 @@ class SinkFlow:
     def __init__(
         self, feeds: Mapping[Ref, Pace], now: Callable[[], float], go_on: Callable[[], None], note: Callable[..., None]
     ) -> None:
-        """Start without feeds."""
         self._feeds = feeds
         self._now = now
         self._go_on = go_on

@@ -3,8 +3,6 @@
 from triomq.protocols.amqp.content import Assembly
 from triomq.protocols.amqp.states import CHANNEL, ChannelState
 
-__all__ = ["Channel"]
-
 
 class Channel:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
@@ -29,7 +27,6 @@ class Channel:
     )
 
     def __init__(self, number: int) -> None:
-        """Begin as an opening channel."""
         self.number = number
         self.state: ChannelState = "opening"
         self.assembly: Assembly | None = None

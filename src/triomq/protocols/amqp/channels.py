@@ -37,8 +37,6 @@ from triomq.protocols.amqp.methods import (
 )
 from triomq.protocols.amqp.runs import MethodCache
 
-__all__ = ["ChannelTable"]
-
 # The reply code of a close at the end of work.
 NO_REASON = 200
 
@@ -76,7 +74,6 @@ class ChannelTable:
     __slots__ = ("_begun", "_cache", "_core", "_framings", "_incarnations", "_lost", "limits", "open")
 
     def __init__(self, core: Core, cache: MethodCache, framings: FramingTable) -> None:
-        """Begin with no channel."""
         self._core = core
         self._cache = cache
         self._framings = framings

@@ -12,8 +12,6 @@ from triomq.protocols.amqp.codes import PeerError, show_octets
 from triomq.protocols.amqp.methods import METHODS, Method, Row
 from triomq.protocols.fields import FieldValue, encode_short_string, encode_table, read_table
 
-__all__ = ["AMQP_METHODS", "Field", "Layout", "MethodTable"]
-
 # A table in a method's arguments may nest so deep: nobody means more, and who compares or prints arguments recurses.
 # Headers of messages are passed on as octets and nest as they like.
 DEEPEST_ARGUMENTS = 64
@@ -103,7 +101,6 @@ class Layout:
     __slots__ = ("fields", "groups", "prefix", "row")
 
     def __init__(self, row: Row) -> None:
-        """Derive the layout from the table's row and the type's annotations."""
         self.row = row
         self.fields = _fields_of(row.method)
         self.prefix = _INDEX.pack(row.class_id, row.method_id)
@@ -157,7 +154,6 @@ class MethodTable:
     """All methods that an engine knows, found by their numbers and by their types."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        """Make the layouts of all rows; an extension passes ``METHODS`` and its own."""
         self.layouts = tuple(Layout(row) for row in rows)
         self.by_type: dict[type[Method], Layout] = {layout.row.method: layout for layout in self.layouts}
         self.by_index: dict[bytes, Layout] = {layout.prefix: layout for layout in self.layouts}

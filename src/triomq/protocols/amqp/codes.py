@@ -2,8 +2,6 @@
 
 from triomq.errors import RemoteProtocolError
 
-__all__ = ["REPLY_NAMES", "PeerError", "close_text", "show_octets"]
-
 REPLY_NAMES = {
     311: "CONTENT_TOO_LARGE",
     312: "NO_ROUTE",
@@ -33,7 +31,6 @@ class PeerError(RemoteProtocolError):
     """The peer broke a rule; raised by the parts of the engine and caught by the engine, never seen outside it."""
 
     def __init__(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
-        """Keep what connection.close or channel.close will say."""
         super().__init__(code, text)
         self.code = code
         self.text = close_text(code, text)

@@ -24,8 +24,6 @@ from triomq.protocols.amqp.runs import MethodCache, RunReader
 from triomq.protocols.amqp.settings import Login, Settings
 from triomq.protocols.amqp.states import ConnectionState, Role
 
-__all__ = ["AMQPEngine"]
-
 
 class AMQPEngine:
     """One side of one AMQP 0-9-1 connection, as ``Engine`` describes it.

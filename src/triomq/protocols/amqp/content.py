@@ -10,8 +10,6 @@ from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.methods import Method
 from triomq.protocols.properties import check_properties
 
-__all__ = ["Assembly", "ChannelRefusal", "Framing", "FramingTable", "Limits"]
-
 # class, weight, body size, property flags (section 4.2.6.1)
 CONTENT_HEADER = struct.Struct(">HHQH")
 
@@ -67,7 +65,6 @@ class FramingTable:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        """Begin with no shape."""
         self._known: dict[tuple[int, int, int, bool], Framing] = {}
 
     def framed(self, channel: int, flags: int, header_size: int, filled: bool) -> Framing:
@@ -120,7 +117,6 @@ class Assembly:
     __slots__ = ("_header", "_held", "_limits", "_pieces", "_single", "_taken", "body_size", "layout", "method")
 
     def __init__(self, layout: Layout, method: Method, limits: Limits) -> None:
-        """Wait for the header that must follow ``method``."""
         self.layout = layout
         self.method = method
         self.body_size = -1

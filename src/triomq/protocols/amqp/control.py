@@ -14,15 +14,6 @@ from triomq.protocols.amqp.direct import DIRECT_METHODS
 from triomq.protocols.amqp.methods import METHODS, LongString, Method, Row, ShortString
 from triomq.protocols.amqp.restms import RESTMS_METHODS
 
-__all__ = [
-    "BROKER_METHODS",
-    "CONTROL_CAPABILITY",
-    "CONTROL_METHODS",
-    "INDIRECT_METHODS",
-    "ControlRequest",
-    "ControlResponse",
-]
-
 CONTROL_CAPABILITY = "triomq.control"
 """What a server that answers control.request says in the capabilities of its server-properties."""
 

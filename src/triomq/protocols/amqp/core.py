@@ -10,8 +10,6 @@ from triomq.protocols.amqp.settings import FRAME_MIN_SIZE, Settings
 from triomq.protocols.amqp.states import CLIENT, SERVER, ConnectionState, Role
 from triomq.protocols.amqp.timers import Timers
 
-__all__ = ["Core"]
-
 
 class Core:
     """Made by the engine for its parts, which read and change it; nobody else sees it.
@@ -35,7 +33,6 @@ class Core:
     )
 
     def __init__(self, role: Role, now: float, settings: Settings, methods: MethodTable) -> None:
-        """Begin in the state that waits for the peer."""
         self.role = role
         self.settings = settings
         self.methods = methods

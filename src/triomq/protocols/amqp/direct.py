@@ -11,17 +11,6 @@ be told that it reads too slowly; a client that wants to be told says so among i
 
 from triomq.protocols.amqp.methods import LongLong, Method, Row, ShortString
 
-__all__ = [
-    "DIRECT_METHODS",
-    "DIRECT_PROPERTY",
-    "LOST_CAPABILITY",
-    "DirectGet",
-    "DirectGetOk",
-    "DirectLost",
-    "DirectPut",
-    "DirectPutOk",
-]
-
 DIRECT_PROPERTY = "direct"
 """The field of a server's server-properties."""
 

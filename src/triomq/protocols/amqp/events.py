@@ -11,30 +11,6 @@ from triomq.protocols.amqp.content import Framing
 from triomq.protocols.amqp.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, Method
 from triomq.protocols.fields import FieldValue
 
-__all__ = [
-    "AckRun",
-    "ChallengeAnswered",
-    "ChallengeReceived",
-    "ChannelClosed",
-    "ChannelFailed",
-    "ChannelOpened",
-    "Closed",
-    "Connected",
-    "DeliverRun",
-    "EndOfStream",
-    "Event",
-    "Failed",
-    "GetOk",
-    "HeartbeatLost",
-    "LoginRequested",
-    "OpenRequested",
-    "PublishRun",
-    "Received",
-    "Returned",
-    "ServerStarted",
-]
-
-
 # The handshake, as a server sees it
 
 

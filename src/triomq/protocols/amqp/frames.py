@@ -2,19 +2,6 @@
 
 import struct
 
-__all__ = [
-    "BODY",
-    "FRAME_END",
-    "FRAME_HEADER",
-    "HEADER",
-    "HEARTBEAT",
-    "HEARTBEAT_FRAME",
-    "METHOD",
-    "OVERHEAD",
-    "PROTOCOL_HEADER",
-    "frame",
-]
-
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 FRAME_HEADER = struct.Struct(">BHI")

@@ -26,8 +26,6 @@ from triomq.protocols.amqp.methods import (
 from triomq.protocols.amqp.settings import FRAME_MIN_SIZE, Login
 from triomq.protocols.fields import FieldValue
 
-__all__ = ["HANDSHAKE", "ClientHandshake", "ServerHandshake"]
-
 HANDSHAKE = frozenset(
     {
         ConnectionStart,
@@ -48,7 +46,6 @@ class ServerHandshake:
     __slots__ = ("_core",)
 
     def __init__(self, core: Core) -> None:
-        """Wait for the protocol header."""
         self._core = core
 
     def header_seen(self) -> None:
@@ -131,7 +128,6 @@ class ClientHandshake:
     __slots__ = ("_core", "_heartbeat", "_server_properties")
 
     def __init__(self, core: Core) -> None:
-        """Send the protocol header, wait for connection.start."""
         self._core = core
         core.outbox.put(PROTOCOL_HEADER)
         self._server_properties: dict[str, FieldValue] = {}

@@ -12,8 +12,6 @@ import msgspec
 
 from triomq.protocols.fields import FieldValue
 
-__all__ = ["METHODS", "Method", "Row", "Sender"]
-
 # Domains (section 4.2.5): how a field stands on the wire.
 Bit: TypeAlias = Annotated[bool, "bit"]
 Octet: TypeAlias = Annotated[int, "octet"]

@@ -13,8 +13,6 @@ from triomq.protocols.amqp.frames import BODY, FRAME_END, FRAME_HEADER, HEADER, 
 from triomq.protocols.amqp.settings import FRAME_MIN_SIZE
 from triomq.protocols.fields import encode_short_string
 
-__all__ = ["Outbox"]
-
 # Deliver frames of so many consumers and routing keys are remembered; each takes less than a KiB.
 REMEMBERED = 512
 # From this size on a content is handed out as it is: copying it would cost more than one more element to write.
@@ -35,7 +33,6 @@ class Outbox:
     __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "frame_max", "spoke", "unsent")
 
     def __init__(self) -> None:
-        """Begin with nothing to say and the smallest frames."""
         self._pieces: list[bytes | memoryview] = []
         self._deliver_frames: dict[tuple[int, str, bool, str, str], tuple[bytes, bytes]] = {}
         self._publish_frames: dict[tuple[int, str, str, bool, bytes, int], bytes] = {}

@@ -18,8 +18,6 @@ from triomq.protocols.amqp.handshake import HANDSHAKE, ClientHandshake, ServerHa
 from triomq.protocols.amqp.methods import ConnectionClose
 from triomq.protocols.amqp.runs import Reader, RunReader
 
-__all__ = ["FrameReader"]
-
 # What a client may send ahead while the endpoint judges its login or its virtual host.
 HELD_MAX = 256 * 1024
 
@@ -45,7 +43,6 @@ class FrameReader:
     def __init__(
         self, core: Core, channels: ChannelTable, runs: RunReader, handshake: ServerHandshake | ClientHandshake
     ) -> None:
-        """Wait for the first octets."""
         self._core = core
         self._channels = channels
         self._runs = runs

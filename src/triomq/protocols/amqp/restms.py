@@ -7,20 +7,6 @@ channel, either way.
 
 from triomq.protocols.amqp.methods import Method, Row, ShortString
 
-__all__ = [
-    "INSTANCE_PROPERTY",
-    "ORIGIN_PROPERTY",
-    "RESTMS_CAPABILITY",
-    "RESTMS_METHODS",
-    "RestMSFeedCreate",
-    "RestMSFeedDelete",
-    "RestMSJoinCreate",
-    "RestMSJoinDelete",
-    "RestMSPipeCreate",
-    "RestMSPipeDelete",
-]
-
-
 RESTMS_CAPABILITY = "restms"
 """What a server that knows the class says in the capabilities of its server-properties; OpenAMQ's does not."""
 

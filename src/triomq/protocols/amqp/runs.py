@@ -38,8 +38,6 @@ from triomq.protocols.amqp.states import Role
 from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
-__all__ = ["MethodCache", "RunReader"]
-
 # data, where a method frame begins, where it ends, its channel → where the next unread frame begins
 Reader: TypeAlias = Callable[[bytes, int, int, Channel], int]
 
@@ -67,7 +65,6 @@ class MethodCache:
     __slots__ = ("_known", "_methods")
 
     def __init__(self, methods: MethodTable) -> None:
-        """Remember nothing yet."""
         self._methods = methods
         self._known: dict[bytes, Method] = {}
 
@@ -88,7 +85,6 @@ class RunReader:
     __slots__ = ("_events", "_framings", "_methods", "_properties", "_table", "body_max", "payload_max")
 
     def __init__(self, methods: MethodCache, framings: FramingTable, events: list[Event]) -> None:
-        """Read nothing until the engine says what frames may hold; add runs to ``events``."""
         self._methods = methods
         self._framings = framings
         self._events = events

@@ -5,8 +5,6 @@ import msgspec
 from triomq.errors import LocalProtocolError
 from triomq.protocols.fields import FieldValue, encode_short_string, encode_table
 
-__all__ = ["FRAME_MIN_SIZE", "Login", "Settings", "plain"]
-
 # No side may refuse frames of up to so many octets (section 1.2, frame-min-size); until tune is done none is larger.
 FRAME_MIN_SIZE = 4096
 

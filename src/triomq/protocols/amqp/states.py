@@ -7,8 +7,6 @@ sent, it is our own mistake. The documentation draws these tables.
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["CHANNEL", "CLIENT", "SERVER", "ChannelState", "ConnectionState", "Role", "StateTable"]
-
 Role: TypeAlias = Literal["server", "client"]
 
 # The names are those that RabbitMQ's texts use, where it has the state.

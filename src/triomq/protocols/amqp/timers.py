@@ -6,8 +6,6 @@ not armed yet: then ``next()`` says "at once", and the call that follows brings 
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Due", "Timers"]
-
 Due: TypeAlias = Literal["deadline", "heartbeat", "lost"]
 
 # Traffic sets a flag; a quarter of the interval later the flag is looked at. A quarter with nothing sent makes a
@@ -36,7 +34,6 @@ class Timers:
     )
 
     def __init__(self, now: float, seconds: float) -> None:
-        """Begin with one deadline, ``seconds`` from ``now``."""
         self._now = self._started = now
         self._deadline: float | None = now + seconds
         self._unarmed: float | None = None

@@ -7,8 +7,6 @@ import msgspec
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols.control.operations import OPERATIONS, Operation, name_of
 
-__all__ = ["decode_operation", "decode_result", "encode", "sayable"]
-
 R = TypeVar("R")
 
 _encoder = msgspec.json.Encoder(enc_hook=str)  # what JSON has no word for is said in ours

@@ -10,19 +10,6 @@ import msgspec
 
 from triomq.errors import RemoteProtocolError
 
-__all__ = [
-    "DefinedBinding",
-    "DefinedExchange",
-    "DefinedPermission",
-    "DefinedPolicy",
-    "DefinedQueue",
-    "DefinedUser",
-    "DefinedVirtualHost",
-    "Definitions",
-    "join_definitions",
-    "read_definitions",
-]
-
 Arguments = dict[str, object]
 
 

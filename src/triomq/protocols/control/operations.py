@@ -22,23 +22,6 @@ from triomq.protocols.control.records import (
     Totals,
 )
 
-__all__ = [
-    "OPERATIONS",
-    "Browse",
-    "ExportDefinitions",
-    "ForgetOrigin",
-    "GetTotals",
-    "ListBindings",
-    "ListConnections",
-    "ListQueues",
-    "ListSinks",
-    "Listing",
-    "Operation",
-    "OperationRow",
-    "ShowTree",
-    "name_of",
-]
-
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -7,19 +7,6 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-__all__ = [
-    "ActorRecord",
-    "BindingRecord",
-    "ConnectionRecord",
-    "Cursor",
-    "Forgotten",
-    "MessageRecord",
-    "Page",
-    "QueueRecord",
-    "SinkRecord",
-    "Totals",
-]
-
 T = TypeVar("T")
 
 Cursor = str | int

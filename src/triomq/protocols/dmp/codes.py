@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["CODE_NAMES", "PeerError", "response"]
-
 CODE_NAMES: Final[dict[int, str]] = {
     200: "OK",
     402: "BAD-LEASE",
@@ -24,7 +22,6 @@ class PeerError(Exception):
     """The peer broke a rule; never leaves the engine."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Keep what the goodbye will say."""
         self.code = code
         self.text = text
         super().__init__(f"{code} {text}")

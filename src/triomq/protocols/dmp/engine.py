@@ -24,8 +24,6 @@ from triomq.protocols.dmp.states import CLIENT, SERVER, Role, State, Target
 from triomq.protocols.dmp.timers import Timers
 from triomq.protocols.fields import encode_short_string
 
-__all__ = ["PROTOCOL_HEADER", "DMPEngine"]
-
 PROTOCOL_HEADER = b"AMQP\x0a\x01\x00\x01"
 """Protocol 10, instance 1, version 0.1."""
 
@@ -69,7 +67,6 @@ class DMPEngine:
     def __init__(
         self, role: Role, *, now: float, settings: Settings | None = None, lease: str = "", target: Target = "sink"
     ) -> None:
-        """Begin one side of a conversation; a client's protocol header is to be sent at once."""
         settings = settings or Settings()
         self.state: State = "waiting"
         self.reading_paused = False  # set by a driver that does not read; the peer's slowness is not its fault then

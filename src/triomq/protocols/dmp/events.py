@@ -6,8 +6,6 @@ import msgspec
 
 from triomq.protocols.dmp.messages import Envelope
 
-__all__ = ["EndOfStream", "Event", "Failed", "LeasePresented", "MessageRun", "Ready", "RefusalReceived", "Silent"]
-
 
 class LeasePresented(msgspec.Struct, frozen=True, gc=False):
     """The client shows its lease; answer with ``accept_sink``, ``accept_feed`` or ``refuse``."""

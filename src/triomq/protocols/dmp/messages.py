@@ -17,8 +17,6 @@ from triomq.protocols.dmp.codes import PeerError
 from triomq.protocols.fields import check_table, encode_short_string
 from triomq.protocols.properties import plan_of
 
-__all__ = ["NULL", "Envelope", "MessageReader", "front_of"]
-
 NULL = b"\0\0\0\0"
 
 # Two empty names, flags, options, the body's length.
@@ -105,7 +103,6 @@ class MessageReader:
     )
 
     def __init__(self, max_size: int) -> None:
-        """Begin between two messages."""
         self.runs: list[tuple[Envelope, list[bytes]]] = []
         self.begun = 0  # how many messages were begun and not whole at the end of a chunk
         self._max_size = max_size

@@ -6,8 +6,6 @@ from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp.messages import front_of
 from triomq.protocols.dmp.settings import LARGEST_MESSAGE
 
-__all__ = ["Outbox"]
-
 # Fronts of so many kinds of message are remembered; each takes less than a KiB, or is not remembered.
 REMEMBERED = 128
 LONGEST_REMEMBERED = 1024
@@ -24,7 +22,6 @@ class Outbox:
     __slots__ = ("_fronts", "_pieces", "spoke", "unsent")
 
     def __init__(self) -> None:
-        """Begin with nothing to say."""
         self._pieces: list[bytes | memoryview] = []
         self._fronts: dict[_Key, bytes] = {}
         self.unsent = 0

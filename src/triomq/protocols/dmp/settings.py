@@ -4,8 +4,6 @@ import msgspec
 
 from triomq.errors import LocalProtocolError
 
-__all__ = ["LARGEST_MESSAGE", "Settings"]
-
 LARGEST_MESSAGE = (1 << 24) - 1
 """Octets that a body's 24 bits of length can say, and so the largest limit that makes sense."""
 

@@ -7,8 +7,6 @@ documentation draws these tables.
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["CLIENT", "SERVER", "Role", "State", "StateTable", "Target"]
-
 Role: TypeAlias = Literal["server", "client"]
 Target: TypeAlias = Literal["sink", "feed"]
 

@@ -5,8 +5,6 @@ What begins between two calls is armed by the next one, so ``next()`` may say "a
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Due", "Timers"]
-
 Due: TypeAlias = Literal["handshake", "message", "null", "silent"]
 
 # Traffic sets a flag that is looked at so often in an interval, so a null message is late by a fifth at most, or by as
@@ -32,7 +30,6 @@ class Timers:
     )
 
     def __init__(self, now: float, handshake: float, message_timeout: float) -> None:
-        """Begin with the deadline of the handshake."""
         self._now = now
         self._handshake: float | None = now + handshake
         self._message_timeout = message_timeout

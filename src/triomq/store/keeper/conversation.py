@@ -27,8 +27,6 @@ from triomq.store.frames import (
 from triomq.store.journal import Journal
 from triomq.store.recovered import Piece, assemble
 
-__all__ = ["Conversation"]
-
 _CHUNK = 1 << 18
 """Octets that are received at once."""
 
@@ -50,7 +48,6 @@ class Conversation:
     """
 
     def __init__(self, journal: Journal, stream: trio.abc.Stream, progress: Callable[[], None]) -> None:
-        """Say nothing yet."""
         self._journal = journal
         self._stream = stream
         self._progress = progress

@@ -17,8 +17,6 @@ import trio
 
 from triomq.store.server import serve
 
-__all__ = ["Host", "HostKind", "open_host"]
-
 HostKind = Literal["process", "thread"]
 
 _HOME = str(Path(__file__).parents[3])
@@ -37,7 +35,6 @@ class Host:
     """
 
     def __init__(self, stream: trio.SocketStream, pid: int | None) -> None:
-        """Hold it."""
         self.stream = stream
         self.pid = pid
 

@@ -21,8 +21,6 @@ from triomq.store.keeper.hosts import Host, HostKind, open_host
 from triomq.store.lock import PATIENCE
 from triomq.store.reserve import DISK_RESERVE
 
-__all__ = ["BackUpStore", "Keeper", "StoreSettings", "WaitCommitted"]
-
 _log = logging.getLogger("triomq.store")
 
 _MOST_DEATHS = 5
@@ -75,7 +73,6 @@ class Keeper(Actor):
     waits_for: ClassVar[tuple[type, ...]] = ()  # whoever waits for the store must not be waited for by it
 
     def __init__(self, journal: Journal, settings: StoreSettings) -> None:
-        """Start before the store is open."""
         self.journal = journal
         self.settings = settings
         self.pid: int | None = None
