@@ -37,7 +37,7 @@ from triomq.core import (
     Properties,
     Publish,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Session,
     SinkKind,
     SinkOptions,
@@ -82,7 +82,7 @@ class Consumer(InPlaceActor):
             settle(message.batch, Outcome.ACCEPT)
 
 
-class House:
+class Harness:
     """One domain, and a place for consumers."""
 
     def __init__(self, directory: Directory, session: Session, consumers: Ref) -> None:
@@ -92,7 +92,7 @@ class House:
         self._consumers = consumers
 
     @contextmanager
-    def queues(self, names: Sequence[str], options: QueueOptions | None = None) -> Iterator[list[QueueStore]]:
+    def queues(self, names: Sequence[str], options: QueueOptions | None = None) -> Iterator[list[QueueState]]:
         """Declare queues, and delete them afterwards."""
         domain, options = self.session.domain, options or QueueOptions()
         yield [domain.ask_nowait(DeclareQueue(name, options, self.session)) for name in names]
@@ -115,7 +115,7 @@ class House:
 
     def feed(
         self,
-        store: QueueStore,
+        store: QueueState,
         messages: int = 0,
         *,
         keeps: bool = False,
@@ -186,7 +186,7 @@ def pattern_of(number: int) -> str:
     return (key_of(number), f"shop.*.orders.{number}.created", key_of(number), f"shop.#.{number}.#")[number % 4]
 
 
-def bindings(house: House) -> None:
+def bindings(harness: Harness) -> None:
     """Bind one queue very often; each message matches one binding, with fanout all of them."""
 
     def through(kind: SinkKind, most: int = 100_000, *, guarded: bool = False) -> Callable[[int], float | None]:
@@ -196,9 +196,9 @@ def bindings(house: House) -> None:
             keys = [key_of(number) for number in range(count)]
             bound = [pattern_of(number) for number in range(count)] if kind is SinkKind.TOPIC else keys
             calls = CALLS if most > 10_000 else min(CALLS, 100_000 // count)
-            with house.queues(["q"]) as [store], house.sink(kind, bound, ["q"] * count, guarded=guarded):
-                house.feed(store)
-                return best(house.publisher(kind.value, some(keys, calls)), calls)
+            with harness.queues(["q"]) as [store], harness.sink(kind, bound, ["q"] * count, guarded=guarded):
+                harness.feed(store)
+                return best(harness.publisher(kind.value, some(keys, calls)), calls)
 
         return measure
 
@@ -216,54 +216,54 @@ def bindings(house: House) -> None:
     )
 
 
-def queues(house: House) -> None:
+def queues(harness: Harness) -> None:
     """Publish into one of many queues, and into all of them."""
 
     def one_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
-        with house.queues(names) as stores:
+        with harness.queues(names) as stores:
             for store in stores:
-                house.feed(store)
-            return best(house.publisher("", some(names)))
+                harness.feed(store)
+            return best(harness.publisher("", some(names)))
 
     def all_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
         messages = max(1, CALLS // count)
-        with house.queues(names) as stores, house.sink(SinkKind.FANOUT, names, names):
+        with harness.queues(names) as stores, harness.sink(SinkKind.FANOUT, names, names):
             for store in stores:
-                house.feed(store)
-            return best(house.publisher("fanout", [""] * messages), messages * count)
+                harness.feed(store)
+            return best(harness.publisher("fanout", [""] * messages), messages * count)
 
     table("queues", tens(1, 10_000), {"one of them gets it": one_of, "all get it; for each copy": all_of})
 
 
-def feeds(house: House) -> None:
+def feeds(harness: Harness) -> None:
     """Let many feeds read one queue."""
 
     def with_feeds(messages: int = 0, *, ranked: bool = False, single_active: bool = False) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with house.queues(["q"], QueueOptions(single_active=single_active)) as [store]:
+            with harness.queues(["q"], QueueOptions(single_active=single_active)) as [store]:
                 for number in range(count):
-                    house.feed(store, messages, priority=number + 1 if ranked else 0)
-                return best(house.publisher("", ["q"] * CALLS))
+                    harness.feed(store, messages, priority=number + 1 if ranked else 0)
+                return best(harness.publisher("", ["q"] * CALLS))
 
         return measure
 
     def blocked(count: int) -> float:
-        with house.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [store]:
             for _ in range(count - 1):
-                house.feed(store, 1, keeps=True)
-            house.feed(store)
-            house.publisher("", ["q"] * 2 * count)()
-            return best(house.publisher("", ["q"] * CALLS))
+                harness.feed(store, 1, keeps=True)
+            harness.feed(store)
+            harness.publisher("", ["q"] * 2 * count)()
+            return best(harness.publisher("", ["q"] * CALLS))
 
     def in_line(count: int) -> float:
         channel, kept = Window(1), deque[Batch]()
-        with house.queues([f"q{number}" for number in range(count)]) as stores:
+        with harness.queues([f"q{number}" for number in range(count)]) as stores:
             for store in stores:
                 run = [BODY] * (RUNS * CALLS // count + 2)
                 store.ref.tell_nowait(Publish(Head(), run, len(run) * len(BODY)))
-                consumer = house.feed(store, shared=(channel,), keeps=True)
+                consumer = harness.feed(store, shared=(channel,), keeps=True)
                 kept += consumer.kept
                 consumer.kept = kept
 
@@ -275,9 +275,9 @@ def feeds(house: House) -> None:
 
     def in_runs(count: int) -> float:
         head, run = Head(routing_key="q"), [BODY] * 100
-        with house.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [store]:
             for _ in range(count):
-                house.feed(store)
+                harness.feed(store)
 
             def publish() -> None:
                 for _ in range(CALLS // 20):
@@ -297,16 +297,16 @@ def feeds(house: House) -> None:
     table("feeds of a queue", tens(1, 1_000), rows)
 
 
-def fill(store: QueueStore, make: Callable[[], Publish], count: int) -> None:
+def fill(store: QueueState, make: Callable[[], Publish], count: int) -> None:
     """Publish messages that nobody takes yet."""
     for _ in range(count):
         store.ref.tell_nowait(make())
 
 
-def flow(house: House, store: QueueStore, make: Callable[[], Publish], backlog: int) -> float:
+def flow(harness: Harness, store: QueueState, make: Callable[[], Publish], backlog: int) -> float:
     """Publish one and settle one, with so many messages ready between them."""
     fill(store, make, backlog + 1)
-    consumer = house.feed(store, 1, keeps=True)
+    consumer = harness.feed(store, 1, keeps=True)
 
     def work() -> None:
         kept = consumer.kept
@@ -331,18 +331,18 @@ def with_properties(properties: Properties) -> tuple[Head, bytes]:
     return head, encoded + BODY
 
 
-def backlog(house: House) -> None:
+def backlog(harness: Harness) -> None:
     """Publish behind very many messages, with a consumer that takes one after the other."""
     head = Head(routing_key="q")
 
     def flowing(count: int) -> float:
-        with house.queues(["q"]) as [store]:
-            return flow(house, store, lambda: message(head), count)
+        with harness.queues(["q"]) as [store]:
+            return flow(harness, store, lambda: message(head), count)
 
     def requeued(count: int) -> float:
-        with house.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [store]:
             fill(store, lambda: message(head), max(count, 1))
-            consumer = house.feed(store, 1, keeps=True)
+            consumer = harness.feed(store, 1, keeps=True)
 
             def work() -> None:
                 kept = consumer.kept
@@ -355,20 +355,20 @@ def backlog(house: House) -> None:
     table("backlog", columns, {"publish one, settle one": flowing, "put one back": requeued})
 
 
-def priorities(house: House) -> None:
+def priorities(harness: Harness) -> None:
     """Publish messages of all levels behind a thousand others."""
     chance = random.Random(1)
     ranked = [with_properties(Properties(priority=level)) for level in range(256)]
 
     def flowing(levels: int) -> float:
-        with house.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
-            return flow(house, store, lambda: message(*ranked[chance.randrange(levels + 1)]), 1_000)
+        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
+            return flow(harness, store, lambda: message(*ranked[chance.randrange(levels + 1)]), 1_000)
 
     def draining(levels: int) -> float:
-        with house.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
+        with harness.queues(["q"], QueueOptions(max_priority=levels)) as [store]:
             fill(store, lambda: message(*ranked[chance.randrange(levels + 1)]), CALLS)
             start = time.process_time()
-            house.feed(store)
+            harness.feed(store)
             return (time.process_time() - start) / CALLS * 1e6
 
     rows: dict[str, Callable[[int], float | None]] = {
@@ -378,7 +378,7 @@ def priorities(house: House) -> None:
     table("highest priority", [0, 1] if QUICK else [0, 1, 10, 100, 255], rows)
 
 
-def expiry(house: House) -> None:
+def expiry(harness: Harness) -> None:
     """Let messages have a time to live."""
     chance = random.Random(1)
     plain, hour = Head(routing_key="q"), 3_600.0
@@ -386,14 +386,14 @@ def expiry(house: House) -> None:
 
     def flowing(make: Callable[[], Publish], options: QueueOptions) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with house.queues(["q"], options) as [store]:
-                return flow(house, store, make, count)
+            with harness.queues(["q"], options) as [store]:
+                return flow(harness, store, make, count)
 
         return measure
 
     def one_of(count: int) -> float:
         names = [f"q{number}" for number in range(count)]
-        with house.queues(names, QueueOptions(message_ttl=hour)) as stores:
+        with harness.queues(names, QueueOptions(message_ttl=hour)) as stores:
             for store in stores:
                 store.ref.tell_nowait(message(plain))
             chosen = [chance.choice(stores).ref for _ in range(CALLS)]
@@ -419,16 +419,16 @@ def expiry(house: House) -> None:
     table("queues with a time to live", tens(1, 10_000), {"one of them: put one, get one": one_of})
 
 
-def delays(house: House) -> None:
+def delays(harness: Harness) -> None:
     """Put messages off, in a time that we make ourselves."""
-    head, clock = Head(routing_key="q"), house.directory.clock
+    head, clock = Head(routing_key="q"), harness.directory.clock
     real_time = clock.now
 
     def passing(count: int) -> float:
-        with house.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [store]:
             fill(store, lambda: message(head, delay=3_600.0), count)
-            house.feed(store)
-            return best(house.publisher("", ["q"] * CALLS))
+            harness.feed(store)
+            return best(harness.publisher("", ["q"] * CALLS))
 
     def ripening(count: int) -> float:
         seconds = real_time()
@@ -437,10 +437,10 @@ def delays(house: House) -> None:
             return seconds
 
         clock.now = now
-        with house.queues(["q"]) as [store]:
+        with harness.queues(["q"]) as [store]:
             for number in range(count):
                 store.ref.tell_nowait(message(head, delay=number + 1.0))
-            house.feed(store)
+            harness.feed(store)
 
             def work() -> None:
                 nonlocal seconds
@@ -460,15 +460,15 @@ def delays(house: House) -> None:
     table("delayed messages", tens(1, 100_000), rows)
 
 
-def unsettled(house: House) -> None:
+def unsettled(harness: Harness) -> None:
     """Settle one message while very many are out with the same consumer."""
 
     def settling(*, newest: bool) -> Callable[[int], float]:
         def measure(count: int) -> float:
-            with house.queues(["q"]) as [store]:
-                consumer = house.feed(store, keeps=True)
-                house.publisher("", ["q"] * count)()
-                publish = house.publisher("", ["q"])
+            with harness.queues(["q"]) as [store]:
+                consumer = harness.feed(store, keeps=True)
+                harness.publisher("", ["q"] * count)()
+                publish = harness.publisher("", ["q"])
                 choose = consumer.kept.pop if newest else consumer.kept.popleft
 
                 def work() -> None:
@@ -496,9 +496,9 @@ async def main() -> None:
         consumers = await system.start(DynamicSupervisor, name="consumers")
         session = Session(domain, directory)
         session.attach()
-        house = House(directory, session, consumers)
+        harness = Harness(directory, session, consumers)
         for measure in (bindings, queues, feeds, backlog, unsettled, priorities, expiry, delays):
-            measure(house)
+            measure(harness)
             await trio.lowlevel.checkpoint()
 
 

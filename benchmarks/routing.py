@@ -46,7 +46,7 @@ Ts = TypeVarTuple("Ts")
 Headers = Mapping[str, object]
 
 
-class House:
+class Harness:
     """One domain with one queue for each binding, so that what a message reaches can be counted."""
 
     def __init__(self, directory: Directory, session: Session) -> None:
@@ -138,94 +138,94 @@ def keys_among(count: int) -> list[str]:
     return [key_of(chance.randrange(count)) for _ in range(CALLS)]
 
 
-def bind_patterns(house: House, sink: str, count: int) -> None:
+def bind_patterns(harness: Harness, sink: str, count: int) -> None:
     """Bind as many queues to a topic sink."""
-    house.sink(sink, SinkKind.TOPIC)
+    harness.sink(sink, SinkKind.TOPIC)
     for number in range(count):
-        house.bind(sink, f"{sink}.{number}", pattern_of(number))
+        harness.bind(sink, f"{sink}.{number}", pattern_of(number))
 
 
-def topic(house: House) -> None:
+def topic(harness: Harness) -> None:
     """Compare few bindings with many."""
     heading("topic: bindings, half of them with * or #", "to few")
-    route = [(count, best(CALLS, house.route, f"topic{count}", keys_among(count), {})) for count in COUNTS]
-    publish = [(count, best(CALLS, house.publish, f"topic{count}", keys_among(count))) for count in COUNTS]
+    route = [(count, best(CALLS, harness.route, f"topic{count}", keys_among(count), {})) for count in COUNTS]
+    publish = [(count, best(CALLS, harness.publish, f"topic{count}", keys_among(count))) for count in COUNTS]
     for what, rows in (("route", route), ("publish", publish)):
         for count, microseconds in rows:
             show(f"{what}, {count:,} bindings", microseconds, rows[0][1])
-    house.empty()
+    harness.empty()
 
 
-def check(house: House) -> None:
+def check(harness: Harness) -> None:
     """See that each key reaches one queue."""
     for count in COUNTS:
-        assert all(len(house.directory.route(f"topic{count}", key, dict).queues) == 1 for key in keys_among(count))
+        assert all(len(harness.directory.route(f"topic{count}", key, dict).queues) == 1 for key in keys_among(count))
 
 
-def bind_kinds(house: House, count: int) -> None:
+def bind_kinds(harness: Harness, count: int) -> None:
     """Bind as many queues to a sink of each other kind."""
     for kind in (SinkKind.DIRECT, SinkKind.HEADERS, SinkKind.FANOUT):
         sink = f"{kind.value}{count}"
-        house.sink(sink, kind)
+        harness.sink(sink, kind)
         for number in range(count):
-            house.bind(sink, f"{sink}.{number}", key_of(number), {"number": number, "kind": "order"})
+            harness.bind(sink, f"{sink}.{number}", key_of(number), {"number": number, "kind": "order"})
 
 
-def kinds(house: House, count: int) -> None:
+def kinds(harness: Harness, count: int) -> None:
     """Compare the kinds of sink."""
-    bind_kinds(house, count)
+    bind_kinds(harness, count)
     heading(f"the kinds of sink, {count:,} bindings", "to direct")
     keys, headers = keys_among(count), {"number": 7, "kind": "order"}
     some = keys[: max(1, CALLS // count)]
-    direct = best(CALLS, house.route, f"direct{count}", keys, headers)
-    fanout = best(len(some), house.route, f"fanout{count}", some, headers)
+    direct = best(CALLS, harness.route, f"direct{count}", keys, headers)
+    fanout = best(len(some), harness.route, f"fanout{count}", some, headers)
     show("direct", direct)
-    show("topic", best(CALLS, house.route, f"topic{count}", keys, headers), direct)
-    show("headers, which looks at each rule", best(len(some), house.route, f"headers{count}", some, headers), direct)
+    show("topic", best(CALLS, harness.route, f"topic{count}", keys, headers), direct)
+    show("headers, which looks at each rule", best(len(some), harness.route, f"headers{count}", some, headers), direct)
     show(f"fanout, to {count:,} queues", fanout, direct)
     show("fanout, for each of the queues", fanout / count, direct)
 
 
-def publishes(house: House) -> None:
+def publishes(harness: Harness) -> None:
     """Compare a publish through a sink with one to the default sink, which is the least that a publish costs."""
     heading("a publish in process, a turn for each, 100 octets, no consumer", "to default")
-    house.session.domain.ask_nowait(DeclareQueue("plain", QueueOptions(), house.session))
-    default = best(CALLS, house.publish, "", ["plain"] * CALLS)
+    harness.session.domain.ask_nowait(DeclareQueue("plain", QueueOptions(), harness.session))
+    default = best(CALLS, harness.publish, "", ["plain"] * CALLS)
     show("default sink", default)
     for kind in (SinkKind.DIRECT, SinkKind.TOPIC):
-        microseconds = best(CALLS, house.publish, f"{kind.value}{MANY}", keys_among(MANY))
+        microseconds = best(CALLS, harness.publish, f"{kind.value}{MANY}", keys_among(MANY))
         show(f"{kind.value}, {MANY:,} bindings", microseconds, default)
-    house.empty()
+    harness.empty()
 
 
-def shares(house: House) -> None:
+def shares(harness: Harness) -> None:
     """Show what a consistent-hash sink costs, to look in and to change."""
     heading("x-consistent-hash", "to direct")
-    direct = best(CALLS, house.route, f"direct{FEW}", keys_among(FEW), {})
+    direct = best(CALLS, harness.route, f"direct{FEW}", keys_among(FEW), {})
     for count in (FEW, 10 * FEW):
         sink = f"shares{count}"
-        house.sink(sink, SinkKind.CONSISTENT_HASH)
+        harness.sink(sink, SinkKind.CONSISTENT_HASH)
         for number in range(count):
-            house.bind(sink, f"{sink}.{number}", "1")
-        show(f"route, {count} bindings", best(CALLS, house.route, sink, keys_among(FEW), {}), direct)
-        show(f"one binding comes to {count}, and goes again", best(1, house.come_and_go, sink, f"{sink}.0", "2"))
+            harness.bind(sink, f"{sink}.{number}", "1")
+        show(f"route, {count} bindings", best(CALLS, harness.route, sink, keys_among(FEW), {}), direct)
+        show(f"one binding comes to {count}, and goes again", best(1, harness.come_and_go, sink, f"{sink}.0", "2"))
 
 
-def hashes(house: House) -> None:
+def hashes(harness: Harness) -> None:
     """Show that time grows with words times nodes, where trying one way after the other would explode."""
     heading("one pattern #.a.#.a… and a key a.a…b that does not match, µs by words and #")
     print(f"{'':10}" + "".join(f"{words:4} words" for words in WORDS))
     for count in (1, 2, 4, 8, 16):
         sink = f"hashes{count}"
-        house.sink(sink, SinkKind.TOPIC)
-        house.bind(sink, sink, ".".join(["#", "a"] * count))
-        print(f"{count:8} #" + "".join(f"{almost(house, sink, words):10.1f}" for words in WORDS))
+        harness.sink(sink, SinkKind.TOPIC)
+        harness.bind(sink, sink, ".".join(["#", "a"] * count))
+        print(f"{count:8} #" + "".join(f"{almost(harness, sink, words):10.1f}" for words in WORDS))
 
 
-def almost(house: House, sink: str, words: int) -> float:
+def almost(harness: Harness, sink: str, words: int) -> float:
     """Time a key that almost matches in very many ways."""
     calls = max(1, CALLS // 20)
-    return best(calls, house.route, sink, [".".join(["a"] * (words - 1) + ["b"])] * calls, {})
+    return best(calls, harness.route, sink, [".".join(["a"] * (words - 1) + ["b"])] * calls, {})
 
 
 async def main() -> None:
@@ -236,16 +236,16 @@ async def main() -> None:
         domain = await system.start(lambda: Domain(directory), name="domain")
         session = Session(domain, directory)
         session.attach()
-        house = House(directory, session)
+        harness = Harness(directory, session)
         for count in COUNTS:
-            bind_patterns(house, f"topic{count}", count)
-        check(house)
-        topic(house)
+            bind_patterns(harness, f"topic{count}", count)
+        check(harness)
+        topic(harness)
         for count in (FEW, MANY):
-            kinds(house, count)
-        publishes(house)
-        shares(house)
-        hashes(house)
+            kinds(harness, count)
+        publishes(harness)
+        shares(harness)
+        hashes(harness)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from triomq.core import (
     Window,
     settle,
 )
-from triomq.endpoints import CloseConnection, Connection, Endpoint, EndpointConfig, House, Tick
+from triomq.endpoints import BrokerContext, CloseConnection, Connection, Endpoint, EndpointConfig, Tick
 from triomq.errors import Refused
 from triomq.transports import Transport, name_of
 
@@ -39,12 +39,12 @@ ON_THE_WAY = 256 * 1024  # bytes of messages that a client may leave unread befo
 class LineConnection(Connection):
     """The actor of one connection: parses, calls the core, and writes; a temporary child of the endpoint."""
 
-    def __init__(self, transport: Transport, house: House, user: str) -> None:
-        domain = house.domains["default"]
+    def __init__(self, transport: Transport, broker: BrokerContext, user: str) -> None:
+        domain = broker.domains["default"]
         self.user = user
         self._transport = transport
         self._domain, self._directory = domain.ref, domain.directory
-        self._access = house.users.access(user, domain.directory.name)
+        self._access = broker.users.access(user, domain.directory.name)
         self._session = Session(domain.ref, domain.directory, user=user)
         self._lines: list[bytes] = []  # in reverse: the next one is the last
         self._rest = b""
@@ -60,7 +60,7 @@ class LineConnection(Connection):
         self._transport.start(self)
 
     def received(self, data: bytes) -> None:  # the transport calls it; an actor's work happens in its turn
-        self.ref.act(self._take, data)
+        self.ref.run_in_turn(self._take, data)
 
     def _take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -99,7 +99,7 @@ class LineConnection(Connection):
         self._go_on_later("pressure")
 
     def _go_on_later(self, reason: str) -> None:  # for callers in the middle of another turn
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on, reason)
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.run_in_turn, self._go_on, reason)
 
     def _go_on(self, reason: str) -> None:
         self.waits.discard(reason)
@@ -154,7 +154,7 @@ class LineConnection(Connection):
             self._give_room()
 
     def drained(self) -> None:
-        self.ref.act(self._read_on)
+        self.ref.run_in_turn(self._read_on)
 
     def _read_on(self) -> None:
         self._give_room()
@@ -200,12 +200,12 @@ class LineConnection(Connection):
 
 
 class LineEndpoint(Endpoint):
-    def __init__(self, config: "Lines", house: House) -> None:
+    def __init__(self, config: "Lines", broker: BrokerContext) -> None:
         super().__init__("127.0.0.1", config.port)
-        self._user, self._house = config.user, house
+        self._user, self._broker = config.user, broker
 
     def make_connection(self, transport: Transport) -> LineConnection:
-        return LineConnection(transport, self._house, self._user)
+        return LineConnection(transport, self._broker, self._user)
 
 
 class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="lines"):
@@ -228,8 +228,8 @@ class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, ta
     def bound_to(self, port: int) -> "Lines":
         return msgspec.structs.replace(self, port=port)
 
-    def make(self, house: House) -> LineEndpoint:
-        return LineEndpoint(self, house)
+    def make(self, broker: BrokerContext) -> LineEndpoint:
+        return LineEndpoint(self, broker)
 
 
 async def talk(broker: Broker, port: int) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from triomq.actors import Supervisor
 from triomq.checked import Checked
 from triomq.core import Properties, SinkKind
-from triomq.endpoints import CloseConnection, Codec, Connection, Endpoint, EndpointConfig, House, Tick
+from triomq.endpoints import CloseConnection, Codec, Connection, Endpoint, EndpointConfig, BrokerContext, Tick
 from triomq.transports import Transport
 
 
@@ -82,7 +82,7 @@ class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, ta
     def bound_to(self, port: int) -> "Lines":
         return msgspec.structs.replace(self, port=port)
 
-    def make(self, house: House) -> LineEndpoint:
+    def make(self, house: BrokerContext) -> LineEndpoint:
         return LineEndpoint(self.host, self.port)
 """
 

@@ -96,7 +96,7 @@ ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
 
 No protocol knows another, nor its engine. Federation alone may import AMQP's engine, since its methods are a class of
 AMQP's wire, 61501, and come over connections of AMQP; what it reads in messages is ``endpoints.content``. AMQP starts
-direct connections by what ``House.direct`` was given. What all of them use knows none of them.
+direct connections by what ``BrokerContext.direct`` was given. What all of them use knows none of them.
 """
 
 COMPOSING = {"triomq.endpoints", "triomq.endpoints.registry"}
@@ -126,7 +126,7 @@ def wrong_acquaintance(here: str, module: str) -> str | None:
     return (
         f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
         "goes to triomq.endpoints.content, what both sides of a direct connection tell each other to "
-        "triomq.endpoints.direct; anything else is passed in by who composes them (House, as its field `direct` is)."
+        "triomq.endpoints.direct; anything else is passed in by who composes them (BrokerContext, as its field `direct` is)."
     )
 
 

@@ -247,7 +247,7 @@ async def in_a_handler(system: System, action: Callable[[], None]) -> None:
         pass
 
     class Agent(InPlaceActor):
-        def act(self, message: Act) -> None:
+        def run_in_turn(self, message: Act) -> None:
             action()
 
     (await system.start(Agent)).tell_nowait(Act())
@@ -393,7 +393,7 @@ async def test_acting_for_an_actor_is_the_body_of_a_turn() -> None:
             actor.ref.tell_nowait(Note(text))
             assert log[-1] == text
 
-        actor.ref.act(body, "a")
+        actor.ref.run_in_turn(body, "a")
         assert log == ["start 1", "a"]
 
 
@@ -409,9 +409,9 @@ async def test_an_error_in_acting_crashes_the_actor_and_not_the_caller(
         ref = await system.start(lambda: Counter(log))
         assert isinstance(ref.actor, Counter)
         cell = ref.actor.ref
-        cell.act(fail)
+        cell.run_in_turn(fail)
         assert ref.state == "backing_off"
-        cell.act(fail)  # nobody is there to act for
+        cell.run_in_turn(fail)  # nobody is there to act for
         await settled()
         assert log == ["start 1", "start 2"]
         (exited,) = [event for event in events.get_nowait() if isinstance(event, Exited)]
@@ -428,7 +428,7 @@ async def test_an_error_after_the_stop_does_not_bring_the_dead_back() -> None:
             parent.stop_child_nowait(ref)
             raise LookupError("late")
 
-        ref.actor.ref.act(stop_and_fail)
+        ref.actor.ref.run_in_turn(stop_and_fail)
         assert ref.state == "stopped"
 
 

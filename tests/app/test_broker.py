@@ -197,7 +197,7 @@ async def test_users_may_be_given_anew_while_it_runs(virtual_time: None) -> None
     async with open_broker() as broker:
         changes = broker.set_users({"ada": "secret"})
         assert (changes.added, changes.removed) == (("ada",), ("guest",))
-        assert broker.house.users.names == ["ada"]
+        assert broker.context.users.names == ["ada"]
         assert broker.set_users(None).added == ("guest",)
 
 
@@ -205,4 +205,4 @@ async def test_who_listens_to_others_keeps_users_of_ones_own() -> None:
     async with open_broker(AMQP(host="0.0.0.0", port=0), users={"ada": "secret"}) as broker:
         with pytest.raises(ConfigError, match="is open to other machines"):
             broker.set_users(None)
-        assert broker.house.users.names == ["ada"]
+        assert broker.context.users.names == ["ada"]

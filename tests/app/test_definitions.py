@@ -224,7 +224,7 @@ async def test_a_reload_reads_definitions_again(tmp_path: Path, virtual_time: No
         await change_to(broker, old, new)
         assert list(broker.directory.queues) == ["logs", "more"]
         assert broker.directory.queues["logs"].options.max_length == 1
-        assert broker.house.users.get("bob") is None
+        assert broker.context.users.get("bob") is None
 
 
 def test_a_limit_below_nought_is_none_in_both_directions_and_without_one_the_default_holds(tmp_path: Path) -> None:

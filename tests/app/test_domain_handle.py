@@ -44,7 +44,7 @@ async def test_a_domain_may_come_later_and_twice_is_once(broker: Broker) -> None
     shop = await broker.add_domain("shop")
     await shop.declare_queue("q")
     assert await broker.add_domain("shop") is shop
-    assert broker.house.domains["shop"].directory.queues.keys() == {"q"}
+    assert broker.context.domains["shop"].directory.queues.keys() == {"q"}
     assert repr(shop) == "<DomainHandle 'shop'>"
 
 

@@ -38,7 +38,7 @@ def said(log: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, object]]]:
 
 
 async def knows(broker: Broker, user: str, password: str) -> bool:
-    return broker.house.users.check(user, password.encode())
+    return broker.context.users.check(user, password.encode())
 
 
 async def test_users_come_change_and_go(log: pytest.LogCaptureFixture, virtual_time: None) -> None:

@@ -95,4 +95,4 @@ async def test_a_broker_takes_users_one_by_one(autojump_clock: object) -> None:
         assert broker.put_user("bob", User("2")).added == ("bob",)
         assert broker.put_user("bob", "3").changed == ("bob",)
         assert broker.remove_user("ada").removed == ("ada",)
-        assert broker.house.users.names == ["bob"]
+        assert broker.context.users.names == ["bob"]

@@ -24,7 +24,7 @@ from triomq.core import (
     Outcome,
     Publish,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Receipt,
     Session,
     Settle,
@@ -61,7 +61,7 @@ class Consumer(InPlaceActor):
         return [content for batch in batches for content in batch.contents if content is not None]
 
 
-class House:
+class Harness:
     """One domain in one system; what the tests do to it."""
 
     def __init__(self, system: System, domain: Ref, consumers: Ref, directory: Directory) -> None:
@@ -79,7 +79,7 @@ class House:
     def turn(self, function: Callable[[], T]) -> T:
         return self.system.turn.run(function)
 
-    def queue(self, name: str = "q", options: QueueOptions | None = None, session: Session | None = None) -> QueueStore:
+    def queue(self, name: str = "q", options: QueueOptions | None = None, session: Session | None = None) -> QueueState:
         request = DeclareQueue(name, options or QueueOptions(), session or self.session)
         return self.domain.ask_nowait(request)
 
@@ -109,7 +109,7 @@ class House:
 
     def feed(
         self,
-        store: QueueStore,
+        store: QueueState,
         consumer: Consumer,
         *,
         shared: tuple[Window, ...] = (),
@@ -132,11 +132,11 @@ class House:
         store.ref.ask_nowait(OpenFeed(feed))
         return feed
 
-    def crash_nowait(self, store: QueueStore) -> None:
+    def crash_nowait(self, store: QueueState) -> None:
         """Crash a queue: this is no feed. Tried again alone, it crashes the next incarnation too."""
         store.ref.tell_nowait(OpenFeed(cast("Feed", None)))
 
-    async def crash(self, store: QueueStore) -> None:
+    async def crash(self, store: QueueState) -> None:
         """Crash a queue and wait until an incarnation runs again."""
         self.crash_nowait(store)
         await store.ref.wait_running()
@@ -146,14 +146,14 @@ class House:
         request = DeleteQueue([], self.session)  # type: ignore[arg-type]  # a name that cannot be one
         self.turn(lambda: self.domain.tell_nowait(request))
 
-    async def crash_for_good(self, store: QueueStore) -> None:
+    async def crash_for_good(self, store: QueueState) -> None:
         """Crash a queue until its supervisor gives it up."""
         self.crash_nowait(store)
         await trio.testing.wait_all_tasks_blocked()
         assert store.ref.state == "stopped"
 
 
-def publish(store: QueueStore, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:
+def publish(store: QueueState, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:
     store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), receipt))
 
 
@@ -166,15 +166,15 @@ def close(feed: Feed) -> None:
     feed.queue.tell_nowait(CloseFeed(feed))
 
 
-def ready(store: QueueStore) -> list[bytes]:
+def ready(store: QueueState) -> list[bytes]:
     """The contents that are ready in a queue, in order."""
     return [entry.message.content for entry in store.backlog.entries()]
 
 
 @asynccontextmanager
-async def open_house(
+async def open_harness(
     directory: Directory | None = None, *, max_restarts: int = 10_000, backoff: Backoff | None = None
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Harness]:
     """Open a system with a domain, whose children are restarted at once, and a place for consumers.
 
     Args:
@@ -193,4 +193,4 @@ async def open_house(
     async with open_system(max_restarts=10_000, backoff=backoff or Backoff(initial=0)) as system:
         domain = await system.start(make_domain, name="domain")
         consumers = await system.start(DynamicSupervisor, name="consumers")
-        yield House(system, domain, consumers, directory)
+        yield Harness(system, domain, consumers, directory)

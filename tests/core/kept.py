@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Directory, Get, Head, Keeping, NotResident, QueueStore, recover
+from triomq.core import Directory, Get, Head, NotResident, Persistence, QueueState, recover
 from triomq.core.backlog import PagedBacklog
 
-from .cast import House, open_house
+from .cast import Harness, open_harness
 from .machine.disk import Disk
 
 KEPT = Head(routing_key="q", persistent=True)
@@ -18,44 +18,44 @@ ONE = 1
 """A memory for queues so small that all but the first message is away."""
 
 
-class KeptHouse:
+class DurableHarness:
     """A house and its disk."""
 
-    def __init__(self, house: House, disk: Disk, keeping: Keeping) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, disk: Disk, persistence: Persistence) -> None:
+        self.harness = harness
         self.disk = disk
-        self.keeping = keeping
+        self.persistence = persistence
 
 
 def open_kept(store: MemoryStore, queue_memory: int, name: str = "house") -> tuple[Disk, Directory]:
     """Open what a store has."""
     disk = Disk(store)
-    directory = Directory(name, keeping=Keeping(disk.journal, queue_memory))
+    directory = Directory(name, persistence=Persistence(disk.journal, queue_memory))
     recover(directory)
     return disk, directory
 
 
 @asynccontextmanager
-async def open_kept_house(
+async def open_durable_harness(
     store: MemoryStore | None = None,
     queue_memory: int = 1 << 20,
     *,
     max_restarts: int = 10_000,
     backoff: Backoff | None = None,
-) -> AsyncIterator[KeptHouse]:
+) -> AsyncIterator[DurableHarness]:
     """Open a house over a store; what it has not been told when the house closes is lost."""
     disk, directory = open_kept(store or MemoryStore(), queue_memory)
-    assert directory.keeping is not None
-    async with open_house(directory, max_restarts=max_restarts, backoff=backoff) as house:
-        yield KeptHouse(house, disk, directory.keeping)
+    assert directory.persistence is not None
+    async with open_harness(directory, max_restarts=max_restarts, backoff=backoff) as harness:
+        yield DurableHarness(harness, disk, directory.persistence)
 
 
-def backlog_of(store: QueueStore) -> PagedBacklog:
+def backlog_of(store: QueueState) -> PagedBacklog:
     assert isinstance(store.backlog, PagedBacklog)
     return store.backlog
 
 
-def get(store: QueueStore, disk: Disk) -> tuple[bytes, bool] | None:
+def get(store: QueueState, disk: Disk) -> tuple[bytes, bool] | None:
     """Get a message, and whether it is marked; the disk works if it is asked to."""
     for _ in range(2):
         try:

@@ -1,12 +1,12 @@
 from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
 from .backlog.test_priority import prioritised
-from .cast import open_house, publish, ready, settle
+from .cast import open_harness, publish, ready, settle
 
 
 async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, b"1", b"2", b"3")
         for _ in range(2):
             entries = store.ref.ask_nowait(Browse())
@@ -19,8 +19,8 @@ async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
 
 
 async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, *[bytes([number]) for number in range(10)])
         seen: list[int] = []
         while page := store.ref.ask_nowait(Browse(seen[-1] if seen else 0, 3)):
@@ -30,8 +30,8 @@ async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
 
 
 async def test_an_id_stays_the_same_through_delivery_and_return() -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, b"1", b"2")
         batch = store.ref.ask_nowait(Get())
         assert batch is not None
@@ -41,20 +41,20 @@ async def test_an_id_stays_the_same_through_delivery_and_return() -> None:
 
 
 async def test_what_feeds_can_take_is_not_there_to_be_seen() -> None:
-    async with open_house() as house:
-        store, consumer = house.queue(), house.consumer()
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
 
         def publish_and_browse() -> None:
-            house.feed(store, consumer, messages=1)
+            harness.feed(store, consumer, messages=1)
             publish(store, b"1", b"2")
             assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [2]
 
-        house.turn(publish_and_browse)
+        harness.turn(publish_and_browse)
 
 
 async def test_to_discard_what_was_seen_leaves_what_came_since() -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, b"1", b"2")
         last = store.ref.ask_nowait(Browse())[-1].id
         publish(store, b"3")
@@ -64,17 +64,17 @@ async def test_to_discard_what_was_seen_leaves_what_came_since() -> None:
 
 
 async def test_to_discard_leaves_what_is_out_with_consumers() -> None:
-    async with open_house() as house:
-        store, consumer = house.queue(), house.consumer()
-        house.feed(store, consumer, messages=1)
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
+        harness.feed(store, consumer, messages=1)
         publish(store, b"1", b"2")
         assert store.ref.ask_nowait(Discard(2)) == 1
         assert store.ref.ask_nowait(Enlist()).unsettled == 1
 
 
 async def test_pages_of_a_queue_with_priorities_leave_nothing_out() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(max_priority=5))
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(max_priority=5))
         for priority in (0, 0, 3, 1, 3):
             store.ref.tell_nowait(prioritised(priority, b"x"))
         seen: list[int] = []
@@ -84,8 +84,8 @@ async def test_pages_of_a_queue_with_priorities_leave_nothing_out() -> None:
 
 
 async def test_to_discard_a_page_of_a_queue_with_priorities_takes_nothing_unseen() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(max_priority=5))
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(max_priority=5))
         for priority in (0, 3, 3):
             store.ref.tell_nowait(prioritised(priority, b"x"))
         page = store.ref.ask_nowait(Browse(0, 2))

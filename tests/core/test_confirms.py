@@ -6,16 +6,16 @@ from triomq.core import (
     Confirmed,
     Confirms,
     Head,
-    Keeping,
     Overflow,
+    Persistence,
     Publish,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Receipt,
 )
 from triomq.store import DeclareQueue
 
-from .kept import KEPT, TRANSIENT, open_kept_house
+from .kept import KEPT, TRANSIENT, open_durable_harness
 from .machine.disk import Disk
 
 RUNS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
@@ -157,11 +157,11 @@ def placed(confirms: Confirms, count: int, number: int = 0) -> Receipt:
 
 def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too() -> None:
     disk, committed = Disk(MemoryStore()), Woken()
-    confirms = Confirms(Woken(), Keeping(disk.journal), committed)
+    confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     placed(confirms, 1)
     for number in (1, 2):
         disk.journal.add(DeclareQueue(number, b"", b""))
-        placed(confirms, 2, disk.journal.number)
+        placed(confirms, 2, disk.journal.open_batch)
         assert disk.take() == number
     placed(confirms, 1)
     assert confirms.take() == Confirmed([], [1], 0)
@@ -176,16 +176,16 @@ def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too(
 
 def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_well() -> None:
     disk, committed = Disk(MemoryStore()), Woken()
-    confirms = Confirms(Woken(), Keeping(disk.journal), committed)
+    confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     disk.journal.add(DeclareQueue(1, b"", b""))
     slow = confirms.expect(1, 1)
     placed(confirms, 1)
-    placed(confirms, 1, disk.journal.number)
+    placed(confirms, 1, disk.journal.open_batch)
     assert confirms.take() == Confirmed([], [2], 0)
     disk.work()
     assert committed.times == 1
     assert confirms.take() == Confirmed([], [3], 0)
-    slow.number = disk.journal.number
+    slow.number = disk.journal.open_batch
     slow.placed(1)
     assert confirms.take() == Confirmed([], [], 0)
     disk.journal.add(DeclareQueue(2, b"", b""))
@@ -194,13 +194,13 @@ def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_w
 
 
 async def test_a_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
-    async with open_kept_house() as kept:
+    async with open_durable_harness() as kept:
         full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
-        durable, transient = kept.house.queue("d", full), kept.house.queue("t", QueueOptions(durable=False))
+        durable, transient = kept.harness.queue("d", full), kept.harness.queue("t", QueueOptions(durable=False))
         kept.disk.work()
-        number = kept.disk.journal.number
+        number = kept.disk.journal.open_batch
 
-        def told(queue: QueueStore, head: Head, delay: float = 0.0) -> Receipt:
+        def told(queue: QueueState, head: Head, delay: float = 0.0) -> Receipt:
             receipt = Receipt(1, 2, 2, lambda: None)
             queue.ref.tell_nowait(Publish(head, [b"1", b"2"], 2, receipt, delay=delay))
             return receipt
@@ -210,4 +210,4 @@ async def test_a_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() ->
         assert told(durable, KEPT, delay=60).number == number
         assert told(durable, KEPT).number == number
         assert told(durable, KEPT).number == 0
-        assert kept.disk.journal.said == number
+        assert kept.disk.journal.last_batch == number

@@ -3,14 +3,14 @@ from math import inf
 import trio
 from trio.testing import MockClock
 
-from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueStore
+from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.core.delay import Delayed, DelayedRun
 from triomq.store import DelayedFound
 
-from .cast import HEAD, open_house, publish, ready
+from .cast import HEAD, open_harness, publish, ready
 
 
-def delayed(store: QueueStore, *contents: bytes, delay: float) -> None:
+def delayed(store: QueueState, *contents: bytes, delay: float) -> None:
     store.ref.tell_nowait(Publish(HEAD, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
@@ -42,9 +42,9 @@ def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> Non
 
 
 async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store, consumer = house.queue(), house.consumer()
-        house.feed(store, consumer)
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
+        harness.feed(store, consumer)
         delayed(store, b"later", b"with it", delay=60)
         publish(store, b"now")
         assert consumer.take() == [b"now"]
@@ -57,8 +57,8 @@ async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_cl
 
 
 async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         delayed(store, b"second", delay=1)
         delayed(store, b"first", delay=0.5)
         publish(store, b"there already")
@@ -68,17 +68,17 @@ async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_cl
 
 
 async def test_a_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         delayed(store, b"later", delay=1)
-        await house.crash(store)
+        await harness.crash(store)
         await trio.sleep(2)
         assert ready(store) == [b"later"]
 
 
 async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         delayed(store, b"later", delay=1)
         publish(store, b"now")
         assert store.ref.ask_nowait(Purge()) == 2
@@ -87,8 +87,8 @@ async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -
 
 
 async def test_the_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(message_ttl=1.0))
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(message_ttl=1.0))
         delayed(store, b"later", delay=5)
         await trio.sleep(5.5)
         assert ready(store) == [b"later"]

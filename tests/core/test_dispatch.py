@@ -9,7 +9,7 @@ from triomq.core import Batch, Feed, Window
 from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch import BATCH_BYTES, RoundRobin
 
-from .cast import HEAD, OTHER_HEAD, House, open_house
+from .cast import HEAD, OTHER_HEAD, Harness, open_harness
 
 
 def filled(*sizes: int) -> MemoryBacklog:
@@ -19,7 +19,7 @@ def filled(*sizes: int) -> MemoryBacklog:
 
 
 def make_feed(
-    house: House,
+    harness: Harness,
     window: Window | None = None,
     *,
     shared: tuple[Window, ...] = (),
@@ -28,14 +28,14 @@ def make_feed(
     outlet: Window | None = None,
 ) -> Feed:
     """A feed that no queue has; the strategy needs no queue."""
-    consumer, store = house.consumer(), house.queue("none")
+    consumer, store = harness.consumer(), harness.queue("none")
     return Feed(store.ref, consumer.ref, window=window, shared=shared, gate=gate, settles=settles, outlet=outlet)
 
 
 @asynccontextmanager
 async def open_round(*feeds: dict[str, object]) -> AsyncIterator[tuple[RoundRobin, list[Feed]]]:
-    async with open_house() as house:
-        made = [make_feed(house, **arguments) for arguments in feeds]  # type: ignore[arg-type]
+    async with open_harness() as harness:
+        made = [make_feed(harness, **arguments) for arguments in feeds]  # type: ignore[arg-type]
         strategy = RoundRobin()
         for feed in made:
             strategy.add(feed)

@@ -8,7 +8,7 @@ from triomq.core import Bind, Binding, Comparison, Condition, SinkKind, Target, 
 from triomq.core.guards import Guards
 from triomq.errors import PreconditionFailed
 
-from .cast import House, open_house
+from .cast import Harness, open_harness
 
 LARGE = make_predicate([Condition("size", Comparison.AT_LEAST, 10)])
 SMALL = make_predicate([Condition("size", Comparison.LESS, 10)])
@@ -59,79 +59,79 @@ def test_a_headers_sink_asks_for_both() -> None:
     assert not guards.match("", lambda: {"colour": "red"})
 
 
-def names(house: House, key: str = "", **headers: object) -> list[str]:
-    return [ref.name.removeprefix("queue.") for ref in house.directory.route("s", key, lambda: headers).queues]
+def names(harness: Harness, key: str = "", **headers: object) -> list[str]:
+    return [ref.name.removeprefix("queue.") for ref in harness.directory.route("s", key, lambda: headers).queues]
 
 
-def bind(house: House, binding: Binding) -> bool:
-    return house.domain.ask_nowait(Bind(binding, house.session))
+def bind(harness: Harness, binding: Binding) -> bool:
+    return harness.domain.ask_nowait(Bind(binding, harness.session))
 
 
 async def test_guarded_and_other_bindings_lead_to_a_queue_once() -> None:
-    async with open_house() as house:
-        house.sink("s", SinkKind.TOPIC)
-        house.queue("a")
-        house.queue("b")
-        house.bind("s", "a", "#")
-        assert bind(house, guarded("a", "k"))
-        assert bind(house, guarded("b", "k"))
-        assert not bind(house, guarded("b", "k"))
-        assert names(house, "k", size=10) == ["a", "b"]
-        assert names(house, "k", size=9) == names(house, "other", size=10) == ["a"]
+    async with open_harness() as harness:
+        harness.sink("s", SinkKind.TOPIC)
+        harness.queue("a")
+        harness.queue("b")
+        harness.bind("s", "a", "#")
+        assert bind(harness, guarded("a", "k"))
+        assert bind(harness, guarded("b", "k"))
+        assert not bind(harness, guarded("b", "k"))
+        assert names(harness, "k", size=10) == ["a", "b"]
+        assert names(harness, "k", size=9) == names(harness, "other", size=10) == ["a"]
 
 
 async def test_a_route_through_a_guard_must_be_found_anew_for_each_message() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.queue("q")
-        bind(house, guarded("q", "k"))
-        assert house.directory.route("s", "k", dict).by_headers
-        assert not house.directory.route("s", "other", no_headers).by_headers
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.queue("q")
+        bind(harness, guarded("q", "k"))
+        assert harness.directory.route("s", "k", dict).by_headers
+        assert not harness.directory.route("s", "other", no_headers).by_headers
 
 
 async def test_a_guard_may_stand_before_another_sink() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.sink("inner", SinkKind.FANOUT)
-        house.queue("q")
-        house.bind("inner", "q")
-        house.domain.ask_nowait(Bind(make_binding("s", Target.SINK, "inner", predicate=LARGE), house.session))
-        assert names(house, size=10) == ["q"]
-        assert names(house, size=1) == []
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.sink("inner", SinkKind.FANOUT)
+        harness.queue("q")
+        harness.bind("inner", "q")
+        harness.domain.ask_nowait(Bind(make_binding("s", Target.SINK, "inner", predicate=LARGE), harness.session))
+        assert names(harness, size=10) == ["q"]
+        assert names(harness, size=1) == []
 
 
 async def test_the_last_guard_that_goes_takes_its_table_along() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.queue("q")
-        store = house.directory.sinks["s"]
-        house.bind("s", "q")
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.queue("q")
+        store = harness.directory.sinks["s"]
+        harness.bind("s", "q")
         assert store.guards is None
-        bind(house, guarded("q"))
+        bind(harness, guarded("q"))
         assert store.guards is not None
-        unbind = Unbind(guarded("q"), house.session)
-        assert [house.domain.ask_nowait(unbind) for _ in range(2)] == [True, False]
+        unbind = Unbind(guarded("q"), harness.session)
+        assert [harness.domain.ask_nowait(unbind) for _ in range(2)] == [True, False]
         assert store.guards is None
-        assert names(house) == ["q"]
+        assert names(harness) == ["q"]
 
 
 async def test_arguments_that_mean_nothing_leave_no_guard() -> None:
-    async with open_house() as house:
-        house.sink("s", SinkKind.HEADERS)
-        house.queue("q")
+    async with open_harness() as harness:
+        harness.sink("s", SinkKind.HEADERS)
+        harness.queue("q")
         with pytest.raises(PreconditionFailed):
-            bind(house, guarded("q", **{"x-match": "never"}))
-        store = house.directory.sinks["s"]
+            bind(harness, guarded("q", **{"x-match": "never"}))
+        store = harness.directory.sinks["s"]
         assert (store.guards, dict(store.bindings)) == (None, {})
 
 
 async def test_a_queue_that_is_deleted_takes_its_guards_along() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.queue("q")
-        bind(house, guarded("q"))
-        house.delete("q")
-        assert house.directory.sinks["s"].guards is None
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.queue("q")
+        bind(harness, guarded("q"))
+        harness.delete("q")
+        assert harness.directory.sinks["s"].guards is None
 
 
 def test_a_guard_chosen_by_hash_admits_or_not() -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from core.cast import HEAD, House, open_house, publish, settle
+from core.cast import HEAD, Harness, open_harness, publish, settle
 from triomq.core import (
     EVERYTHING,
     CachedRoute,
@@ -17,14 +17,14 @@ from triomq.core import (
     PublishingPaused,
     Purge,
     QueueOptions,
-    QueueStore,
+    QueueState,
 )
 from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
 
 MIB = 1024 * 1024
 
 
-def held(store: QueueStore) -> int:
+def held(store: QueueState) -> int:
     """What a queue holds beside the overhead of its messages."""
     backlog, delayed = store.backlog, store.delayed
     count = backlog.ready + backlog.unsettled + (delayed.count if delayed is not None else 0)
@@ -32,11 +32,11 @@ def held(store: QueueStore) -> int:
 
 
 async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, b"x" * 100, b"y" * 200, b"z" * 400)
         assert held(store) == 700
-        house.feed(store, house.consumer())
+        harness.feed(store, harness.consumer())
         assert (store.backlog.unsettled, held(store)) == (3, 700)
         (batch,) = store.backlog.outstanding()
         settle(batch, positions=[0])
@@ -46,8 +46,8 @@ async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.Moc
 
 
 async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(max_priority=3))
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(max_priority=3))
         publish(store, b"x" * 100)
         batch = store.ref.ask_nowait(Get())
         assert batch is not None
@@ -57,8 +57,8 @@ async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.Moc
 
 
 async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
         assert held(store) == 100
         await trio.sleep(6)
@@ -68,8 +68,8 @@ async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock
         assert octets_in(store) == 0
 
 
-def alarm(house: House, mark: int) -> MemoryAlarm:
-    memory = house.directory.memory
+def alarm(harness: Harness, mark: int) -> MemoryAlarm:
+    memory = harness.directory.memory
     memory.mark = mark
     return memory
 
@@ -77,36 +77,36 @@ def alarm(house: House, mark: int) -> MemoryAlarm:
 async def test_sum_is_taken_before_the_next_publish_when_enough_has_come(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_house() as house:
-        memory, route = alarm(house, 4 * MIB), CachedRoute("", house.queue().name)
-        publisher = Publisher(house.directory, EVERYTHING, house.system.turn)
+    async with open_harness() as harness:
+        memory, route = alarm(harness, 4 * MIB), CachedRoute("", harness.queue().name)
+        publisher = Publisher(harness.directory, EVERYTHING, harness.system.turn)
         for _ in range(8):
-            assert house.turn(lambda: publisher.publish(route, Head(), [b"x" * MIB], MIB)) == 1
+            assert harness.turn(lambda: publisher.publish(route, Head(), [b"x" * MIB], MIB)) == 1
             assert not memory.on
         with pytest.raises(PublishingPaused):
-            house.turn(lambda: publisher.publish(route, Head(), [b"x"], 1))
+            harness.turn(lambda: publisher.publish(route, Head(), [b"x"], 1))
         assert memory.held == 8 * (MIB + MESSAGE_OVERHEAD)
 
 
 async def test_routes_are_looked_for_anew_when_it_begins_and_when_it_ends(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_house() as house:
-        memory, store = alarm(house, 1000), house.queue()
+    async with open_harness() as harness:
+        memory, store = alarm(harness, 1000), harness.queue()
         publish(store, b"x" * 2000)
-        before = house.directory.version
+        before = harness.directory.version
         memory.measure()
-        during = house.directory.version
+        during = harness.directory.version
         memory.measure()
-        assert (memory.on, during - before, house.directory.version) == (True, 1, during)
+        assert (memory.on, during - before, harness.directory.version) == (True, 1, during)
         store.ref.ask_nowait(Purge())
         memory.measure()
-        assert (memory.on, house.directory.version - during) == (False, 1)
+        assert (memory.on, harness.directory.version - during) == (False, 1)
 
 
 async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, store = alarm(house, 10_000), house.queue()
+    async with open_harness() as harness:
+        memory, store = alarm(harness, 10_000), harness.queue()
         publish(store, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * 11)
         memory.measure()
         for left, on in ((11, True), (10, True), (9, False), (10, False), (11, True)):
@@ -117,8 +117,8 @@ async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.Mock
 
 
 async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house, trio.open_nursery() as nursery:
-        memory, store = alarm(house, 1000), house.queue()
+    async with open_harness() as harness, trio.open_nursery() as nursery:
+        memory, store = alarm(harness, 1000), harness.queue()
         nursery.start_soon(memory.keep_measuring)
         for _ in range(2):
             publish(store, b"x" * 2000)
@@ -133,8 +133,8 @@ async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.tes
 
 
 async def test_who_waits_is_told_once_unless_it_waits_no_more(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, store = alarm(house, 1000), house.queue()
+    async with open_harness() as harness:
+        memory, store = alarm(harness, 1000), harness.queue()
         told: list[str] = []
         ours, others = (lambda: told.append("ours")), (lambda: told.append("others"))
         memory.when_over(ours)
@@ -149,11 +149,11 @@ async def test_who_waits_is_told_once_unless_it_waits_no_more(autojump_clock: tr
 
 
 async def test_as_long_as_the_process_is_small_nobody_cares(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         resident = 500
         memory = MemoryAlarm(1000, lambda: resident)
-        memory.watch(house.directory)
-        publish(house.queue(), b"x" * 2000)
+        memory.watch(harness.directory)
+        publish(harness.queue(), b"x" * 2000)
         memory.measure()
         assert (memory.on, memory.held) == (False, 500)
         resident = 1500
@@ -164,9 +164,9 @@ async def test_as_long_as_the_process_is_small_nobody_cares(autojump_clock: trio
 async def test_another_mark_holds_at_once_and_none_ends_it(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_house() as house:
-        memory = house.directory.memory
-        publish(house.queue(), b"x" * 2000)
+    async with open_harness() as harness:
+        memory = harness.directory.memory
+        publish(harness.queue(), b"x" * 2000)
         memory.measure()
         assert not memory.on
         memory.set_mark(1000)
@@ -197,8 +197,8 @@ class Machine:
         self.has = min(self.has, self.stays)
 
 
-def watched(house: House, mark: int) -> tuple[MemoryAlarm, Machine]:
-    memory, machine = alarm(house, mark), Machine()
+def watched(harness: Harness, mark: int) -> tuple[MemoryAlarm, Machine]:
+    memory, machine = alarm(harness, mark), Machine()
     memory.watch_process(machine)
     return memory, machine
 
@@ -206,9 +206,9 @@ def watched(house: House, mark: int) -> tuple[MemoryAlarm, Machine]:
 async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_house() as house, trio.open_nursery() as nursery:
-        memory, machine = watched(house, 1000)
-        publish(house.queue(), b"x" * 500)  # more than half the mark
+    async with open_harness() as harness, trio.open_nursery() as nursery:
+        memory, machine = watched(harness, 1000)
+        publish(harness.queue(), b"x" * 500)  # more than half the mark
         nursery.start_soon(memory.keep_measuring)
         for has, on in [(60, False), (61, True), (55, True), (54, False), (60, False), (61, True)]:
             machine.has = has * MIB
@@ -221,9 +221,9 @@ async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
 async def test_little_in_queues_ends_the_alarm_once_all_was_given_back(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_house() as house:
-        memory, machine = watched(house, 1000)
-        store = house.queue()
+    async with open_harness() as harness:
+        memory, machine = watched(harness, 1000)
+        store = harness.queue()
         publish(store, b"x" * 500)
         machine.has, machine.stays = 80 * MIB, 70 * MIB
         memory.measure()
@@ -235,8 +235,8 @@ async def test_little_in_queues_ends_the_alarm_once_all_was_given_back(
 
 
 async def test_only_growth_above_what_stayed_starts_it_again(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, machine = watched(house, 1000)
+    async with open_harness() as harness:
+        memory, machine = watched(harness, 1000)
         machine.has = machine.stays = 70 * MIB
         memory.measure()
         assert memory.on
@@ -257,20 +257,20 @@ async def test_only_growth_above_what_stayed_starts_it_again(autojump_clock: tri
 
 
 async def test_the_reason_is_what_there_is_too_much_of(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, machine = watched(house, 1000)
+    async with open_harness() as harness:
+        memory, machine = watched(harness, 1000)
         machine.has = 70 * MIB
         memory.measure()
         assert memory.reason == "the process has 73400320 octets of memory, more than it should (62914560)"
-        publish(house.queue(), b"x" * 2000)
+        publish(harness.queue(), b"x" * 2000)
         memory.measure()
         assert memory.reason == "queues hold 2128 octets, more than memory_high_watermark allows (1000)"
 
 
 async def test_full_queues_keep_it_on_whatever_the_process_has(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, machine = watched(house, 1000)
-        publish(house.queue(), b"x" * 2000)
+    async with open_harness() as harness:
+        memory, machine = watched(harness, 1000)
+        publish(harness.queue(), b"x" * 2000)
         for has in (10, 70, 10):
             machine.has = has * MIB
             memory.measure()
@@ -280,8 +280,8 @@ async def test_full_queues_keep_it_on_whatever_the_process_has(autojump_clock: t
 
 
 async def test_without_a_mark_the_process_may_be_as_large_as_it_likes(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house() as house:
-        memory, machine = watched(house, 0)
+    async with open_harness() as harness:
+        memory, machine = watched(harness, 0)
         machine.has = 99 * MIB
         memory.measure()
         assert not memory.on

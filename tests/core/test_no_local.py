@@ -9,7 +9,7 @@ from triomq.core.single_active import SingleActive
 
 from .cast import publish
 from .dealing import HEADS, Player, Table, deal, play, player
-from .kept import ONE, open_kept_house
+from .kept import ONE, open_durable_harness
 
 UNKNOWN, FIRST, SECOND = HEADS
 
@@ -129,8 +129,8 @@ def test_nobody_gets_its_own_and_nothing_is_left_that_somebody_could_take(data: 
 
 
 async def test_messages_that_were_on_disk_meanwhile_are_known_by_their_session() -> None:
-    async with open_kept_house(queue_memory=ONE) as kept:
-        store, choosy, other = kept.house.queue(), kept.house.consumer(), kept.house.consumer()
+    async with open_durable_harness(queue_memory=ONE) as kept:
+        store, choosy, other = kept.harness.queue(), kept.harness.consumer(), kept.harness.consumer()
         for number in range(3):
             publish(store, b"%d" % number, head=Head(routing_key="q", publisher=1, persistent=True))
         kept.disk.work()
@@ -139,6 +139,6 @@ async def test_messages_that_were_on_disk_meanwhile_are_known_by_their_session()
             for consumer, session in ((choosy, 1), (other, 0)):
                 store.ref.ask_nowait(OpenFeed(Feed(store.ref, consumer.ref, window=Window(), no_local=session)))
 
-        kept.house.turn(open_both)
+        kept.harness.turn(open_both)
         kept.disk.work()
         assert (choosy.take(), other.take()) == ([], [b"0", b"1", b"2"])

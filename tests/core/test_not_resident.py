@@ -7,25 +7,25 @@ import trio.testing
 
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Browse, Get, NotResident, Purge, QueueStopped, QueueStore, QueueUnreadable
+from triomq.core import Browse, Get, NotResident, Purge, QueueState, QueueStopped, QueueUnreadable
 from triomq.errors import StoreCorrupt
 from triomq.store import Damaged, Reading
 
 from .cast import publish
-from .kept import KEPT, ONE, KeptHouse, get, open_kept_house
+from .kept import KEPT, ONE, DurableHarness, get, open_durable_harness
 
 
 @asynccontextmanager
-async def kept_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[KeptHouse, QueueStore]]:
+async def kept_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[DurableHarness, QueueState]]:
     """A house whose queue has two messages, both on disk alone."""
-    async with open_kept_house() as before:
-        publish(before.house.queue(), b"1", b"2", head=KEPT)
+    async with open_durable_harness() as before:
+        publish(before.harness.queue(), b"1", b"2", head=KEPT)
         before.disk.work()
-    async with open_kept_house(before.disk.store, backoff=backoff) as kept:
-        yield kept, kept.house.directory.queues["q"]
+    async with open_durable_harness(before.disk.store, backoff=backoff) as kept:
+        yield kept, kept.harness.directory.queues["q"]
 
 
-def refused(queue: QueueStore, request: Get | Browse | None = None) -> NotResident:
+def refused(queue: QueueState, request: Get | Browse | None = None) -> NotResident:
     with pytest.raises(NotResident, match="ask again") as found:
         queue.ref.ask_nowait(request or Get())
     return found.value
@@ -43,7 +43,7 @@ async def test_who_asks_for_what_is_on_disk_is_told_to_ask_again() -> None:
         assert list(queue.ref.ask_nowait(Browse())) == []
 
 
-async def waits_until(kept: KeptHouse, queue: QueueStore, happens: str) -> None:
+async def waits_until(kept: DurableHarness, queue: QueueState, happens: str) -> None:
     """Wait until messages are at hand, which is over when something happens."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -56,11 +56,11 @@ async def waits_until(kept: KeptHouse, queue: QueueStore, happens: str) -> None:
                 case "purge":
                     queue.ref.ask_nowait(Purge())
                 case "delete":
-                    kept.house.delete("q")
+                    kept.harness.delete("q")
                 case "restart":
-                    await kept.house.crash(queue)
+                    await kept.harness.crash(queue)
                 case "end":
-                    await kept.house.crash_for_good(queue)
+                    await kept.harness.crash_for_good(queue)
 
 
 async def test_waiting_is_over_when_the_messages_are_read() -> None:
@@ -92,13 +92,13 @@ async def test_waiting_is_over_when_the_queue_begins_anew() -> None:
 
 @pytest.mark.usefixtures("quiet_crashes")
 async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
-    async with open_kept_house() as before:
-        publish(before.house.queue(), b"1", head=KEPT)
+    async with open_durable_harness() as before:
+        publish(before.harness.queue(), b"1", head=KEPT)
         before.disk.work()
-    async with open_kept_house(before.disk.store, max_restarts=1) as kept:
-        await waits_until(kept, kept.house.directory.queues["q"], "end")
+    async with open_durable_harness(before.disk.store, max_restarts=1) as kept:
+        await waits_until(kept, kept.harness.directory.queues["q"], "end")
         with pytest.raises(QueueStopped):
-            kept.house.directory.queue("q", kept.house.session)
+            kept.harness.directory.queue("q", kept.harness.session)
 
 
 @pytest.mark.usefixtures("quiet_crashes")
@@ -106,10 +106,10 @@ async def test_what_was_read_while_nobody_was_there_is_read_again(autojump_clock
     async with kept_messages(Backoff(initial=5)) as (kept, queue):
         refused(queue)
         kept.disk.read()
-        kept.house.crash_domain_nowait()
+        kept.harness.crash_domain_nowait()
         await trio.testing.wait_all_tasks_blocked()
         kept.disk.give()
-        await kept.house.domain.wait_running()
+        await kept.harness.domain.wait_running()
         assert get(queue, kept.disk) == (b"1", False)
 
 
@@ -127,12 +127,12 @@ async def test_who_asks_for_what_cannot_be_read_is_told_so() -> None:
 
 
 async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
-    async with open_kept_house(MemoryStore(), ONE) as kept:
-        queue, consumer = kept.house.queue(), kept.house.consumer()
+    async with open_durable_harness(MemoryStore(), ONE) as kept:
+        queue, consumer = kept.harness.queue(), kept.harness.consumer()
         for content in (b"1", b"2", b"3"):
             publish(queue, content, head=KEPT)
         kept.disk.work()
-        kept.house.feed(queue, consumer)
+        kept.harness.feed(queue, consumer)
         assert consumer.take() == [b"1"]
         kept.disk.work()
         assert consumer.take() == [b"2", b"3"]
@@ -140,8 +140,8 @@ async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
 
 async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
     async with kept_messages() as (kept, queue):
-        consumer = kept.house.consumer()
-        kept.house.feed(queue, consumer, messages=1)
+        consumer = kept.harness.consumer()
+        kept.harness.feed(queue, consumer, messages=1)
         assert queue.ref.ask_nowait(Get()) is None  # it is for the feed
         kept.disk.work()
         assert consumer.take() == [b"1"]
@@ -149,9 +149,9 @@ async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
 
 
 async def test_a_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
-    async with open_kept_house(MemoryStore(), ONE) as kept:
-        queue, consumer = kept.house.queue(), kept.house.consumer()
-        kept.house.feed(queue, consumer, messages=1)
+    async with open_durable_harness(MemoryStore(), ONE) as kept:
+        queue, consumer = kept.harness.queue(), kept.harness.consumer()
+        kept.harness.feed(queue, consumer, messages=1)
         for content in (b"1", b"2", b"3", b"4"):
             publish(queue, content, head=KEPT)
         kept.disk.work()

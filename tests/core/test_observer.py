@@ -15,7 +15,7 @@ from triomq.core import (
 )
 from triomq.core.requests import DeclareSink
 
-from .cast import House, close, open_house
+from .cast import Harness, close, open_harness
 
 Seen = list[tuple[Action, Kind, str, Session | None]]
 
@@ -32,58 +32,58 @@ class Observer(InPlaceActor):
         return seen
 
 
-def observing(house: House) -> Observer:
+def observing(harness: Harness) -> Observer:
     observer = Observer()
-    house.directory.observers.add(house.start(observer))
+    harness.directory.observers.add(harness.start(observer))
     return observer
 
 
 async def test_an_observer_hears_of_what_comes_and_goes_and_who_did_it() -> None:
-    async with open_house() as house:
-        observer, other = observing(house), house.new_session()
-        house.domain.ask_nowait(DeclareSink("s", SinkOptions(), other))
-        house.queue("q")
-        house.bind("s", "q", "key")
+    async with open_harness() as harness:
+        observer, other = observing(harness), harness.new_session()
+        harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), other))
+        harness.queue("q")
+        harness.bind("s", "q", "key")
         assert observer.take() == [
             (Action.CREATED, Kind.SINK, "s", other),
-            (Action.CREATED, Kind.QUEUE, "q", house.session),
-            (Action.CREATED, Kind.BINDING, "s", house.session),
+            (Action.CREATED, Kind.QUEUE, "q", harness.session),
+            (Action.CREATED, Kind.BINDING, "s", harness.session),
         ]
-        house.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "key"), other))
-        house.domain.ask_nowait(DeleteSink("s", session=other))
-        house.domain.ask_nowait(DeleteQueue("q", house.session))
+        harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "key"), other))
+        harness.domain.ask_nowait(DeleteSink("s", session=other))
+        harness.domain.ask_nowait(DeleteQueue("q", harness.session))
         assert observer.take() == [
             (Action.DELETED, Kind.BINDING, "s", other),
             (Action.DELETED, Kind.SINK, "s", other),
-            (Action.DELETED, Kind.QUEUE, "q", house.session),
+            (Action.DELETED, Kind.QUEUE, "q", harness.session),
         ]
 
 
 async def test_what_changes_nothing_is_not_told() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.queue("q")
-        house.bind("s", "q")
-        observer = observing(house)
-        house.sink("s")
-        house.queue("q")
-        house.bind("s", "q")
-        house.delete("nowhere")
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.queue("q")
+        harness.bind("s", "q")
+        observer = observing(harness)
+        harness.sink("s")
+        harness.queue("q")
+        harness.bind("s", "q")
+        harness.delete("nowhere")
         assert observer.take() == []
 
 
 async def test_bindings_that_go_with_their_ends_are_told() -> None:
-    async with open_house() as house:
-        house.sink("s")
-        house.sink("t")
+    async with open_harness() as harness:
+        harness.sink("s")
+        harness.sink("t")
         for name in "a", "b":
-            house.queue(name)
-            house.bind("s", name)
-        house.bind_sinks("s", "t")
-        observer = observing(house)
-        house.delete("a")
-        house.domain.ask_nowait(DeleteSink("t"))
-        house.domain.ask_nowait(DeleteSink("s"))
+            harness.queue(name)
+            harness.bind("s", name)
+        harness.bind_sinks("s", "t")
+        observer = observing(harness)
+        harness.delete("a")
+        harness.domain.ask_nowait(DeleteSink("t"))
+        harness.domain.ask_nowait(DeleteSink("s"))
         assert [(action, kind, name) for action, kind, name, _ in observer.take()] == [
             (Action.DELETED, Kind.BINDING, "s"),
             (Action.DELETED, Kind.QUEUE, "a"),
@@ -95,18 +95,18 @@ async def test_bindings_that_go_with_their_ends_are_told() -> None:
 
 
 async def test_what_the_house_deletes_itself_is_nobody_s_doing() -> None:
-    async with open_house() as house:
-        store = house.queue("q", QueueOptions(auto_delete=True))
-        feed = house.feed(store, house.consumer())
-        observer = observing(house)
+    async with open_harness() as harness:
+        store = harness.queue("q", QueueOptions(auto_delete=True))
+        feed = harness.feed(store, harness.consumer())
+        observer = observing(harness)
         close(feed)
         assert observer.take() == [(Action.DELETED, Kind.QUEUE, "q", None)]
 
 
 async def test_what_ends_with_a_session_is_told() -> None:
-    async with open_house() as house:
-        session, observer = house.new_session(), observing(house)
-        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(exclusive=True), session))
+    async with open_harness() as harness:
+        session, observer = harness.new_session(), observing(harness)
+        harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(exclusive=True), session))
         session.detach()
         assert [(action, session_) for action, _, _, session_ in observer.take()] == [
             (Action.CREATED, session),
@@ -115,12 +115,12 @@ async def test_what_ends_with_a_session_is_told() -> None:
 
 
 async def test_an_observer_that_has_stopped_or_left_is_told_no_more() -> None:
-    async with open_house() as house:
-        stays, leaves = observing(house), observing(house)
-        house.directory.observers.remove(leaves.ref)
-        gone = observing(house)
+    async with open_harness() as harness:
+        stays, leaves = observing(harness), observing(harness)
+        harness.directory.observers.remove(leaves.ref)
+        gone = observing(harness)
         parent = gone.ref.parent
         assert parent is not None
         parent.actor.stop_child_nowait(gone.ref)  # type: ignore[union-attr]
-        house.queue("q")
+        harness.queue("q")
         assert (len(stays.take()), leaves.take(), gone.take()) == (1, [], [])

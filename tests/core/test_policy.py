@@ -28,7 +28,7 @@ from triomq.core.deadletter import MOST_LETTERS
 from triomq.core.policy import queue_options, sink_options
 from triomq.errors import PreconditionFailed
 
-from .cast import House, open_house, publish, ready
+from .cast import Harness, open_harness, publish, ready
 
 
 def policy(
@@ -37,8 +37,8 @@ def policy(
     return Policy(name, pattern, PolicyOptions(**options), to, priority)  # type: ignore[arg-type]
 
 
-def govern(house: House, *policies: Policy) -> int:
-    return house.domain.ask_nowait(SetPolicies(policies)).changed
+def govern(harness: Harness, *policies: Policy) -> int:
+    return harness.domain.ask_nowait(SetPolicies(policies)).changed
 
 
 def numbers(count: int) -> Sequence[bytes]:
@@ -96,78 +96,78 @@ def test_anything_else_holds_as_declared_if_it_was() -> None:
 
 
 async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
-    async with open_house() as house:
-        there = house.queue("a")
-        assert govern(house, policy("^(a|b)$", max_length=2)) == 1
-        comes = house.queue("b", QueueOptions(max_length=1))
-        house.queue("c")
+    async with open_harness() as harness:
+        there = harness.queue("a")
+        assert govern(harness, policy("^(a|b)$", max_length=2)) == 1
+        comes = harness.queue("b", QueueOptions(max_length=1))
+        harness.queue("c")
         for store, kept in ((there, 2), (comes, 1)):
             publish(store, *numbers(5))
             assert len(ready(store)) == kept
-        assert [store.policy is not None for store in house.directory.queues.values()] == [True, True, False]
-        assert govern(house) == 1
+        assert [store.policy is not None for store in harness.directory.queues.values()] == [True, True, False]
+        assert govern(harness) == 1
         assert there.options == QueueOptions()
         publish(there, *numbers(5))
         assert len(ready(there)) == 7
 
 
 async def test_policies_that_change_nothing_say_so() -> None:
-    async with open_house() as house:
-        store = house.queue("q", QueueOptions(max_length=1))
-        version = house.directory.version
-        assert govern(house, policy(max_length=2, name="first")) == 0
-        assert govern(house, policy(max_length=3, name="second")) == 0
+    async with open_harness() as harness:
+        store = harness.queue("q", QueueOptions(max_length=1))
+        version = harness.directory.version
+        assert govern(harness, policy(max_length=2, name="first")) == 0
+        assert govern(harness, policy(max_length=3, name="second")) == 0
         assert store.policy is not None
         assert store.policy.name == "second"
-        assert house.directory.version == version
+        assert harness.directory.version == version
 
 
 async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
-    async with open_house() as house:
-        store = house.queue("q", QueueOptions(max_length=10))
-        house.sink("s")
-        govern(house, policy(max_length=3, alternate="lost"))
-        assert house.queue("q", QueueOptions(max_length=10)) is store
-        house.sink("s")
+    async with open_harness() as harness:
+        store = harness.queue("q", QueueOptions(max_length=10))
+        harness.sink("s")
+        govern(harness, policy(max_length=3, alternate="lost"))
+        assert harness.queue("q", QueueOptions(max_length=10)) is store
+        harness.sink("s")
         with pytest.raises(Inequivalent):
-            house.queue("q", QueueOptions(max_length=3))
+            harness.queue("q", QueueOptions(max_length=3))
         with pytest.raises(Inequivalent):
-            house.sink("s", alternate="lost")
+            harness.sink("s", alternate="lost")
 
 
 async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_in() -> None:
-    async with open_house() as house:
-        store, dead = house.queue("q"), house.queue("dead")
+    async with open_harness() as harness:
+        store, dead = harness.queue("q"), harness.queue("dead")
         publish(store, *numbers(10))
-        govern(house, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
+        govern(harness, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
         assert ready(store) == numbers(10)[7:]
         assert (store.dropped, dead.backlog.ready) == (7, 7)
-        govern(house, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
+        govern(harness, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
         publish(store, b"refused")
         assert ready(store) == numbers(10)[7:]
-        govern(house)
+        govern(harness)
         publish(store, b"stored")
         assert ready(store)[-1] == b"stored"
 
 
 async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store, dead = house.queue("q"), house.queue("dead")
+    async with open_harness() as harness:
+        store, dead = harness.queue("q"), harness.queue("dead")
         publish(store, *numbers(3 * MOST_LETTERS))
-        govern(house, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        govern(harness, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
         assert store.backlog.ready == 2 * MOST_LETTERS
         await trio.sleep(0.01)
         assert (store.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
 
 
 async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         publish(store, b"before")
-        govern(house, policy(message_ttl=1.0))
+        govern(harness, policy(message_ttl=1.0))
         publish(store, b"after")
         await trio.sleep(2)
-        govern(house)
+        govern(harness)
         publish(store, b"later")
         await trio.sleep(2)
         taken = [batch.contents[0] for _ in range(2) if (batch := store.ref.ask_nowait(Get())) is not None]
@@ -176,9 +176,9 @@ async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojum
 
 
 async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
-        govern(house, policy(message_ttl=5.0))
+    async with open_harness() as harness:
+        store = harness.queue()
+        govern(harness, policy(message_ttl=5.0))
         encoded = encode_core(Properties(expiration=1.0))
         head = Head(properties_stop=len(encoded), body_start=len(encoded), has_expiration=True)
         store.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
@@ -187,61 +187,61 @@ async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_
 
 
 async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        house.queue("q")
+    async with open_harness() as harness:
+        harness.queue("q")
         await trio.sleep(10)
-        govern(house, policy(expires=3.0))
+        govern(harness, policy(expires=3.0))
         await trio.sleep(2)
-        assert "q" in house.directory.queues
+        assert "q" in harness.directory.queues
         await trio.sleep(2)
-        assert "q" not in house.directory.queues
+        assert "q" not in harness.directory.queues
 
 
 async def test_a_queue_stays_from_which_the_policy_was_taken_in_time(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        house.queue("q")
-        govern(house, policy(expires=3.0))
+    async with open_harness() as harness:
+        harness.queue("q")
+        govern(harness, policy(expires=3.0))
         await trio.sleep(2)
-        govern(house)
+        govern(harness)
         await trio.sleep(5)
-        assert "q" in house.directory.queues
+        assert "q" in harness.directory.queues
 
 
 async def test_an_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_looked_up_again() -> None:
-    async with open_house() as house:
-        house.sink("lost", SinkKind.FANOUT)
-        house.queue("q")
-        house.bind("lost", "q")
-        house.sink("s")
-        version = house.directory.version
-        assert not house.directory.route("s", "k", dict).queues
-        govern(house, policy("^s$", alternate="lost", to=AppliesTo.SINKS))
-        assert house.directory.version > version
-        assert len(house.directory.route("s", "k", dict).queues) == 1
-        govern(house)
-        assert not house.directory.route("s", "k", dict).queues
+    async with open_harness() as harness:
+        harness.sink("lost", SinkKind.FANOUT)
+        harness.queue("q")
+        harness.bind("lost", "q")
+        harness.sink("s")
+        version = harness.directory.version
+        assert not harness.directory.route("s", "k", dict).queues
+        govern(harness, policy("^s$", alternate="lost", to=AppliesTo.SINKS))
+        assert harness.directory.version > version
+        assert len(harness.directory.route("s", "k", dict).queues) == 1
+        govern(harness)
+        assert not harness.directory.route("s", "k", dict).queues
 
 
 async def test_policies_outlive_a_domain_that_crashes(quiet_crashes: None) -> None:
-    async with open_house() as house:
-        store = house.queue("q")
-        govern(house, policy(max_length=2))
-        house.domain.tell_nowait(DeclareQueue("poison", None, house.session))  # type: ignore[arg-type]
+    async with open_harness() as harness:
+        store = harness.queue("q")
+        govern(harness, policy(max_length=2))
+        harness.domain.tell_nowait(DeclareQueue("poison", None, harness.session))  # type: ignore[arg-type]
         await trio.testing.wait_all_tasks_blocked()
-        await house.domain.wait_running()
+        await harness.domain.wait_running()
         publish(store, *numbers(5))
         assert len(ready(store)) == 2
 
 
 async def test_a_queue_that_is_being_restarted_lives_by_the_new_policy_then() -> None:
-    async with open_house() as house:
-        store = house.queue("q")
+    async with open_harness() as harness:
+        store = harness.queue("q")
 
         def crash_and_govern() -> None:
-            house.crash_nowait(store)
-            house.domain.tell_nowait(SetPolicies((policy(max_length=2),)))
+            harness.crash_nowait(store)
+            harness.domain.tell_nowait(SetPolicies((policy(max_length=2),)))
 
-        house.turn(crash_and_govern)
+        harness.turn(crash_and_govern)
         await store.ref.wait_running()
         publish(store, *numbers(5))
         assert len(ready(store)) == 2

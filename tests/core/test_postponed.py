@@ -3,11 +3,11 @@
 import trio
 from trio.testing import MockClock
 
-from triomq.core import Batch, Enlist, QueueOptions, QueueStore, postpone
+from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
 from triomq.core.postponed import Postponed, delay_after
 
-from .cast import Consumer, House, open_house, publish, ready
-from .kept import KEPT, get, open_kept_house
+from .cast import Consumer, Harness, open_harness, publish, ready
+from .kept import KEPT, get, open_durable_harness
 
 
 def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
@@ -27,20 +27,20 @@ def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None
     assert postponed.next_due == float("inf")
 
 
-def fed(house: House, store: QueueStore, *, messages: int = 0) -> Consumer:
-    consumer = house.consumer()
-    house.feed(store, consumer, messages=messages)
+def fed(harness: Harness, store: QueueState, *, messages: int = 0) -> Consumer:
+    consumer = harness.consumer()
+    harness.feed(store, consumer, messages=messages)
     return consumer
 
 
 async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
-        consumer = fed(house, store, messages=2)
+    async with open_harness() as harness:
+        store = harness.queue()
+        consumer = fed(harness, store, messages=2)
         publish(store, b"1", b"2", b"3", b"4")
         (batch,) = consumer.batches
         consumer.take()
-        house.turn(lambda: postpone(batch, 1, "no reason"))
+        harness.turn(lambda: postpone(batch, 1, "no reason"))
         assert consumer.take() == [b"3"]
         statistics = store.ref.ask_nowait(Enlist())
         assert (statistics.ready, statistics.unsettled, statistics.delayed) == (1, 2, 1)
@@ -49,28 +49,28 @@ async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: Mo
 
 
 async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
-    async with open_house() as house:
-        store = house.queue()
-        consumer = fed(house, store)
+    async with open_harness() as harness:
+        store = harness.queue()
+        consumer = fed(harness, store)
         publish(store, b"1")
         (batch,) = consumer.batches
-        await house.crash(store)
-        house.turn(lambda: postpone(batch, 0, "no reason"))
+        await harness.crash(store)
+        harness.turn(lambda: postpone(batch, 0, "no reason"))
         assert ready(store) == [b"1"]
         assert store.ref.ask_nowait(Enlist()).delayed == 0
 
 
 async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
-    async with open_kept_house() as kept:
-        queue = kept.house.queue(options=QueueOptions())
-        consumer = fed(kept.house, queue)
+    async with open_durable_harness() as kept:
+        queue = kept.harness.queue(options=QueueOptions())
+        consumer = fed(kept.harness, queue)
         publish(queue, b"1", b"2", head=KEPT)
         for seconds in (2, 3, 0):
-            kept.house.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
+            kept.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
             kept.disk.work()
             await trio.sleep(seconds)
-    async with open_kept_house(kept.disk.store) as again:
-        queue = again.house.directory.queues["q"]
+    async with open_durable_harness(kept.disk.store) as again:
+        queue = again.harness.directory.queues["q"]
         assert get(queue, again.disk) == (b"1", True)
         (batch,) = queue.backlog.outstanding()
         assert batch.attempts == 3

@@ -14,7 +14,7 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Directory,
-    Keeping,
+    Persistence,
     QueueOptions,
     Quotas,
     Session,
@@ -28,7 +28,7 @@ from triomq.core import (
 )
 from triomq.errors import PreconditionFailed
 
-from .cast import House, close, open_house
+from .cast import Harness, close, open_harness
 from .machine.disk import Disk
 
 
@@ -36,18 +36,18 @@ def limited(**limits: int) -> Quotas:
     return Quotas(lambda user, resource: limits.get(resource))
 
 
-def house_with(**limits: int) -> AbstractAsyncContextManager[House]:
-    return open_house(Directory("house", quotas=limited(**limits)))
+def house_with(**limits: int) -> AbstractAsyncContextManager[Harness]:
+    return open_harness(Directory("house", quotas=limited(**limits)))
 
 
-def session_of(house: House, user: str = "ada") -> Session:
-    session = Session(house.domain, house.directory, user=user)
+def session_of(harness: Harness, user: str = "ada") -> Session:
+    session = Session(harness.domain, harness.directory, user=user)
     session.attach()
     return session
 
 
-def counts(house: House, user: str = "ada") -> tuple[int, int, int]:
-    quotas = house.directory.quotas
+def counts(harness: Harness, user: str = "ada") -> tuple[int, int, int]:
+    quotas = harness.directory.quotas
     return quotas.count(user, "queues"), quotas.count(user, "sinks"), quotas.count(user, "bindings")
 
 
@@ -72,21 +72,21 @@ def test_the_program_itself_is_neither_counted_nor_limited() -> None:
 
 
 async def test_what_a_user_makes_counts_until_it_is_gone() -> None:
-    async with house_with() as house:
-        ada = session_of(house)
-        house.domain.ask_nowait(DeclareSink("s", SinkOptions(), ada))
-        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), ada))
+    async with house_with() as harness:
+        ada = session_of(harness)
+        harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), ada))
+        harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(), ada))
         for key in "ab":
-            assert house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
-            assert not house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
-        house.queue("of the program")
-        assert counts(house) == (1, 1, 2)
-        house.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "a"), ada))
-        assert counts(house) == (1, 1, 1)
-        house.domain.ask_nowait(DeleteQueue("q", house.session))
-        assert counts(house) == (0, 1, 0)
-        house.domain.ask_nowait(DeleteSink("s"))
-        assert counts(house) == (0, 0, 0)
+            assert harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
+            assert not harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
+        harness.queue("of the program")
+        assert counts(harness) == (1, 1, 2)
+        harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "a"), ada))
+        assert counts(harness) == (1, 1, 1)
+        harness.domain.ask_nowait(DeleteQueue("q", harness.session))
+        assert counts(harness) == (0, 1, 0)
+        harness.domain.ask_nowait(DeleteSink("s"))
+        assert counts(harness) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -101,88 +101,90 @@ async def test_what_a_user_makes_counts_until_it_is_gone() -> None:
 async def test_over_the_limit_nothing_is_made_and_what_is_there_may_be_made_again(
     make: Callable[[Session], DeclareQueue | DeclareSink | Bind],
 ) -> None:
-    async with house_with(queues=1, sinks=1, bindings=1) as house:
-        ada = session_of(house)
+    async with house_with(queues=1, sinks=1, bindings=1) as harness:
+        ada = session_of(harness)
         for _ in range(2):
-            house.domain.ask_nowait(DeclareSink("s", SinkOptions(), ada))
-            house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), ada))
-            house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q"), ada))
+            harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), ada))
+            harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(), ada))
+            harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q"), ada))
         with pytest.raises(UserLimitReached):
-            house.domain.ask_nowait(make(ada))  # type: ignore[arg-type]
-        assert counts(house) == (1, 1, 1)
-        house.domain.ask_nowait(make(house.session))  # type: ignore[arg-type]  # the program may
+            harness.domain.ask_nowait(make(ada))  # type: ignore[arg-type]
+        assert counts(harness) == (1, 1, 1)
+        harness.domain.ask_nowait(make(harness.session))  # type: ignore[arg-type]  # the program may
 
 
 async def test_queues_that_go_by_themselves_count_no_longer() -> None:
-    async with house_with(queues=1) as house:
-        ada = session_of(house)
-        leaving = session_of(house)
-        house.queue("exclusive", QueueOptions(exclusive=True), leaving)
+    async with house_with(queues=1) as harness:
+        ada = session_of(harness)
+        leaving = session_of(harness)
+        harness.queue("exclusive", QueueOptions(exclusive=True), leaving)
         leaving.detach()
-        assert counts(house)[0] == 0
-        store = house.queue("auto-delete", QueueOptions(auto_delete=True), ada)
-        close(house.feed(store, house.consumer()))
-        assert counts(house)[0] == 0
-        house.queue("last", session=ada)
+        assert counts(harness)[0] == 0
+        store = harness.queue("auto-delete", QueueOptions(auto_delete=True), ada)
+        close(harness.feed(store, harness.consumer()))
+        assert counts(harness)[0] == 0
+        harness.queue("last", session=ada)
 
 
 async def test_an_auto_delete_sink_counts_until_its_last_binding_goes() -> None:
-    async with house_with() as house:
-        ada = session_of(house)
-        house.domain.ask_nowait(DeclareSink("s", SinkOptions(auto_delete=True), ada))
-        house.queue("q", session=ada)
-        house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q"), ada))
-        house.delete("q")
-        assert counts(house) == (0, 0, 0)
+    async with house_with() as harness:
+        ada = session_of(harness)
+        harness.domain.ask_nowait(DeclareSink("s", SinkOptions(auto_delete=True), ada))
+        harness.queue("q", session=ada)
+        harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q"), ada))
+        harness.delete("q")
+        assert counts(harness) == (0, 0, 0)
 
 
 async def test_what_a_restart_brings_back_is_counted_and_never_refused() -> None:
     store, disk = MemoryStore(), None
     disk = Disk(store)
-    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
-        ada = session_of(house)
-        house.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True, kind=SinkKind.TOPIC), ada))
-        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(durable=True), ada))
+    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+        ada = session_of(harness)
+        harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True, kind=SinkKind.TOPIC), ada))
+        harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(durable=True), ada))
         for key in ("a.*.b", "a"):
-            house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
+            harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
         disk.work()
-    directory = Directory("house", keeping=Keeping(Disk(store).journal), quotas=limited(queues=0, sinks=0, bindings=0))
+    directory = Directory(
+        "house", persistence=Persistence(Disk(store).journal), quotas=limited(queues=0, sinks=0, bindings=0)
+    )
     recover(directory)
-    async with open_house(directory) as house:
-        assert counts(house) == (1, 1, 2)
-        assert house.directory.quotas.count("ada", "steps") == 2
+    async with open_harness(directory) as harness:
+        assert counts(harness) == (1, 1, 2)
+        assert harness.directory.quotas.count("ada", "steps") == 2
         with pytest.raises(UserLimitReached):
-            house.queue("more", session=session_of(house))
-        house.domain.ask_nowait(DeleteSink("s"))
-        assert counts(house) == (1, 0, 0)
-        assert house.directory.quotas.count("ada", "steps") == 0
+            harness.queue("more", session=session_of(harness))
+        harness.domain.ask_nowait(DeleteSink("s"))
+        assert counts(harness) == (1, 0, 0)
+        assert harness.directory.quotas.count("ada", "steps") == 0
 
 
 async def test_patterns_with_wildcards_are_limited_in_all_sinks_together() -> None:
-    async with house_with(bindings=1_000_000) as house:
-        ada = session_of(house)
-        house.queue("q")
+    async with house_with(bindings=1_000_000) as harness:
+        ada = session_of(harness)
+        harness.queue("q")
         for sink in range(5):
-            house.sink(f"s{sink}", SinkKind.TOPIC)
+            harness.sink(f"s{sink}", SinkKind.TOPIC)
         patterns = [(f"s{number % 5}", f"*.{number}" + ".*" * 123) for number in range(150_000 // 125 + 1)]
         *requests, one_more = (Bind(make_binding(sink, Target.QUEUE, "q", key), ada) for sink, key in patterns)
         for request in requests:
-            house.domain.ask_nowait(request)
+            harness.domain.ask_nowait(request)
         with pytest.raises(UserLimitReached, match=r"routing step limit of user 'ada' \(150000\) is reached"):
-            house.domain.ask_nowait(one_more)
+            harness.domain.ask_nowait(one_more)
 
 
 async def test_one_sink_has_so_many_words_behind_wildcards_and_the_program_may_have_more() -> None:
-    async with house_with() as house:
-        ada = session_of(house)
-        house.queue("q")
-        house.sink("s", SinkKind.TOPIC)
+    async with house_with() as harness:
+        ada = session_of(harness)
+        harness.queue("q")
+        harness.sink("s", SinkKind.TOPIC)
         for number in range(20):
-            house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", f"#.{number}" + ".*" * 99), ada))
+            harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", f"#.{number}" + ".*" * 99), ada))
         one_more = Bind(make_binding("s", Target.QUEUE, "q", "#.more"), ada)
         with pytest.raises(PreconditionFailed, match="have 2000 words behind '#' already"):
-            house.domain.ask_nowait(one_more)
-        house.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", "more.#"), ada))
-        house.bind("s", "q", "#.more")
-        assert not house.domain.ask_nowait(one_more)  # it is there
+            harness.domain.ask_nowait(one_more)
+        harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", "more.#"), ada))
+        harness.bind("s", "q", "#.more")
+        assert not harness.domain.ask_nowait(one_more)  # it is there
         await trio.testing.wait_all_tasks_blocked()

@@ -1,15 +1,15 @@
-from triomq.core import Directory, Head, QueueOptions, QueueStore
+from triomq.core import Directory, Head, QueueOptions, QueueState
 from triomq.core.deadletter import Reason
 from triomq.core.settling import give_up, put_back
 
 
-def holding(*bodies: bytes, **options: object) -> QueueStore:
-    store = QueueStore("q", QueueOptions(**options), Directory("house"))  # type: ignore[arg-type]
+def holding(*bodies: bytes, **options: object) -> QueueState:
+    store = QueueState("q", QueueOptions(**options), Directory("house"))  # type: ignore[arg-type]
     store.backlog.push(Head(), bodies, sum(map(len, bodies)))
     return store
 
 
-def ids(store: QueueStore) -> list[int]:
+def ids(store: QueueState) -> list[int]:
     return [entry.id for entry in store.backlog.entries()]
 
 

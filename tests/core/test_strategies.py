@@ -1,12 +1,12 @@
 import pytest
 
-from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueStore
+from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueState
 from triomq.core.dispatch import Dispatch, RoundRobin
 from triomq.core.no_local import NoLocal
 from triomq.core.single_active import SingleActive
 from triomq.core.strategies import suitable_dispatch
 
-from .cast import Consumer, House, close, open_house, publish, settle
+from .cast import Consumer, Harness, close, open_harness, publish, settle
 from .dealing import HEADS, Player, Table, deal, player
 
 
@@ -64,19 +64,19 @@ def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all()
     assert t.discarded == []
 
 
-def open_feed(house: House, store: QueueStore, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
-    consumer = house.consumer()
+def open_feed(harness: Harness, store: QueueState, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
+    consumer = harness.consumer()
     feed = Feed(store.ref, consumer.ref, priority=priority, no_local=no_local)
     store.ref.ask_nowait(OpenFeed(feed))
     return feed, consumer
 
 
 async def test_a_queue_changes_its_strategy_under_way() -> None:
-    async with open_house() as house:
-        store = house.queue()
-        _, plain = open_feed(house, store)
+    async with open_harness() as harness:
+        store = harness.queue()
+        _, plain = open_feed(harness, store)
         publish(store, b"1")
-        feed, urgent = open_feed(house, store, priority=1)
+        feed, urgent = open_feed(harness, store, priority=1)
         publish(store, b"2", b"3")
         close(feed)
         publish(store, b"4")
@@ -84,19 +84,19 @@ async def test_a_queue_changes_its_strategy_under_way() -> None:
 
 
 async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(max_priority=5))
-        _, consumer = open_feed(house, store, no_local=house.session.number)
-        publish(store, b"own", head=Head(publisher=house.session.number))
-        publish(store, b"other", head=Head(publisher=house.session.number + 1))
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(max_priority=5))
+        _, consumer = open_feed(harness, store, no_local=harness.session.number)
+        publish(store, b"own", head=Head(publisher=harness.session.number))
+        publish(store, b"other", head=Head(publisher=harness.session.number + 1))
         assert consumer.take() == [b"other"]
         assert (store.backlog.ready, store.dropped) == (0, 1)
 
 
 async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
-    async with open_house() as house:
-        store = house.queue()
-        _, consumer = open_feed(house, store, no_local=1)
+    async with open_harness() as harness:
+        store = harness.queue()
+        _, consumer = open_feed(harness, store, no_local=1)
         assert not store.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
         assert store.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
         assert consumer.take() == [b"other"]
@@ -104,10 +104,10 @@ async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
 
 
 async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(house, store)
-        _, following = open_feed(house, store)
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, store)
+        _, following = open_feed(harness, store)
         publish(store, b"1", b"2")
         close(first)
         publish(store, b"3")
@@ -120,10 +120,10 @@ async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is
 
 
 async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(house, store)
-        _, following = open_feed(house, store)
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, store)
+        _, following = open_feed(harness, store)
         publish(store, b"1")
         close(first)
         settle(former.batches[0])
@@ -133,11 +133,11 @@ async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> 
 
 
 async def test_after_a_crash_a_queue_with_a_single_active_feed_begins_anew() -> None:
-    async with open_house() as house:
-        store = house.queue(options=QueueOptions(single_active=True))
-        _, former = open_feed(house, store)
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(single_active=True))
+        _, former = open_feed(harness, store)
         publish(store, b"1")
-        await house.crash(store)
+        await harness.crash(store)
         assert former.closed == ["the queue has crashed"]
-        _, following = open_feed(house, store)
+        _, following = open_feed(harness, store)
         assert following.take() == [b"1"]

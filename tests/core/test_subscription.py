@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from triomq.core import EVERYTHING, Forbidden, InExclusiveUse, QueueStore, Subscription, Window
+from triomq.core import EVERYTHING, Forbidden, InExclusiveUse, QueueState, Subscription, Window
 
-from .cast import Consumer, House, open_house, publish
+from .cast import Consumer, Harness, open_harness, publish
 from .test_publishing import NotQ
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    async with open_house() as house:
-        yield house
+async def harness() -> AsyncIterator[Harness]:
+    async with open_harness() as harness:
+        yield harness
 
 
 class NothingToRead(NotQ):
@@ -21,21 +21,21 @@ class NothingToRead(NotQ):
         return False
 
 
-def subscribe(house: House, queue: QueueStore, consumer: Consumer, *, exclusive: bool = False) -> Subscription:
-    found = Subscription(house.session, EVERYTHING, queue, consumer.ref, window=Window(10), exclusive=exclusive)
+def subscribe(harness: Harness, queue: QueueState, consumer: Consumer, *, exclusive: bool = False) -> Subscription:
+    found = Subscription(harness.session, EVERYTHING, queue, consumer.ref, window=Window(10), exclusive=exclusive)
     found.begin()
     return found
 
 
-async def test_user_who_may_not_read_gets_no_subscription(house: House) -> None:
+async def test_user_who_may_not_read_gets_no_subscription(harness: Harness) -> None:
     with pytest.raises(Forbidden) as refused:
-        Subscription(house.session, NothingToRead(), house.queue("q"), house.consumer().ref)
+        Subscription(harness.session, NothingToRead(), harness.queue("q"), harness.consumer().ref)
     assert (refused.value.kind, refused.value.name) == ("queue", "q")
 
 
-async def test_subscription_is_the_key_of_what_comes_until_it_is_closed(house: House) -> None:
-    queue, consumer = house.queue("q"), house.consumer()
-    subscription = subscribe(house, queue, consumer)
+async def test_subscription_is_the_key_of_what_comes_until_it_is_closed(harness: Harness) -> None:
+    queue, consumer = harness.queue("q"), harness.consumer()
+    subscription = subscribe(harness, queue, consumer)
     publish(queue, b"1")
     (batch,) = consumer.batches
     assert batch.feed is not None
@@ -47,21 +47,21 @@ async def test_subscription_is_the_key_of_what_comes_until_it_is_closed(house: H
     assert not subscription.open
 
 
-async def test_subscription_may_want_to_be_the_only_one(house: House) -> None:
-    queue = house.queue("q")
-    first = subscribe(house, queue, house.consumer(), exclusive=True)
+async def test_subscription_may_want_to_be_the_only_one(harness: Harness) -> None:
+    queue = harness.queue("q")
+    first = subscribe(harness, queue, harness.consumer(), exclusive=True)
     with pytest.raises(InExclusiveUse):
-        subscribe(house, queue, house.consumer())
+        subscribe(harness, queue, harness.consumer())
     first.close()
-    subscribe(house, queue, house.consumer())
+    subscribe(harness, queue, harness.consumer())
 
 
-async def test_deleted_queue_ends_its_subscriptions(house: House) -> None:
-    queue, consumer = house.queue("q"), house.consumer()
-    subscription = subscribe(house, queue, consumer)
+async def test_deleted_queue_ends_its_subscriptions(harness: Harness) -> None:
+    queue, consumer = harness.queue("q"), harness.consumer()
+    subscription = subscribe(harness, queue, consumer)
     feed = subscription.feed
-    house.delete("q")
+    harness.delete("q")
     assert len(consumer.closed) == 1
     subscription.lost(feed)
     assert not subscription.open
-    assert house.session.feeds_to(consumer.ref) == []
+    assert harness.session.feeds_to(consumer.ref) == []

@@ -13,14 +13,14 @@ from triomq.core import (
     Publish,
     QueueFull,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Receipt,
     Restarting,
     Transaction,
 )
 
 from .cast import HEAD, ready, settle
-from .machine.still_house import StillHouse
+from .machine.still_harness import StillHarness
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
 
@@ -37,7 +37,7 @@ RUNS = st.lists(st.integers(2, 5), min_size=1, max_size=4)  # the sizes of the m
 class Shelf:
     """The books of one queue."""
 
-    def __init__(self, store: QueueStore) -> None:
+    def __init__(self, store: QueueState) -> None:
         self.store = store
         self.ready: dict[int, bytes] = {}
         self.out: dict[int, tuple[Batch, bytes]] = {}
@@ -74,10 +74,10 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.still = StillHouse()
-        self.house = self.still.house
+        self.still = StillHarness()
+        self.harness = self.still.harness
         self.shelves: dict[str, Shelf] = {}
-        self.transaction = Transaction(self.house.directory)
+        self.transaction = Transaction(self.harness.directory)
         self.publishes: list[tuple[Shelf, list[bytes], Receipt]] = []
         self.settlements: list[tuple[Shelf, int, Batch, Outcome]] = []
         self.serial = 0
@@ -88,7 +88,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @initialize(first=st.sampled_from(CHOICE), second=st.sampled_from(CHOICE))
     def begin(self, first: QueueOptions, second: QueueOptions) -> None:
         for name, options in (("a", first), ("b", second)):
-            self.shelves[name] = Shelf(self.still.turn(lambda n=name, o=options: self.house.queue(n, o)))  # type: ignore[misc]
+            self.shelves[name] = Shelf(self.still.turn(lambda n=name, o=options: self.harness.queue(n, o)))  # type: ignore[misc]
 
     def make_run(self, sizes: list[int], queues: int) -> tuple[list[bytes], Receipt, Publish]:
         contents = [b"%02d" % ((self.serial + number) % 100) + b"." * (size - 2) for number, size in enumerate(sizes)]
@@ -202,7 +202,7 @@ class TransactionMachine(RuleBasedStateMachine):
         full = any(other.refuses([]) for other in self.present())  # what came back was too much: that may be seen first
 
         def both() -> None:
-            self.house.crash_nowait(shelf.store)
+            self.harness.crash_nowait(shelf.store)
             with pytest.raises((Restarting, QueueFull) if full else Restarting):
                 self.transaction.commit()
 
@@ -213,7 +213,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def crash(self, name: str) -> None:
-        self.still.turn(lambda: self.house.crash_nowait(self.shelves[name].store))
+        self.still.turn(lambda: self.harness.crash_nowait(self.shelves[name].store))
         self.has_crashed(self.shelves[name])
 
     def has_crashed(self, shelf: Shelf) -> None:
@@ -224,9 +224,9 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, options=st.sampled_from(CHOICE))
     def delete_and_declare_again(self, name: str, options: QueueOptions) -> None:
-        def both() -> QueueStore:
-            self.house.delete(name)
-            return self.house.queue(name, options)
+        def both() -> QueueState:
+            self.harness.delete(name)
+            return self.harness.queue(name, options)
 
         self.shelves[name] = Shelf(self.still.turn(both))
 

@@ -5,10 +5,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from triomq.core import Browse, CloseFeed, Feed, Get, Outcome, Purge, QueueOptions, QueueStore
+from triomq.core import Browse, CloseFeed, Feed, Get, Outcome, Purge, QueueOptions, QueueState
 
 from .cast import Consumer, publish, settle
-from .machine.still_house import StillHouse
+from .machine.still_harness import StillHarness
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
 
@@ -18,12 +18,12 @@ EXPIRES = 2.5  # time passes in whole seconds: whether a queue is over is never 
 class UnusedMachine(RuleBasedStateMachine):
     """One queue that may go, and comes again with the next declare."""
 
-    store: QueueStore
+    store: QueueState
 
     def __init__(self) -> None:
         super().__init__()
-        self.still = StillHouse()
-        self.house = self.still.house
+        self.still = StillHarness()
+        self.harness = self.still.harness
         self.options = QueueOptions()
         self.is_there = False
         self.used = 0.0
@@ -49,7 +49,7 @@ class UnusedMachine(RuleBasedStateMachine):
 
     @rule()
     def declare(self) -> None:
-        self.store = self.still.turn(lambda: self.house.queue("q", self.options))
+        self.store = self.still.turn(lambda: self.harness.queue("q", self.options))
         self.is_there = True
         self.use()
 
@@ -67,8 +67,8 @@ class UnusedMachine(RuleBasedStateMachine):
     @rule()
     def open_feed(self) -> None:
         def opening() -> None:
-            consumer = self.house.consumer()
-            self.feeds[self.house.feed(self.store, consumer, messages=1)] = consumer
+            consumer = self.harness.consumer()
+            self.feeds[self.harness.feed(self.store, consumer, messages=1)] = consumer
 
         self.still.turn(opening)
 
@@ -94,7 +94,7 @@ class UnusedMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Crash the queue: the next incarnation begins as if somebody had used it just now."""
-        self.still.turn(lambda: self.house.crash_nowait(self.store))
+        self.still.turn(lambda: self.harness.crash_nowait(self.store))
         self.still.rest()
         self.has_crashed()
 
@@ -131,7 +131,7 @@ class UnusedMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_queue_is_there_or_not(self) -> None:
-        assert ("q" in self.house.directory.queues) is self.is_there
+        assert ("q" in self.harness.directory.queues) is self.is_there
         assert self.store.ref.state == ("running" if self.is_there else "stopped")
         if self.is_there:
             assert self.store.backlog.ready + self.store.backlog.unsettled == self.ready

@@ -17,7 +17,7 @@ from triomq.core import (
     WaitingPublisher,
 )
 
-from .kept import KeptHouse, open_kept_house
+from .kept import DurableHarness, open_durable_harness
 
 LARGE = bytes(17 << 20)
 
@@ -25,10 +25,10 @@ LARGE = bytes(17 << 20)
 class Cast:
     """A durable queue, and who publishes to it."""
 
-    def __init__(self, kept: KeptHouse) -> None:
+    def __init__(self, kept: DurableHarness) -> None:
         self.kept, self.disk = kept, kept.disk
-        self.queue = kept.house.queue("q")
-        directory, turn = kept.house.directory, kept.house.system.turn
+        self.queue = kept.harness.queue("q")
+        directory, turn = kept.harness.directory, kept.harness.system.turn
         self.publisher = WaitingPublisher(Publisher(directory, EVERYTHING, turn), directory, turn)
 
     @property
@@ -44,7 +44,7 @@ class Cast:
 
 @pytest.fixture
 async def cast(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Cast]:
-    async with open_kept_house() as kept:
+    async with open_durable_harness() as kept:
         yield Cast(kept)
 
 
@@ -71,7 +71,7 @@ async def test_publish_waits_for_a_store_that_is_behind(cast: Cast, nursery: tri
         await cast.publish(b"never")
     assert waited.cancelled_caught
     assert cast.ready == 1
-    while cast.kept.keeping.behind:
+    while cast.kept.persistence.behind:
         cast.disk.work()
     await trio.testing.wait_all_tasks_blocked()
     assert cast.ready == 2

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 from triomq.core import Batch, Feed, Window
 from triomq.core.window import UNLIMITED
 
-from .cast import House, close, open_house, publish, settle
+from .cast import Harness, close, open_harness, publish, settle
 
 
-async def feeds_of(house: House, count: int) -> list[Feed]:
+async def feeds_of(harness: Harness, count: int) -> list[Feed]:
     """Feeds of a queue without messages, which only stand in lines."""
-    store = house.queue("idle")
-    return [house.feed(store, house.consumer()) for _ in range(count)]
+    store = harness.queue("idle")
+    return [harness.feed(store, harness.consumer()) for _ in range(count)]
 
 
 async def test_without_limits_everything_goes() -> None:
-    async with open_house() as house:
-        [feed] = await feeds_of(house, 1)
+    async with open_harness() as harness:
+        [feed] = await feeds_of(harness, 1)
         window = Window()
         window.take(1_000_000, 1 << 40)
         assert window.admits(feed, 1 << 40)
@@ -25,8 +25,8 @@ async def test_without_limits_everything_goes() -> None:
 
 
 async def test_a_full_window_admits_nothing() -> None:
-    async with open_house() as house:
-        [feed] = await feeds_of(house, 1)
+    async with open_harness() as harness:
+        [feed] = await feeds_of(harness, 1)
         window = Window(2)
         window.take(2, 10)
         assert not window.admits(feed, 1)
@@ -37,8 +37,8 @@ async def test_a_full_window_admits_nothing() -> None:
 
 
 async def test_one_message_may_always_go_when_nothing_is_outstanding() -> None:
-    async with open_house() as house:
-        [feed] = await feeds_of(house, 1)
+    async with open_harness() as harness:
+        [feed] = await feeds_of(harness, 1)
         window = Window(bytes=10)
         assert window.admits(feed, 1_000)
         window.take(1, 1_000)
@@ -47,8 +47,8 @@ async def test_one_message_may_always_go_when_nothing_is_outstanding() -> None:
 
 
 async def test_a_held_window_admits_nothing_until_it_is_released() -> None:
-    async with open_house() as house:
-        [feed] = await feeds_of(house, 1)
+    async with open_harness() as harness:
+        [feed] = await feeds_of(harness, 1)
         window = Window()
         window.hold()
         assert not window.admits(feed, 1)
@@ -57,8 +57,8 @@ async def test_a_held_window_admits_nothing_until_it_is_released() -> None:
 
 
 async def test_a_smaller_limit_takes_nothing_back() -> None:
-    async with open_house() as house:
-        [feed] = await feeds_of(house, 1)
+    async with open_harness() as harness:
+        [feed] = await feeds_of(harness, 1)
         window = Window(10)
         window.take(10, 10)
         window.resize(3)
@@ -84,8 +84,8 @@ def test_so_many_rounds_fit_and_one_more_does_not(limit: int, byte_limit: int, f
 
 
 async def test_nobody_passes_a_line_by() -> None:
-    async with open_house() as house:
-        first, second = await feeds_of(house, 2)
+    async with open_harness() as harness:
+        first, second = await feeds_of(harness, 2)
         window = Window(bytes=10)
         window.take(1, 5)
         window.wait(first, 8)
@@ -94,8 +94,8 @@ async def test_nobody_passes_a_line_by() -> None:
 
 
 async def test_room_calls_the_first_in_line_and_its_turn_calls_the_next() -> None:
-    async with open_house() as house:
-        line = await feeds_of(house, 3)
+    async with open_harness() as harness:
+        line = await feeds_of(harness, 3)
         window = Window(1)
         window.take(1, 1)
         for feed in line:
@@ -107,8 +107,8 @@ async def test_room_calls_the_first_in_line_and_its_turn_calls_the_next() -> Non
 
 
 async def test_without_room_the_line_stays() -> None:
-    async with open_house() as house:
-        line = await feeds_of(house, 2)
+    async with open_harness() as harness:
+        line = await feeds_of(harness, 2)
         window = Window(2)
         window.take(3, 3)
         for feed in line:
@@ -118,8 +118,8 @@ async def test_without_room_the_line_stays() -> None:
 
 
 async def test_who_waits_again_goes_to_the_end_of_the_line() -> None:
-    async with open_house() as house:
-        first, second = await feeds_of(house, 2)
+    async with open_harness() as harness:
+        first, second = await feeds_of(harness, 2)
         window = Window(1)
         for feed in (first, second, first):
             window.wait(feed, 1)
@@ -128,8 +128,8 @@ async def test_who_waits_again_goes_to_the_end_of_the_line() -> None:
 
 
 async def test_who_leaves_the_line_lets_the_next_go() -> None:
-    async with open_house() as house:
-        first, second = await feeds_of(house, 2)
+    async with open_harness() as harness:
+        first, second = await feeds_of(harness, 2)
         window = Window(bytes=10)
         window.take(1, 5)
         window.wait(first, 8)
@@ -139,12 +139,12 @@ async def test_who_leaves_the_line_lets_the_next_go() -> None:
 
 
 async def test_a_call_to_a_queue_that_stops_is_passed_on() -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         window = Window(1)
-        stores = [house.queue(name) for name in ("held", "a", "b")]
-        holder, gone, last = consumers = [house.consumer() for _ in stores]
+        stores = [harness.queue(name) for name in ("held", "a", "b")]
+        holder, gone, last = consumers = [harness.consumer() for _ in stores]
         for store, consumer in zip(stores, consumers, strict=True):
-            house.feed(store, consumer, shared=(window,))
+            harness.feed(store, consumer, shared=(window,))
             publish(store, b"x")
         assert window.waiting == 2
 
@@ -152,18 +152,18 @@ async def test_a_call_to_a_queue_that_stops_is_passed_on() -> None:
             settle(holder.batches[0])
             stores[1].ref.parent.actor.stop_child_nowait(stores[1].ref)  # type: ignore[union-attr]
 
-        house.turn(settle_and_stop)
+        harness.turn(settle_and_stop)
         assert gone.closed == ["the queue is deleted"]
         assert last.take() == [b"x"]
 
 
 async def test_two_queues_under_a_window_of_one_make_progress_alternately() -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         window = Window(1)
         log: list[Batch] = []
-        stores = [house.queue(name) for name in ("a", "b")]
+        stores = [harness.queue(name) for name in ("a", "b")]
         for store in stores:
-            house.feed(store, house.consumer(log), shared=(window,))
+            harness.feed(store, harness.consumer(log), shared=(window,))
         for store in stores:
             publish(store, *[store.name.encode()] * 5)
         for number in range(10):
@@ -174,12 +174,12 @@ async def test_two_queues_under_a_window_of_one_make_progress_alternately() -> N
 
 
 async def test_a_queue_that_settles_and_publishes_in_one_turn_does_not_starve_its_neighbour() -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         window = Window(1)
-        busy, waiting = house.queue("busy"), house.queue("waiting")
-        first, second = house.consumer(), house.consumer()
-        house.feed(busy, first, shared=(window,))
-        house.feed(waiting, second, shared=(window,))
+        busy, waiting = harness.queue("busy"), harness.queue("waiting")
+        first, second = harness.consumer(), harness.consumer()
+        harness.feed(busy, first, shared=(window,))
+        harness.feed(waiting, second, shared=(window,))
         publish(busy, b"1")
         publish(waiting, b"2")
         batch = first.batches.pop()
@@ -188,35 +188,35 @@ async def test_a_queue_that_settles_and_publishes_in_one_turn_does_not_starve_it
             publish(busy, b"3")
             settle(batch)
 
-        house.turn(again)
+        harness.turn(again)
         assert (first.take(), second.take()) == ([], [b"2"])
 
 
 async def test_a_large_message_is_not_starved_by_small_ones() -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         window = Window(bytes=10)
-        small, large = house.queue("small"), house.queue("large")
+        small, large = harness.queue("small"), harness.queue("large")
         log: list[Batch] = []
-        sink = house.consumer()
-        house.feed(small, house.consumer(log), shared=(window,))
-        house.feed(large, sink, shared=(window,))
+        sink = harness.consumer()
+        harness.feed(small, harness.consumer(log), shared=(window,))
+        harness.feed(large, sink, shared=(window,))
         publish(small, b"1234", b"1234")
         publish(large, b"0123456789")
         for number in range(3):
             publish(small, b"1234")
-            house.turn(lambda number=number: settle(log[0], positions=[number]))  # type: ignore[misc]
+            harness.turn(lambda number=number: settle(log[0], positions=[number]))  # type: ignore[misc]
             if sink.batches:
                 break
         assert sink.take() == [b"0123456789"]
 
 
 async def test_closing_a_called_feed_lets_the_next_go() -> None:
-    async with open_house() as house:
+    async with open_harness() as harness:
         window = Window(1)
-        stores = [house.queue(name) for name in ("held", "a", "b")]
-        consumers = [house.consumer() for _ in stores]
+        stores = [harness.queue(name) for name in ("held", "a", "b")]
+        consumers = [harness.consumer() for _ in stores]
         feeds = [
-            house.feed(store, consumer, shared=(window,)) for store, consumer in zip(stores, consumers, strict=True)
+            harness.feed(store, consumer, shared=(window,)) for store, consumer in zip(stores, consumers, strict=True)
         ]
         for store in stores:
             publish(store, b"x")
@@ -225,7 +225,7 @@ async def test_closing_a_called_feed_lets_the_next_go() -> None:
             settle(consumers[0].batches[0])
             close(feeds[1])
 
-        house.turn(settle_and_close)
+        harness.turn(settle_and_close)
         assert consumers[1].take() == []
         assert consumers[2].take() == [b"x"]
 

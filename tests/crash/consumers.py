@@ -7,7 +7,7 @@ import trio
 from pamqp import commands
 
 from .books import Fence, QueueBooks, Session
-from .house import House
+from .harness import Harness
 from .message import Message, body_of, read_body
 from .publishers import tags_up_to
 from .wire import Answer, Delivery, Event, Gone, Wire, ack, encode, publish, reject
@@ -35,7 +35,7 @@ class Consumer:
 
     def __init__(
         self,
-        house: House,
+        harness: Harness,
         number: int,
         queue: QueueBooks,
         chance: random.Random,
@@ -45,7 +45,7 @@ class Consumer:
         returns: bool = False,
         fences_to: str | None = None,
     ) -> None:
-        self._house = house
+        self._harness = harness
         self._number = number
         self.queue = queue
         self._chance = chance
@@ -64,7 +64,7 @@ class Consumer:
             self._taken = 0
             self._out, self._fences = {}, {}
             try:
-                async with self._house.wire() as wire:
+                async with self._harness.wire() as wire:
                     await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
                     await wire.call(commands.Basic.Qos(prefetch_count=PREFETCH), commands.Basic.QosOk)
                     await wire.call(commands.Basic.Consume(queue=self.queue.name), commands.Basic.ConsumeOk)
@@ -73,7 +73,7 @@ class Consumer:
                 pass
 
     async def _consume(self, wire: Wire) -> None:
-        session = Session(self._house.books, self.queue)
+        session = Session(self._harness.books, self.queue)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._settle_all_in_the_end, wire, session)
             tag, since = 0, 0
@@ -82,13 +82,13 @@ class Consumer:
                 self._note(events, session)
                 since += len(events)
                 said = self._settle(session)
-                if since >= FENCE and not self._house.stopping:
+                if since >= FENCE and not self._harness.stopping:
                     tag, since = tag + 1, 0
                     said += self._fence(session, tag)
                 if said:
                     await wire.send(said)
-                self._house.note(len(events))
-                self._house.changed()
+                self._harness.note(len(events))
+                self._harness.changed()
 
     def _note(self, events: Sequence[Event], session: Session) -> None:
         for event in events:
@@ -100,18 +100,20 @@ class Consumer:
                     message, fence = self._fences.pop(tag)
                     if event.accepted:
                         fence.confirmed()
-                        self._house.books.confirm(message, self._fences_to)
+                        self._harness.books.confirm(message, self._fences_to)
 
     def _settle(self, session: Session) -> bytes:
         """Choose what to settle: everything, some of it, or nothing for now."""
         lazy = self._taken > self._most or (self._chance.random() < 0.2 and len(self._out) < PREFETCH // 2)
-        if lazy and not self._house.draining:
+        if lazy and not self._harness.draining:
             return b""
         if self._returns and self._chance.random() < 0.1:
             return self._give_back(session, [tag for tag in self._out if self._chance.random() < 0.1])
         if self._rejects:
-            return self._say(session, [tag for tag in self._out if self._chance.random() < 0.7 or self._house.draining])
-        if self._chance.random() < 0.3 and not self._house.draining:
+            return self._say(
+                session, [tag for tag in self._out if self._chance.random() < 0.7 or self._harness.draining]
+            )
+        if self._chance.random() < 0.3 and not self._harness.draining:
             return self._say(session, [tag for tag in self._out if self._chance.random() < 0.5])
         return self._say_all(session)
 
@@ -141,11 +143,11 @@ class Consumer:
         message = Message(self._number, self._next)
         self._next += 1
         self._fences[tag] = (message, session.fence())
-        self._house.books.sent += 1
+        self._harness.books.sent += 1
         return publish("", self.queue.name, body_of(*message[:2]))
 
     async def _settle_all_in_the_end(self, wire: Wire, session: Session) -> None:
-        await self._house.wait_for(lambda: self._house.draining)
+        await self._harness.wait_for(lambda: self._harness.draining)
         await wire.send(self._say_all(session))
 
     @property
@@ -157,8 +159,8 @@ class Consumer:
 class Mover:
     """Moves messages from one queue to another: publishes and acks in one transaction each time."""
 
-    def __init__(self, house: House, source: QueueBooks, target: str) -> None:
-        self._house = house
+    def __init__(self, harness: Harness, source: QueueBooks, target: str) -> None:
+        self._harness = harness
         self.queue = source
         self._target = target
 
@@ -166,11 +168,11 @@ class Mover:
         """Move until it is ended."""
         while True:
             try:
-                async with self._house.wire() as wire:
+                async with self._harness.wire() as wire:
                     await wire.call(commands.Tx.Select(), commands.Tx.SelectOk)
                     await wire.call(commands.Basic.Qos(prefetch_count=20), commands.Basic.QosOk)
                     await wire.call(commands.Basic.Consume(queue=self.queue.name), commands.Basic.ConsumeOk)
-                    session = Session(self._house.books, self.queue)
+                    session = Session(self._harness.books, self.queue)
                     while True:
                         await self._move(wire, session)
             except Gone:
@@ -188,5 +190,5 @@ class Mover:
         session.ack(messages)
         await wire.call(b"".join(said), commands.Tx.CommitOk)
         session.fence().confirmed()
-        self._house.note(len(deliveries))
-        self._house.changed()
+        self._harness.note(len(deliveries))
+        self._harness.changed()

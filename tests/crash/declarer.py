@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from pamqp import commands
 
-from .house import House
+from .harness import Harness
 from .message import body_of
 from .wire import Answer, Gone, Refused, Wire, publish
 
@@ -21,8 +21,8 @@ class Declarer:
         chance: Its own too.
     """
 
-    def __init__(self, house: House, number: int, chance: random.Random) -> None:
-        self._house = house
+    def __init__(self, harness: Harness, number: int, chance: random.Random) -> None:
+        self._harness = harness
         self._number = number
         self._chance = chance
         self._next = 0
@@ -31,14 +31,14 @@ class Declarer:
 
     async def run(self) -> None:
         """Work until it is time to stop."""
-        while not self._house.stopping:
+        while not self._harness.stopping:
             with suppress(Gone):
-                async with self._house.wire() as wire:
+                async with self._harness.wire() as wire:
                     await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
                     tag = 0
-                    while not self._house.stopping:
+                    while not self._harness.stopping:
                         tag = await self._do_one(wire, tag)
-                        self._house.note()
+                        self._harness.note()
 
     async def _do_one(self, wire: Wire, tag: int) -> int:
         """Declare a queue and publish to it, or empty or delete one that was declared before; give the last tag."""
@@ -63,8 +63,8 @@ class Declarer:
 
     async def look(self) -> None:
         """See in the end whether everything is so."""
-        complain = self._house.books.complain
-        async with self._house.wire() as wire:
+        complain = self._harness.books.complain
+        async with self._harness.wire() as wire:
             for name, expected in self._there.items():
                 try:
                     found = await wire.call(_passive(name), commands.Queue.DeclareOk)
@@ -74,7 +74,7 @@ class Declarer:
                 if expected not in (None, found.message_count):
                     complain(f"{name} has {found.message_count} messages, not {expected}")
         for name in self._gone[-30:]:
-            async with self._house.wire() as wire:
+            async with self._harness.wire() as wire:
                 with suppress(Refused):
                     await wire.call(_passive(name), commands.Queue.DeclareOk)
                     complain(f"{name} was deleted and is there")

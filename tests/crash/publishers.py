@@ -8,7 +8,7 @@ import trio
 from pamqp import commands
 
 from .books import Group, QueueBooks
-from .house import House
+from .harness import Harness
 from .message import Message, body_of
 from .wire import Answer, Gone, Wire, encode, publish
 
@@ -41,7 +41,7 @@ class Publisher:
 
     def __init__(
         self,
-        house: House,
+        harness: Harness,
         number: int,
         routes: Sequence[Route],
         chance: random.Random,
@@ -51,7 +51,7 @@ class Publisher:
         sizes: tuple[int, int] = (0, 300),
         most: int = 1 << 40,
     ) -> None:
-        self._house = house
+        self._harness = harness
         self._number = number
         self._routes = routes
         self._chance = chance
@@ -68,7 +68,7 @@ class Publisher:
         while not self._is_done:
             self._unconfirmed.clear()
             try:
-                async with self._house.wire() as wire:
+                async with self._harness.wire() as wire:
                     await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._send, wire)
@@ -79,11 +79,11 @@ class Publisher:
 
     @property
     def _is_done(self) -> bool:
-        return (self._house.stopping or not self._left) and not self._unconfirmed
+        return (self._harness.stopping or not self._left) and not self._unconfirmed
 
     async def _send(self, wire: Wire) -> None:
         tag = 0
-        while not self._house.stopping and self._left:
+        while not self._harness.stopping and self._left:
             while len(self._unconfirmed) >= self._window:
                 self._room = trio.Event()
                 await self._room.wait()
@@ -92,9 +92,9 @@ class Publisher:
                 tag += 1
                 octets.append(self._make(tag))
                 self._left -= 1
-            self._house.books.sent += len(octets)
+            self._harness.books.sent += len(octets)
             await wire.send(b"".join(octets))
-            self._house.note(len(octets))
+            self._harness.note(len(octets))
         await wire.send(encode(commands.Basic.Qos()))  # its answer lets us see that all is over
 
     def _make(self, tag: int) -> bytes:
@@ -121,14 +121,14 @@ class Publisher:
 
     def _answered(self, answer: Answer) -> None:
         tags = tags_up_to(self._unconfirmed, answer.tag) if answer.multiple else [answer.tag]
-        books = self._house.books
+        books = self._harness.books
         for tag in tags:
             message, route, persistent = self._unconfirmed.pop(tag)
             if answer.accepted:
                 books.confirm(message, route.queues, persistent=persistent)
             else:
                 books.refused += 1
-        self._house.note(len(tags))
+        self._harness.note(len(tags))
 
 
 def tags_up_to(tags: Iterable[int], last: int) -> list[int]:
@@ -144,8 +144,8 @@ def tags_up_to(tags: Iterable[int], last: int) -> list[int]:
 class TransactionPublisher:
     """Publishes a few messages to several queues in each transaction (AMQP 0-9-1 section 1.9)."""
 
-    def __init__(self, house: House, number: int, routes: Sequence[Route], chance: random.Random) -> None:
-        self._house = house
+    def __init__(self, harness: Harness, number: int, routes: Sequence[Route], chance: random.Random) -> None:
+        self._harness = harness
         self._number = number
         self._routes = routes
         self._chance = chance
@@ -153,17 +153,17 @@ class TransactionPublisher:
 
     async def run(self) -> None:
         """Publish until it is time to stop."""
-        while not self._house.stopping:
+        while not self._harness.stopping:
             try:
-                async with self._house.wire() as wire:
+                async with self._harness.wire() as wire:
                     await wire.call(commands.Tx.Select(), commands.Tx.SelectOk)
-                    while not self._house.stopping:
+                    while not self._harness.stopping:
                         await self._do_one(wire)
             except Gone:
                 pass
 
     async def _do_one(self, wire: Wire) -> None:
-        books, said = self._house.books, []
+        books, said = self._harness.books, []
         pairs: list[tuple[Message, QueueBooks]] = []
         for route in self._chance.choices(self._routes, k=self._chance.randint(2, 6)):
             message = Message(self._number, self._next)
@@ -177,4 +177,4 @@ class TransactionPublisher:
         books.open_groups.remove(group)
         for message, queue in pairs:
             books.confirm(message, [queue.name])
-        self._house.note(len(said))
+        self._harness.note(len(said))

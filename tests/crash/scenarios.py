@@ -12,7 +12,7 @@ from pamqp import commands
 from .books import Books, QueueBooks, Session
 from .consumers import Consumer, Mover
 from .declarer import Declarer
-from .house import House
+from .harness import Harness
 from .publishers import Publisher, Route, TransactionPublisher
 from .wire import Delivery, Wire
 
@@ -50,7 +50,7 @@ class Scenario(NamedTuple):
     """
 
     declare: Sequence[tuple[commands.Queue.Declare | commands.Exchange.Declare | commands.Queue.Bind, type]]
-    cast: Callable[[House, random.Random], Cast]
+    cast: Callable[[Harness, random.Random], Cast]
     options: Sequence[str] = ()
 
 
@@ -85,21 +85,21 @@ _ROUTES = [
 ]
 
 
-def _fanout(house: House, chance: random.Random) -> Cast:
-    books = house.books
+def _fanout(harness: Harness, chance: random.Random) -> Cast:
+    books = harness.books
     fast, slow, lazy, topic = (books.queue(name) for name in ("fast", "slow", "lazy", "topic"))
     return Cast(
         [
-            Publisher(house, 10, _ROUTES, _own(chance)),
-            Publisher(house, 11, _ROUTES, _own(chance), transient=0.2),
-            Publisher(house, 12, _ROUTES[:1], _own(chance), window=50, sizes=(0, 20_000)),
-            TransactionPublisher(house, 13, _ROUTES, _own(chance)),
+            Publisher(harness, 10, _ROUTES, _own(chance)),
+            Publisher(harness, 11, _ROUTES, _own(chance), transient=0.2),
+            Publisher(harness, 12, _ROUTES[:1], _own(chance), window=50, sizes=(0, 20_000)),
+            TransactionPublisher(harness, 13, _ROUTES, _own(chance)),
         ],
         [
-            Consumer(house, 100, fast, _own(chance)),
-            Consumer(house, 101, slow, _own(chance), most=600),
-            Consumer(house, 102, lazy, _own(chance), most=0),
-            Consumer(house, 103, topic, _own(chance), returns=True),
+            Consumer(harness, 100, fast, _own(chance)),
+            Consumer(harness, 101, slow, _own(chance), most=600),
+            Consumer(harness, 102, lazy, _own(chance), most=0),
+            Consumer(harness, 103, topic, _own(chance), returns=True),
         ],
     )
 
@@ -118,8 +118,8 @@ _MOVES = [
 ]
 
 
-def _moves(house: House, chance: random.Random) -> Cast:
-    books = house.books
+def _moves(harness: Harness, chance: random.Random) -> Cast:
+    books = harness.books
     work, delayed = books.queue("work"), books.queue("delayed", ordered=False)
     books.queue("dead", once=True, ordered=False)
     source, levels = books.queue("from"), books.queue("levels")
@@ -129,18 +129,18 @@ def _moves(house: House, chance: random.Random) -> Cast:
     to_work = Route("", "work", ("dead",))
     return Cast(
         [
-            Publisher(house, 20, [to_work, to_work._replace(expiration=40)], _own(chance), window=60),
-            Publisher(house, 21, [Route("", "from", ("from", "to"))], _own(chance), window=60),
-            Publisher(house, 23, [Route("", "bounded", ("bounded",))], _own(chance), window=60),
-            Publisher(house, 22, [Route("", "levels", ("levels",), levels=4)], _own(chance), window=60),
+            Publisher(harness, 20, [to_work, to_work._replace(expiration=40)], _own(chance), window=60),
+            Publisher(harness, 21, [Route("", "from", ("from", "to"))], _own(chance), window=60),
+            Publisher(harness, 23, [Route("", "bounded", ("bounded",))], _own(chance), window=60),
+            Publisher(harness, 22, [Route("", "levels", ("levels",), levels=4)], _own(chance), window=60),
         ],
         [
-            Consumer(house, 110, work, _own(chance), rejects=True, fences_to="dead"),
-            Consumer(house, 111, delayed, _own(chance)),
-            Consumer(house, 112, levels, _own(chance), most=400, returns=True),
+            Consumer(harness, 110, work, _own(chance), rejects=True, fences_to="dead"),
+            Consumer(harness, 111, delayed, _own(chance)),
+            Consumer(harness, 112, levels, _own(chance), most=400, returns=True),
         ],
-        [Mover(house, source, "to")],
-        [Declarer(house, 120, _own(chance))],
+        [Mover(harness, source, "to")],
+        [Declarer(harness, 120, _own(chance))],
         ["dead", "to", "bounded", "over"],
     )
 
@@ -159,30 +159,30 @@ def _own(chance: random.Random) -> random.Random:
 # Killing
 
 
-async def _kill_broker(house: House, chance: random.Random) -> bool:
-    assert house.life is not None
-    house.life.kill_broker()
+async def _kill_broker(harness: Harness, chance: random.Random) -> bool:
+    assert harness.life is not None
+    harness.life.kill_broker()
     return True
 
 
-async def _kill_store(house: House, chance: random.Random) -> bool:
-    await house.signal_store(signal.SIGKILL)
+async def _kill_store(harness: Harness, chance: random.Random) -> bool:
+    await harness.signal_store(signal.SIGKILL)
     return False
 
 
-async def _kill_both(house: House, chance: random.Random) -> bool:
-    assert house.life is not None
-    await house.signal_store(signal.SIGKILL)
-    house.life.kill_broker()
+async def _kill_both(harness: Harness, chance: random.Random) -> bool:
+    assert harness.life is not None
+    await harness.signal_store(signal.SIGKILL)
+    harness.life.kill_broker()
     return True
 
 
-async def _freeze_and_kill_both(house: House, chance: random.Random) -> bool:
+async def _freeze_and_kill_both(harness: Harness, chance: random.Random) -> bool:
     """Let the broker go on for a while without a store that answers."""
-    await house.signal_store(signal.SIGSTOP)
+    await harness.signal_store(signal.SIGSTOP)
     with trio.move_on_after(0.2):  # nothing happens any more when all windows are full
-        await house.wait_happened(chance.randint(1, 400))
-    return await _kill_both(house, chance)
+        await harness.wait_happened(chance.randint(1, 400))
+    return await _kill_both(harness, chance)
 
 
 KILLS = {
@@ -208,22 +208,22 @@ async def run(
     """
     chance, books = random.Random(seed), Books()
     async with trio.open_nursery() as output:
-        async with House(directory, books, *scenario.options, *options) as house:
-            cast = scenario.cast(house, chance)
-            await house.start(output)
-            await _declare(house, scenario)
+        async with Harness(directory, books, *scenario.options, *options) as harness:
+            cast = scenario.cast(harness, chance)
+            await harness.start(output)
+            await _declare(harness, scenario)
             async with trio.open_nursery() as clients:
                 for client in (*cast.consumers, *cast.movers):
                     clients.start_soon(client.run)
                 async with trio.open_nursery() as publishing:
                     for publisher in (*cast.publishers, *cast.declarers):
                         publishing.start_soon(publisher.run)
-                    await _kill_in_turn(house, rounds, chance, work, output)
-                    house.stop_publishing()
-                await _empty(house, cast)
+                    await _kill_in_turn(harness, rounds, chance, work, output)
+                    harness.stop_publishing()
+                await _empty(harness, cast)
                 clients.cancel_scope.cancel()
             for name in cast.last:
-                await _take_out(house, books.queues[name])
+                await _take_out(harness, books.queues[name])
             for declarer in cast.declarers:
                 await declarer.look()
             books.close()
@@ -231,33 +231,33 @@ async def run(
     return books
 
 
-async def _declare(house: House, scenario: Scenario) -> None:
-    async with house.wire() as wire:
+async def _declare(harness: Harness, scenario: Scenario) -> None:
+    async with harness.wire() as wire:
         for request, answer in scenario.declare:
             await wire.call(request, answer)
 
 
 async def _kill_in_turn(
-    house: House, rounds: Sequence[str], chance: random.Random, work: int, output: trio.Nursery
+    harness: Harness, rounds: Sequence[str], chance: random.Random, work: int, output: trio.Nursery
 ) -> None:
     for number, kind in enumerate(rounds, 1):
-        await house.wait_happened(chance.randint(work // 20, work))
-        if await KILLS[kind](house, chance):
-            await house.bury()
-            await house.start(output)
-        print(f"round {number}, {kind} killed: {house.books}", flush=True)
-    await house.wait_happened(work // 10)
+        await harness.wait_happened(chance.randint(work // 20, work))
+        if await KILLS[kind](harness, chance):
+            await harness.dead_letter()
+            await harness.start(output)
+        print(f"round {number}, {kind} killed: {harness.books}", flush=True)
+    await harness.wait_happened(work // 10)
 
 
-async def _empty(house: House, cast: Cast) -> None:
+async def _empty(harness: Harness, cast: Cast) -> None:
     """Let everything be taken out; give up when nothing more comes, so that the books can say what is missing."""
     queues = [client.queue for client in (*cast.consumers, *cast.movers)]
-    house.drain()
-    async with house.wire() as wire:
+    harness.drain()
+    async with harness.wire() as wire:
         happened, since = -1, trio.current_time()
         while trio.current_time() - since < PATIENCE:
-            if happened != house.happened:
-                happened, since = house.happened, trio.current_time()
+            if happened != harness.happened:
+                happened, since = harness.happened, trio.current_time()
             ready = [await _count(wire, queue) for queue in queues]
             if (
                 not any(ready)
@@ -266,7 +266,7 @@ async def _empty(house: House, cast: Cast) -> None:
             ):
                 return
             with trio.move_on_after(0.05):
-                await house.wait_change()
+                await harness.wait_change()
 
 
 async def _count(wire: Wire, queue: QueueBooks) -> int:
@@ -274,12 +274,12 @@ async def _count(wire: Wire, queue: QueueBooks) -> int:
     return (await wire.call(request, commands.Queue.DeclareOk)).message_count
 
 
-async def _take_out(house: House, queue: QueueBooks) -> None:
+async def _take_out(harness: Harness, queue: QueueBooks) -> None:
     """Read a queue to its end."""
-    async with house.wire() as wire:
+    async with harness.wire() as wire:
         left = await _count(wire, queue)
         await wire.call(commands.Basic.Consume(queue=queue.name), commands.Basic.ConsumeOk)
-        session = Session(house.books, queue)
+        session = Session(harness.books, queue)
         while left > 0:
             deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
             session.ack(message for delivery in deliveries if (message := session.deliver(delivery)) is not None)

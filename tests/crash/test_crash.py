@@ -9,7 +9,7 @@ import trio
 from pamqp import commands
 
 from .books import Books
-from .house import House
+from .harness import Harness
 from .message import body_of
 from .scenarios import KILLS, SCENARIOS, run
 from .wire import Answer, publish
@@ -59,18 +59,18 @@ async def test_nothing_is_confirmed_while_the_store_does_nothing(
     tmp_path: Path, options: list[str], confirms: int
 ) -> None:
     with trio.fail_after(60):
-        async with trio.open_nursery() as output, House(tmp_path, Books(), *options) as house:
-            await house.start(output)
-            async with house.wire() as wire:
+        async with trio.open_nursery() as output, Harness(tmp_path, Books(), *options) as harness:
+            await harness.start(output)
+            async with harness.wire() as wire:
                 await wire.call(commands.Queue.Declare(queue="q", durable=True), commands.Queue.DeclareOk)
                 await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-                assert house.life is not None
-                await house.signal_store(signal.SIGSTOP)
+                assert harness.life is not None
+                await harness.signal_store(signal.SIGSTOP)
                 await wire.send(publish("", "q", body_of(1, 1)))
                 await wire.call(commands.Basic.Qos(), commands.Basic.QosOk)  # what could be said was said before this
                 unread = [event for event in wire.take_events() if isinstance(event, Answer)]
                 assert len(unread) == confirms
-                await house.signal_store(signal.SIGCONT)
+                await harness.signal_store(signal.SIGCONT)
                 if not confirms:
                     assert await wire.events() == [Answer(1, False, True)]
             output.cancel_scope.cancel()

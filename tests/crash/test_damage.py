@@ -33,9 +33,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("killed")
 
     async def fill() -> None:
-        async with opened(directory) as (house, _):
-            await filled(house, *QUEUES, count=COUNT)
-            await kill(house)
+        async with opened(directory) as (harness, _):
+            await filled(harness, *QUEUES, count=COUNT)
+            await kill(harness)
 
     trio.run(fill)
     return directory

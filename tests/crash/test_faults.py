@@ -14,7 +14,7 @@ import trio
 from pamqp import commands
 
 from .books import Books
-from .house import House
+from .harness import Harness
 from .message import body_of, read_body
 from .wire import Answer, Delivery, Refused, Wire, ack, publish
 
@@ -74,28 +74,28 @@ class Talk:
 @asynccontextmanager
 async def opened(
     directory: Path, *options: str, prefix: Sequence[str] = ()
-) -> AsyncIterator[tuple[House, trio.Nursery]]:
+) -> AsyncIterator[tuple[Harness, trio.Nursery]]:
     """Run a broker; whoever has the nursery may start it again."""
     with trio.fail_after(20):
         async with trio.open_nursery() as output:
-            async with House(directory, Books(), *options, prefix=prefix) as house:
-                await house.start(output)
-                yield house, output
+            async with Harness(directory, Books(), *options, prefix=prefix) as harness:
+                await harness.start(output)
+                yield harness, output
             output.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def talking(house: House, *queues: str) -> AsyncIterator[Talk]:
-    async with house.wire() as wire:
+async def talking(harness: Harness, *queues: str) -> AsyncIterator[Talk]:
+    async with harness.wire() as wire:
         for name in queues:
             await wire.call(commands.Queue.Declare(queue=name, durable=True), commands.Queue.DeclareOk)
         await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
         yield Talk(wire)
 
 
-async def take_out(house: House, queue: str) -> list[int]:
+async def take_out(harness: Harness, queue: str) -> list[int]:
     """Take all of a queue out, and give the numbers."""
-    async with house.wire() as wire:
+    async with harness.wire() as wire:
         declare = commands.Queue.Declare(queue=queue, passive=True)
         count = (await wire.call(declare, commands.Queue.DeclareOk)).message_count
         await wire.call(commands.Basic.Consume(queue=queue), commands.Basic.ConsumeOk)
@@ -108,18 +108,18 @@ async def take_out(house: House, queue: str) -> list[int]:
     return numbers
 
 
-async def kill(house: House) -> None:
+async def kill(harness: Harness) -> None:
     """End broker and store, and forget them."""
-    assert house.life is not None
-    await house.signal_store(signal.SIGKILL)
-    house.life.kill_broker()
-    await house.bury()
+    assert harness.life is not None
+    await harness.signal_store(signal.SIGKILL)
+    harness.life.kill_broker()
+    await harness.dead_letter()
 
 
-def limit_files(house: House, octets: int) -> None:
+def limit_files(harness: Harness, octets: int) -> None:
     """Let the store's files grow no further, as on a disk that is full."""
-    assert house.life is not None
-    store = house.life.store
+    assert harness.life is not None
+    store = harness.life.store
     assert store is not None
     _, hard = resource.prlimit(store, resource.RLIMIT_FSIZE)
     resource.prlimit(store, resource.RLIMIT_FSIZE, (octets, hard))
@@ -129,38 +129,38 @@ def limit_files(house: House, octets: int) -> None:
 
 
 async def test_a_full_disk_refuses_what_is_to_be_kept_and_nothing_else(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, output):
-        async with talking(house, "q", "other") as talk, talking(house, "another") as another:
+    async with opened(tmp_path) as (harness, output):
+        async with talking(harness, "q", "other") as talk, talking(harness, "another") as another:
             for _ in range(20):
                 assert await talk.accepted(await talk.publish("other"))
-            limit_files(house, FULL)
+            limit_files(harness, FULL)
             await talk.fill_disk("q")
             assert talk.blocked == "the store cannot be written"
-            assert b"the store cannot be written" in house.log
+            assert b"the store cannot be written" in harness.log
             # What is to be kept is refused, what need not be is taken.
             assert not await another.accepted(await another.publish("another"))
             assert another.blocked == "the store cannot be written"
             assert await another.accepted(await another.publish("another", persistent=False))
             # Consumers go on, and so do their acks.
-            assert await take_out(house, "other") == list(range(1, 21))
+            assert await take_out(harness, "other") == list(range(1, 21))
             # Without confirms there is but one way to refuse.
-            async with house.wire() as blind:
+            async with harness.wire() as blind:
                 await blind.send(publish("", "q", body_of(2, 1)))
                 with pytest.raises(Refused, match="506"):
                     await heard_out(blind)
             # With room again, what waited for the disk is confirmed, and all goes on.
-            limit_files(house, resource.RLIM_INFINITY)
+            limit_files(harness, resource.RLIM_INFINITY)
             assert await another.accepted(await unblocked(another))
             assert await talk.accepted(await unblocked(talk))
             await talk.until(lambda: len(talk.answers) == talk.sent)
-            assert b"the store can be written again" in house.log
+            assert b"the store can be written again" in harness.log
             assert another.refused == {1}
-        await kill(house)
-        await house.start(output)
+        await kill(harness)
+        await harness.start(output)
         kept = [tag for tag, accepted in sorted(talk.answers.items()) if accepted and tag > 20]
-        assert await take_out(house, "q") == kept
-        assert await take_out(house, "other") == []
-        assert await take_out(house, "another") == [3]
+        assert await take_out(harness, "q") == kept
+        assert await take_out(harness, "other") == []
+        assert await take_out(harness, "another") == [3]
 
 
 async def heard_out(wire: Wire) -> None:
@@ -176,41 +176,41 @@ async def unblocked(talk: Talk) -> int:
 
 
 async def test_a_full_disk_undoes_nothing_that_was_confirmed(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, output):
-        async with talking(house, "q") as talk:
-            limit_files(house, FULL)
+    async with opened(tmp_path) as (harness, output):
+        async with talking(harness, "q") as talk:
+            limit_files(harness, FULL)
             await talk.fill_disk("q")
-        await kill(house)
-        await house.start(output)
-        found = await take_out(house, "q")
+        await kill(harness)
+        await harness.start(output)
+        found = await take_out(harness, "q")
         assert found == sorted(found)
         assert {tag for tag, accepted in talk.answers.items() if accepted} <= set(found)
 
 
 async def test_a_refusal_does_not_wait_for_the_disk(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, _), talking(house, "q") as talk:
-        limit_files(house, FULL)
+    async with opened(tmp_path) as (harness, _), talking(harness, "q") as talk:
+        limit_files(harness, FULL)
         await talk.fill_disk("q")
         with trio.fail_after(2):
             assert not await talk.accepted(await talk.publish("q"))
 
 
 async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, output):
-        await filled(house, "q", count=10)
-        await kill(house)
-        house.options = (f"--disk-reserve={1 << 60}",)
-        await house.start(output)
-        async with talking(house) as talk:
+    async with opened(tmp_path) as (harness, output):
+        await filled(harness, "q", count=10)
+        await kill(harness)
+        harness.options = (f"--disk-reserve={1 << 60}",)
+        await harness.start(output)
+        async with talking(harness) as talk:
             await talk.fill_disk("q")
             assert not await talk.accepted(await talk.publish("q"))
             assert await talk.accepted(await talk.publish("q", persistent=False))
-        assert b"octets of room on its disk" in house.log
-        assert (await take_out(house, "q"))[:10] == list(range(1, 11))
-        await kill(house)
-        house.options = ()
-        await house.start(output)
-        async with talking(house) as talk:
+        assert b"octets of room on its disk" in harness.log
+        assert (await take_out(harness, "q"))[:10] == list(range(1, 11))
+        await kill(harness)
+        harness.options = ()
+        await harness.start(output)
+        async with talking(harness) as talk:
             assert await talk.accepted(await talk.publish("q"))
 
 
@@ -219,19 +219,19 @@ async def test_below_the_reserve_publishers_are_refused_and_consumers_go_on(tmp_
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="root may write everywhere; setpriv takes that away")
 async def test_a_broker_does_not_start_on_a_directory_that_it_cannot_write(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, output):
-        await kill(house)
+    async with opened(tmp_path) as (harness, output):
+        await kill(harness)
         os.chmod(tmp_path, 0o500)
         try:
-            house.prefix = UNPRIVILEGED
+            harness.prefix = UNPRIVILEGED
             with pytest.raises(RuntimeError, match=r"did not start"):
-                await house.start(output)
-            assert b"StoreUnwritable" in house.log
-            assert str(tmp_path).encode() in house.log
+                await harness.start(output)
+            assert b"StoreUnwritable" in harness.log
+            assert str(tmp_path).encode() in harness.log
         finally:
             os.chmod(tmp_path, 0o700)
-        house.prefix = []
-        await house.start(output)
+        harness.prefix = []
+        await harness.start(output)
 
 
 # Files that are torn
@@ -245,42 +245,42 @@ def spoil(path: Path, *places: int) -> None:
     path.write_bytes(octets)
 
 
-async def filled(house: House, *queues: str, count: int = 50, size: int = 2000) -> None:
+async def filled(harness: Harness, *queues: str, count: int = 50, size: int = 2000) -> None:
     """Publish to each queue, all confirmed one by one, so that each has a batch of its own."""
-    async with talking(house, *queues) as talk:
+    async with talking(harness, *queues) as talk:
         for queue in queues:
             for _ in range(count):
                 assert await talk.accepted(await talk.publish(queue, size))
 
 
-async def refused(house: House, output: trio.Nursery, *texts: str) -> None:
+async def refused(harness: Harness, output: trio.Nursery, *texts: str) -> None:
     """Start a broker in vain, and find some texts in its log."""
     with pytest.raises(RuntimeError, match="did not start"):
-        await house.start(output)
+        await harness.start(output)
     for text in ("StoreCorrupt", "triomq store salvage", *texts):
-        assert text.encode() in house.log
+        assert text.encode() in harness.log
 
 
 @pytest.mark.parametrize("place", ["at a tenth", "in the middle", "at the end"])
 async def test_one_bit_in_the_log_is_refused_and_no_message_is_lost(tmp_path: Path, place: str) -> None:
-    async with opened(tmp_path) as (house, output):
-        await filled(house, "q")
-        await kill(house)
+    async with opened(tmp_path) as (harness, output):
+        await filled(harness, "q")
+        await kill(harness)
         log = tmp_path / "store.db-wal"
         octets = log.read_bytes()
         position = {"at a tenth": len(octets) // 10, "in the middle": len(octets) // 2, "at the end": len(octets) - 99}
         spoil(log, position[place])
-        await refused(house, output, str(tmp_path))
+        await refused(harness, output, str(tmp_path))
         log.write_bytes(octets)
-        await house.start(output)
-        assert await take_out(house, "q") == list(range(1, 51))
+        await harness.start(output)
+        assert await take_out(harness, "q") == list(range(1, 51))
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "cut", "header", "no database"])
 async def test_a_log_that_is_gone_is_missed(tmp_path: Path, damage: str) -> None:
-    async with opened(tmp_path) as (house, output):
-        await filled(house, "q")
-        await kill(house)
+    async with opened(tmp_path) as (harness, output):
+        await filled(harness, "q")
+        await kill(harness)
         log = tmp_path / "store.db-wal"
         match damage:
             case "removed":
@@ -293,14 +293,14 @@ async def test_a_log_that_is_gone_is_missed(tmp_path: Path, damage: str) -> None
                 spoil(log, *range(32))
             case "no database":
                 (tmp_path / "store.db").unlink()
-        await refused(house, output, str(tmp_path))
+        await refused(harness, output, str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["header", "shorter"])
 async def test_a_broker_does_not_start_on_a_file_that_is_damaged(tmp_path: Path, name: str) -> None:
-    async with opened(tmp_path) as (house, output):
-        await filled(house, "q")
-        await kill(house)
+    async with opened(tmp_path) as (harness, output):
+        await filled(harness, "q")
+        await kill(harness)
         file = tmp_path / "store.db"
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -308,37 +308,37 @@ async def test_a_broker_does_not_start_on_a_file_that_is_damaged(tmp_path: Path,
             spoil(file, *range(16))
         else:
             os.truncate(file, 16384 * 2)
-        await refused(house, output, str(file))
+        await refused(harness, output, str(file))
 
 
 async def test_one_body_that_is_damaged_is_set_aside_and_all_others_are_delivered(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (house, output):
-        await filled(house, "well", "damaged", size=30_000, count=10)
-        await kill(house)
+    async with opened(tmp_path) as (harness, output):
+        await filled(harness, "well", "damaged", size=30_000, count=10)
+        await kill(harness)
         file = tmp_path / "store.db"
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for number in (11, 15):  # the first and the fifth in the second queue
             needle = body_of(1, number, size=30_000)[-1000:]
             spoil(file, file.read_bytes().index(needle) + 500)
-        await house.start(output)
-        async with house.wire() as wire:
+        await harness.start(output)
+        async with harness.wire() as wire:
             await wire.call(commands.Basic.Consume(queue="damaged"), commands.Basic.ConsumeOk)
             numbers: list[int] = []
             while len(numbers) < 8:
                 deliveries = [event for event in await wire.events() if isinstance(event, Delivery)]
                 numbers += [read_body(delivery.body)[0].number for delivery in deliveries]
         assert numbers == [12, 13, 14, 16, 17, 18, 19, 20]
-        assert b"messages are damaged and set aside" in house.log
-        assert b"'queue': 'damaged', 'messages': 1, 'first': 5" in house.log
-        assert await take_out(house, "well") == list(range(1, 11))
-        async with talking(house, "damaged") as talk:
+        assert b"messages are damaged and set aside" in harness.log
+        assert b"'queue': 'damaged', 'messages': 1, 'first': 5" in harness.log
+        assert await take_out(harness, "well") == list(range(1, 11))
+        async with talking(harness, "damaged") as talk:
             assert await talk.accepted(await talk.publish("damaged"))
             purge = commands.Queue.Purge(queue="damaged")
             await talk.wire.call(purge, commands.Queue.PurgeOk)
             assert await talk.accepted(await talk.publish("damaged"))
-        await kill(house)
-        log = len(house.log)
-        await house.start(output)
-        assert await take_out(house, "damaged") == [2]
-        assert b"damaged and set aside" not in house.log[log:]
+        await kill(harness)
+        log = len(harness.log)
+        await harness.start(output)
+        assert await take_out(harness, "damaged") == [2]
+        assert b"damaged and set aside" not in harness.log[log:]

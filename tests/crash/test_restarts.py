@@ -10,7 +10,7 @@ from pamqp import commands
 from triomq import open_broker
 
 from .books import Books
-from .house import House
+from .harness import Harness
 from .message import body_of
 from .wire import Answer, Delivery, Wire, publish
 
@@ -51,20 +51,20 @@ async def until_marked(directory: Path) -> None:
 
 async def test_what_was_delivered_to_an_idle_consumer_comes_again_marked(tmp_path: Path) -> None:
     with trio.fail_after(60):
-        async with trio.open_nursery() as output, House(tmp_path, Books()) as house:
-            await house.start(output)
-            async with house.wire() as wire:
+        async with trio.open_nursery() as output, Harness(tmp_path, Books()) as harness:
+            await harness.start(output)
+            async with harness.wire() as wire:
                 await wire.call(commands.Queue.Declare(queue="q", durable=True), commands.Queue.DeclareOk)
                 await wire.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
                 await wire.send(publish("", "q", body_of(1, 1)))
                 assert await wire.events() == [Answer(1, False, True)]
                 assert not (await one_of(wire)).redelivered
                 await until_marked(tmp_path)
-                assert house.life is not None
-                house.life.kill_broker()
-            await house.bury()
-            await house.start(output)
-            async with house.wire() as wire:
+                assert harness.life is not None
+                harness.life.kill_broker()
+            await harness.dead_letter()
+            await harness.start(output)
+            async with harness.wire() as wire:
                 assert (await one_of(wire)).redelivered
             output.cancel_scope.cancel()
 

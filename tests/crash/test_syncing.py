@@ -8,7 +8,7 @@ import trio
 from pamqp import commands
 
 from .books import Books
-from .house import House
+from .harness import Harness
 from .message import body_of
 from .wire import Answer, Wire, publish
 
@@ -25,13 +25,13 @@ async def test_nothing_is_confirmed_while_syncs_fail(tmp_path: Path, shim: Path)
     environment = {"LD_PRELOAD": str(shim), "TRIOMQ_TEST_SYNC_FAILS": str(fails)}
     with trio.fail_after(60):
         async with trio.open_nursery() as output:
-            async with House(tmp_path / "store", Books(), environment=environment) as house:
-                await house.start(output)
-                async with house.wire() as wire, house.wire() as other:
+            async with Harness(tmp_path / "store", Books(), environment=environment) as harness:
+                await harness.start(output)
+                async with harness.wire() as wire, harness.wire() as other:
                     await prepare(wire)
                     fails.touch()
                     await wire.send(publish("", "q", body_of(1, 1)))
-                    await house.wait_for(lambda: b"the store cannot be written" in house.log)
+                    await harness.wait_for(lambda: b"the store cannot be written" in harness.log)
                     await wire.call(commands.Basic.Qos(), commands.Basic.QosOk)
                     assert wire.take_events() == []
                     # It knows now: what comes is refused, what is transient is not.
@@ -73,14 +73,14 @@ async def trace_of(
     """Publish a hundred messages, each after the confirm of the one before, and give what was noted meanwhile."""
     with trio.fail_after(60):
         async with trio.open_nursery() as output:
-            async with House(directory / "store", Books(), *options, environment=environment) as house:
-                await house.start(output)
-                async with house.wire() as wire:
+            async with Harness(directory / "store", Books(), *options, environment=environment) as harness:
+                await harness.start(output)
+                async with harness.wire() as wire:
                     await prepare(wire)
                     begin = len(read(trace))
-                    assert house.life is not None
+                    assert harness.life is not None
                     if frozen:
-                        await house.signal_store(signal.SIGSTOP)
+                        await harness.signal_store(signal.SIGSTOP)
                     for number in range(1, 101):
                         await wire.send(publish("", "q", body_of(1, number, size=5000)))
                         assert await wire.events() == [Answer(number, False, True)]

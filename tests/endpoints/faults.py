@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from triomq.app import Broker
 from triomq.errors import StoreUnwritable
 from triomq.store import Journal
-from triomq.store.keeper import Keeper
+from triomq.store.keeper import StoreSupervisor
 
 
 def journal_of(broker: Broker) -> Journal:
-    keeping = broker.directory.keeping
-    assert keeping is not None
-    return keeping.journal
+    persistence = broker.directory.persistence
+    assert persistence is not None
+    return persistence.journal
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def frozen(broker: Broker) -> Iterator[None]:
     top = broker.endpoints.ref.parent
     assert top is not None
     keeper = top.children["store"].actor
-    assert isinstance(keeper, Keeper)
+    assert isinstance(keeper, StoreSupervisor)
     assert keeper.pid is not None
     os.kill(keeper.pid, signal.SIGSTOP)
     try:

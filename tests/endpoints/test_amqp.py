@@ -232,7 +232,7 @@ async def test_it_listens_on_a_unix_socket_and_removes_its_file(tmp_path: Path) 
     path = str(tmp_path / "amqp.sock")
     async with open_broker() as broker:
         config = AMQP(path=path)
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name=config.name))
+        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))
         assert isinstance(ref.actor, AMQPEndpoint)
         assert ref.actor.addresses == [path]
         client = Client(await trio.open_unix_socket(path))

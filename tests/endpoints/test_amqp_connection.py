@@ -128,7 +128,7 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     statistics = broker.directory.queues["q"].statistics()
     assert (statistics.ready, statistics.unsettled) == (many * 2, 0)
     assert not endpoint.children
-    assert broker.house.quotas.count("guest", "channels") == 0
+    assert broker.context.quotas.count("guest", "channels") == 0
 
 
 async def test_a_queue_may_be_deleted_while_a_channel_with_very_many_consumers_of_it_ends(

@@ -153,7 +153,7 @@ async def test_definitions_come_in_pages(broker: Broker, connect: Connect) -> No
 
 async def test_definitions_are_for_administrators(broker: Broker, client: Client) -> None:
     guest = User(password="guest", permissions={"*": ALL}, tags=("monitoring",))
-    broker.house.users.put(guest.record("guest"))
+    broker.context.users.put(guest.record("guest"))
     await client.say(1, ControlRequest("definitions", b"{}"))
     text = "ACCESS_REFUSED - definitions refused for user 'guest', who has no tag administrator"
     assert await client.channel_closed() == (403, text)

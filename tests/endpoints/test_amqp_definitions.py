@@ -53,7 +53,7 @@ async def broker(virtual_time: None) -> AsyncIterator[Broker]:
 
 
 def described(broker: Broker) -> Definitions:
-    return join_definitions(describe(broker.house, HOSTS))
+    return join_definitions(describe(broker.context, HOSTS))
 
 
 async def fill(domain: DomainHandle) -> None:
@@ -100,7 +100,7 @@ async def test_what_is_described_can_be_declared_elsewhere_and_is_the_same(broke
     await fill(broker)
     found = described(broker)
     async with open_broker(domains=("default", "shop")) as other:
-        assert await declare_all(found, {**other.house.domains, "/": other.house.domains["default"]}) == []
+        assert await declare_all(found, {**other.harness.domains, "/": other.harness.domains["default"]}) == []
         again = described(other)
         assert (again.queues, again.exchanges, again.bindings) == (found.queues, found.exchanges, found.bindings)
         await fill(other)  # nothing is declared otherwise
@@ -140,7 +140,7 @@ async def test_a_user_from_rabbitmq_keeps_its_hash(broker: Broker) -> None:
 
 async def test_what_is_there_otherwise_is_a_trouble(broker: Broker) -> None:
     await broker.declare_queue("q", max_length=1)
-    places = {"/": broker.house.domains["default"]}
+    places = {"/": broker.context.domains["default"]}
     assert await declare_all(Definitions(queues=[DefinedQueue(name="q")]), places) == [
         "queue 'q': inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but current is the value "
         "'1' of type 'signedint'"

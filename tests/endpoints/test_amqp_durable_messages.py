@@ -62,7 +62,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
     """Let the wall clock, by which the time between two lives of a broker is told, be so many seconds ahead."""
 
     def later(seconds: float) -> None:
-        for place in ("triomq.core.stored.time", "triomq.core.kept_delay.time"):
+        for place in ("triomq.core.records.time", "triomq.core.recorded_delay.time"):
             monkeypatch.setattr(place, lambda: time.time() + seconds)
 
     return later
@@ -276,7 +276,7 @@ async def test_delayed_messages_keep_their_order(tmp_path: Path, monkeypatch: py
         for body in bodies:
             await home.broker.publish("", "q", body, delay=60)
     ticks = itertools.count(time.time() + 100)
-    monkeypatch.setattr("triomq.core.kept_delay.time", lambda: next(ticks))
+    monkeypatch.setattr("triomq.core.recorded_delay.time", lambda: next(ticks))
     async with at_home(tmp_path) as home:
         await home.done(BasicConsume("q", no_ack=True))
         assert [found.body for found in await home.client.deliveries(3)] == bodies

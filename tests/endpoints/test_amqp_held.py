@@ -52,9 +52,9 @@ async def opened(directory: Path) -> AsyncIterator[Home]:
 
 async def hears_nothing(home: Home) -> bool:
     """Tell whether nothing comes although the broker has done all that it can; the store is owed an answer."""
-    keeping = home.broker.directory.keeping
-    assert keeping is not None
-    while not keeping.journal.unanswered:
+    persistence = home.broker.directory.persistence
+    assert persistence is not None
+    while not persistence.journal.unanswered:
         await trio.lowlevel.checkpoint()
     await trio.testing.wait_all_tasks_blocked(0.05)
     with trio.move_on_after(0):

@@ -12,7 +12,7 @@ from endpoints.client import Client
 from endpoints.conftest import dial, endpoint_of
 from triomq.actors import ChildSpec
 from triomq.app import Broker, User, open_broker
-from triomq.endpoints import AMQP, AMQPEndpoint, House
+from triomq.endpoints import AMQP, AMQPEndpoint, BrokerContext
 from triomq.protocols.amqp import (
     ChallengeReceived,
     Connected,
@@ -49,16 +49,16 @@ class CountingDown:
 class CountingAMQP(AMQP, frozen=True):
     """A listener with that mechanism alone."""
 
-    def make(self, house: House) -> AMQPEndpoint:
-        return AMQPEndpoint(self, house, mechanisms={"COUNTDOWN": CountingDown})
+    def make(self, harness: BrokerContext) -> AMQPEndpoint:
+        return AMQPEndpoint(self, harness, mechanisms={"COUNTDOWN": CountingDown})
 
 
 @pytest.fixture
 async def counting(virtual_time: None) -> AsyncIterator[AMQPEndpoint]:
     async with open_broker() as broker:
-        broker.house.users.add("counter", "counts")
+        broker.context.users.add("counter", "counts")
         config = CountingAMQP(host="127.0.0.1", port=0)
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name="counting"))
+        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name="counting"))
         assert isinstance(ref.actor, AMQPEndpoint)
         yield ref.actor
 

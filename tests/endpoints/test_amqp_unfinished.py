@@ -65,7 +65,7 @@ async def test_the_right_to_publish_is_asked_for_before_the_body_comes(broker: B
     await begin(client, 2 * MIB, 300)
     refused = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'eve'"
     assert await client.channel_closed() == (403, refused)
-    assert broker.house.unfinished.held < 300  # of a frame, whatever it is
+    assert broker.context.unfinished.held < 300  # of a frame, whatever it is
 
 
 async def test_what_is_dropped_with_a_refused_channel_is_not_held(broker: Broker) -> None:
@@ -76,7 +76,7 @@ async def test_what_is_dropped_with_a_refused_channel_is_not_held(broker: Broker
         await client.stream.send_all(octets_of(client, bytes(2 * MIB)))
         assert (await client.channel_closed())[0] == 403
         await trio.testing.wait_all_tasks_blocked()
-        assert broker.house.unfinished.held == 0
+        assert broker.context.unfinished.held == 0
 
 
 async def test_connections_share_what_unfinished_messages_may_take(
@@ -90,7 +90,7 @@ async def test_connections_share_what_unfinished_messages_may_take(
             await publisher.open_channel()
         rests.append(await begin(publisher, 2 * MIB, 2 * MIB - 10))
     oldest, others = 2 * MIB, 9 * (64 * 1024 + 256 * 1024)
-    assert broker.house.unfinished.held < oldest + others
+    assert broker.context.unfinished.held < oldest + others
     for publisher, rest in zip(publishers, rests, strict=True):
         await publisher.stream.send_all(rest)
     await trio.testing.wait_all_tasks_blocked()
@@ -102,7 +102,7 @@ async def test_connections_share_what_unfinished_messages_may_take(
         (message,) = await consumer.deliveries(1)
         assert len(message.body) == 2 * MIB
         await consumer.say(1, BasicAck(message.tag))
-    assert broker.house.unfinished.held == 0
+    assert broker.context.unfinished.held == 0
 
 
 async def test_small_messages_go_on_beside_large_ones_that_wait(
@@ -198,10 +198,10 @@ async def test_who_has_begun_a_publish_waits_for_the_alarm_with_what_it_has(
     await other.read(ConnectionBlocked, 0)
     await client.stream.send_all(rest[:100_000])
     await client.read(ConnectionBlocked, 0)
-    held = broker.house.unfinished.held
+    held = broker.context.unfinished.held
     await client.stream.send_all(rest[100_000:])
     await client.silence()
-    assert broker.house.unfinished.held == held < MIB
+    assert broker.context.unfinished.held == held < MIB
 
 
 async def test_the_largest_message_follows_the_mark(connect: Connect, broker: Broker) -> None:
@@ -229,11 +229,11 @@ async def test_messages_of_direct_connections_are_in_the_same_account(
     data = b"".join(direct.engine.data_to_send())
     await direct.say(data[:-10])
     await trio.testing.wait_all_tasks_blocked()
-    assert 2 * MIB < broker.house.unfinished.held < 2 * MIB + 400_000
+    assert 2 * MIB < broker.context.unfinished.held < 2 * MIB + 400_000
     await trio.sleep(11)  # the client with the other message says nothing, and is closed
     await direct.say(data[-10:])
     await trio.sleep(10)
-    assert broker.house.unfinished.held == 0
+    assert broker.context.unfinished.held == 0
 
 
 async def test_a_silent_direct_connection_is_ended_while_others_wait(
@@ -263,4 +263,4 @@ async def test_a_connection_that_ends_gives_back_what_it_has_begun(
     await other.stream.send_all(octets_of(other, bytes(2 * MIB)))
     await client.hang_up()
     assert await count(other) == 1
-    assert broker.house.unfinished.held == 0
+    assert broker.context.unfinished.held == 0

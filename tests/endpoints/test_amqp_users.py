@@ -192,7 +192,7 @@ async def test_bindings_are_limited_as_long_as_they_exist(broker: Broker) -> Non
 
 
 async def test_unlimited_is_a_choice_and_a_user_has_limits_by_default(broker: Broker) -> None:
-    quotas = broker.house.quotas
+    quotas = broker.context.quotas
     assert (quotas.limit("ada", "queues"), quotas.limit("boss", "connections")) == (100_000, 10_000)
     broker.put_user("ada", other(limits=UserLimits(queues="unlimited", channels=7)))
     assert (quotas.limit("ada", "queues"), quotas.limit("ada", "channels")) == (None, 7)
@@ -205,7 +205,7 @@ async def test_what_nobody_has_any_more_is_not_counted(broker: Broker) -> None:
         await (await enter(broker)).leave()
         await (await enter(broker)).hang_up()
     await trio.sleep(3)
-    quotas = broker.house.quotas
+    quotas = broker.context.quotas
     assert (quotas.count("ada", "connections"), quotas.count("ada", "channels")) == (0, 0)
 
 
@@ -265,7 +265,7 @@ async def test_who_is_removed_while_the_password_is_worked_out_is_refused() -> N
         await client.expect(ServerStarted)
         await client.flush()
         with trio.fail_after(10):
-            while not broker.house.guessing.borrowed_tokens:
+            while not broker.context.password_limiter.borrowed_tokens:
                 await trio.lowlevel.checkpoint()
         broker.set_users({"ada": "ada"})
         assert (await client.closed())[0] == 403

@@ -9,7 +9,7 @@ import trio.testing
 
 from triomq.actors import ChildSpec, DynamicSupervisor
 from triomq.app import open_broker
-from triomq.endpoints import EndpointConfig, House, StopListening
+from triomq.endpoints import BrokerContext, EndpointConfig, StopListening
 from triomq.endpoints.base import CloseConnection, Connection, Endpoint, Tick
 from triomq.endpoints.wheel import SLOT
 from triomq.transports import Transport
@@ -26,7 +26,7 @@ class Shouter(Connection):
         self.transport.start(self)
 
     def received(self, data: bytes) -> None:
-        self.ref.act(self.shout, data)
+        self.ref.run_in_turn(self.shout, data)
 
     def shout(self, data: bytes) -> None:
         if data == b"crash":
@@ -80,7 +80,7 @@ class Shouting(msgspec.Struct, EndpointConfig, frozen=True):
     def bound_to(self, port: int) -> EndpointConfig:
         return msgspec.structs.replace(self, port=port)
 
-    def make(self, house: House) -> Endpoint:
+    def make(self, harness: BrokerContext) -> Endpoint:
         return ShoutingEndpoint(self.host, self.port)
 
 
@@ -88,7 +88,7 @@ class Shouting(msgspec.Struct, EndpointConfig, frozen=True):
 async def endpoint(virtual_time: None) -> AsyncIterator[Endpoint]:
     async with open_broker() as broker:
         config = Shouting()
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name=config.name))
+        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))
         assert isinstance(ref.actor, Endpoint)
         yield ref.actor
 
@@ -150,7 +150,7 @@ async def test_an_endpoint_that_says_nothing_of_connections_cannot_accept_any() 
 async def test_it_listens_where_it_says_and_nowhere_when_it_has_stopped() -> None:
     async with open_broker() as broker:
         config = Shouting()
-        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.house), name=config.name))
+        ref = await broker.endpoints.start_child(ChildSpec(lambda: config.make(broker.context), name=config.name))
         assert isinstance(ref.actor, Endpoint)
         ((host, port),) = ref.actor.addresses
         async with await trio.open_tcp_stream(host, port) as stream:

@@ -369,7 +369,7 @@ async def test_nothing_is_left_of_durable_queues(tmp_path: Path) -> None:
         async with queue.open_feed(prefetch=2) as feed:
             (await anext(feed)).accept()
         await queue.delete()
-        await broker.wait_noted()
+        await broker.wait_synced()
 
     async with open_broker(data_dir=tmp_path, queue_memory=4096, store_host="thread") as broker:
         await play(broker)

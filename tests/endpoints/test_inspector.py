@@ -46,7 +46,7 @@ def domain(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> DomainInsp
 @pytest.fixture
 def whole(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> BrokerInspector:
     """Look at the whole broker."""
-    return BrokerInspector(broker.house, only_connection(endpoint).ref)
+    return BrokerInspector(broker.context, only_connection(endpoint).ref)
 
 
 def records(entries: Iterable[Paged[T]]) -> list[T]:

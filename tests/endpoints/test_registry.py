@@ -115,13 +115,13 @@ async def test_foreign_endpoint_brings_its_codecs_and_its_standard_sinks(folder:
     install(folder)
     message = Message(Head(77, "e", "k", 0, 4, 1, 0, 0), b"blue")
     async with open_broker() as broker:
-        assert broker.house.codecs.decode(message) == Properties()
+        assert broker.context.codecs.decode(message) == Properties()
         await broker.listen(EndpointTypes()["lines"](port=0))  # type: ignore[call-arg]  # as above
         await broker.listen(EndpointTypes()["lines"](port=0))  # type: ignore[call-arg]  # as above
-        assert broker.house.codecs.decode(message).app_id == "blue"
+        assert broker.context.codecs.decode(message).app_id == "blue"
         await broker.add_domain("later")
         for name in broker.domains:
-            assert "lines" in broker.house.domains[name].directory.sinks
+            assert "lines" in broker.context.domains[name].directory.sinks
 
 
 def test_store_may_have_messages_of_an_installed_protocol_that_does_not_listen(folder: Path, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import trio
 
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
 from triomq.clients import open_amqp
-from triomq.core import Action, Changed, DeclareQueue, Kind, Properties, QueueOptions, QueueStore
+from triomq.core import Action, Changed, DeclareQueue, Kind, Properties, QueueOptions, QueueState
 from triomq.core.feed import Wake
-from triomq.endpoints import AMQPEndpoint, House
+from triomq.endpoints import AMQPEndpoint, BrokerContext
 from triomq.endpoints.amqp_connection import AMQPConnection
 from triomq.endpoints.amqp_handlers import HANDLERS
 from triomq.errors import AccessRefused, ActorStopped, ConfigError
@@ -267,13 +267,15 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
         (endpoint,) = there.endpoints.children.values()
         (connection,) = [ref.actor for ref in endpoint.children.values()]
         assert isinstance(connection, AMQPConnection)
-        connection.ref.act(HANDLERS[RestMSPipeCreate], connection.channels[1], RestMSPipeCreate("pipe", "private"))
+        connection.ref.run_in_turn(
+            HANDLERS[RestMSPipeCreate], connection.channels[1], RestMSPipeCreate("pipe", "private")
+        )
         await there.publish("", "private", b"42")
         await until(lambda: peer.statistics().received == 1 and _is_empty(store))
         assert _is_empty(here.directory.queues["private"])
 
 
-def _is_empty(store: QueueStore) -> bool:
+def _is_empty(store: QueueState) -> bool:
     return not store.backlog.ready and not store.backlog.unsettled
 
 
@@ -434,7 +436,7 @@ async def test_a_pipe_that_crashed_there_is_told_of_again() -> None:
         assert await take(here, "mine") == [b"42"]
 
 
-def crash(store: QueueStore) -> None:
+def crash(store: QueueState) -> None:
     """Crash a queue, by a wake-up that nobody can have sent."""
     store.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
 
@@ -479,8 +481,8 @@ class Unannounced(AMQP, frozen=True, tag="unannounced"):
 class Ignorant(Unannounced, frozen=True, tag="ignorant"):
     """A broker that does not know the class."""
 
-    def make(self, house: House) -> AMQPEndpoint:
-        endpoint = super().make(house)
+    def make(self, harness: BrokerContext) -> AMQPEndpoint:
+        endpoint = super().make(harness)
         endpoint._methods = AMQP_METHODS
         return endpoint
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import House, close, open_house, ready, settle
+from core.cast import Harness, close, open_harness, ready, settle
 from core.machine.disk import Disk
 from memory_store import MemoryStore
 from triomq.actors import InPlaceActor
-from triomq.core import Changed, Directory, Keeping, Outcome, QueueOptions
+from triomq.core import Changed, Directory, Outcome, Persistence, QueueOptions
 from triomq.core.options import Overflow
 from triomq.endpoints.synchronise_intake import Intake
 from triomq.errors import DiskFull, RemoteProtocolError, TriomqError
@@ -36,12 +36,12 @@ class Wire:
 
 
 class Taker(InPlaceActor):
-    def __init__(self, house: House) -> None:
+    def __init__(self, harness: Harness) -> None:
         self.wire = Wire()
         self.known = {"q", "r"}
-        house.start(self)
+        harness.start(self)
         knows = self.known.__contains__
-        self.intake = Intake(self.wire, house.directory, knows, self)  # type: ignore[arg-type]
+        self.intake = Intake(self.wire, harness.directory, knows, self)  # type: ignore[arg-type]
 
     def changed(self, message: Changed) -> None:
         """Handle something, as every actor does."""
@@ -50,7 +50,7 @@ class Taker(InPlaceActor):
         self.intake.settle()
 
     def take(self, tag: str, first: int, *bodies: bytes, redelivered: bool = False) -> None:
-        self.ref.act(self._take, tag, first, bodies, redelivered)
+        self.ref.run_in_turn(self._take, tag, first, bodies, redelivered)
 
     def _take(self, tag: str, first: int, bodies: tuple[bytes, ...], redelivered: bool) -> None:
         method = BasicDeliver(tag, first, redelivered, "s", "k")
@@ -63,22 +63,22 @@ class Taker(InPlaceActor):
 
 
 async def test_message_that_a_peer_delivers_again_is_marked_as_redelivered() -> None:
-    async with open_house() as house:
-        store, taker, consumer = house.queue("q"), Taker(house), house.consumer()
+    async with open_harness() as harness:
+        store, taker, consumer = harness.queue("q"), Taker(harness), harness.consumer()
         taker.take("x:q", 1, b"1")
         taker.take("x:q", 2, b"2", redelivered=True)
-        feed = house.feed(store, consumer)
+        feed = harness.feed(store, consumer)
         close(feed)
         settle(consumer.batches.pop(), Outcome.RETURN)  # never sent
-        house.feed(store, consumer)
+        harness.feed(store, consumer)
         marks = {content: batch.redelivered for batch in consumer.batches for content in batch.contents}
         assert marks == {b"1": False, b"2": True}
 
 
 @pytest.mark.parametrize("tag", ["x:q", "q:q"])
 async def test_what_a_queue_has_is_acked(tag: str) -> None:
-    async with open_house() as house:
-        store, taker = house.queue("q"), Taker(house)
+    async with open_harness() as harness:
+        store, taker = harness.queue("q"), Taker(harness)
         taker.take(tag, 1, b"1", b"2")
         taker.take(tag, 3, b"3")
         assert ready(store) == [b"1", b"2", b"3"]
@@ -90,8 +90,8 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
 
 async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
     disk = Disk(MemoryStore())
-    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
-        store, taker = house.queue("q"), Taker(house)
+    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+        store, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 1, PERSISTENT, PERSISTENT, TRANSIENT)
         assert len(ready(store)) == 3
         assert taker.wire.said == []
@@ -101,8 +101,8 @@ async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
 
 async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
     disk = Disk(MemoryStore())
-    async with open_house(Directory("house", keeping=Keeping(disk.journal))) as house:
-        store, taker = house.queue("q"), Taker(house)
+    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+        store, taker = harness.queue("q"), Taker(harness)
         disk.journal.failed(DiskFull("full"))
         taker.take("x:q", 1, PERSISTENT)
         assert ready(store) == []
@@ -116,10 +116,10 @@ async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
 
 @pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])
 async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
-    async with open_house() as house:
-        taker = Taker(house)
+    async with open_harness() as harness:
+        taker = Taker(harness)
         taker.known.add("alone")
-        stores = [house.queue("q"), house.queue("alone", QueueOptions(exclusive=True))]
+        stores = [harness.queue("q"), harness.queue("alone", QueueOptions(exclusive=True))]
         taker.take(tag, 1, b"1")
         taker.take("x:q", 2, b"2")
         assert [ready(store) for store in stores] == [[b"2"], []]
@@ -127,18 +127,18 @@ async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
 
 
 async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
-    async with open_house() as house:
-        house.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
-        taker = Taker(house)
+    async with open_harness() as harness:
+        harness.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
+        taker = Taker(harness)
         taker.take("x:q", 1, b"1", b"2")
         assert taker.wire.said == [(0, [1], [2])]
 
 
 async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
-    async with open_house() as house:
-        store, taker = house.queue("q"), Taker(house)
-        house.queue("r")
-        house.crash_nowait(store)
+    async with open_harness() as harness:
+        store, taker = harness.queue("q"), Taker(harness)
+        harness.queue("r")
+        harness.crash_nowait(store)
         taker.take("x:q", 1, b"1")
         taker.take("x:r", 2, b"2")
         assert taker.wire.said == [(0, [2], [])]
@@ -148,27 +148,27 @@ async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_th
 
 
 async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() -> None:
-    async with open_house() as house:
-        store, taker = house.queue("q"), Taker(house)
-        house.directory.memory.on = True
+    async with open_harness() as harness:
+        store, taker = harness.queue("q"), Taker(harness)
+        harness.directory.memory.on = True
         taker.take("x:q", 1, b"1")
         taker.take("x:q", 2, b"2")
         assert (ready(store), taker.wire.said) == ([], [])
-        house.directory.memory.set_mark(0)
+        harness.directory.memory.set_mark(0)
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         assert ready(store) == [b"1", b"2"]
-        house.directory.memory.on = True
+        harness.directory.memory.on = True
         taker.take("x:q", 3, b"3")
         taker.intake.forget()
-        house.directory.memory.set_mark(0)
+        harness.directory.memory.set_mark(0)
         await trio.lowlevel.checkpoint()
         assert ready(store) == [b"1", b"2"]
 
 
 async def test_a_peer_that_counts_otherwise_is_left() -> None:
-    async with open_house() as house:
-        store, taker = house.queue("q"), Taker(house)
+    async with open_harness() as harness:
+        store, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 7, b"1")
         assert ready(store) == []
         (error,) = taker.wire.ends

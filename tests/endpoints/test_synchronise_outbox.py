@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from core.cast import House, open_house
+from core.cast import Harness, open_harness
 from triomq.actors import InPlaceActor
 from triomq.core import (
     Bind,
@@ -36,16 +36,16 @@ NO_FEED, NO_PIPE, NO_JOIN = RestMSFeedDelete("s"), RestMSPipeDelete("q"), RestMS
 class Watcher(InPlaceActor):
     """Puts what changes into an outbox."""
 
-    def __init__(self, house: House, limit: int = 100) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, limit: int = 100) -> None:
+        self.harness = harness
         self.outbox = Outbox("pipe", limit)
-        house.directory.observers.add(house.start(self))
+        harness.directory.observers.add(harness.start(self))
 
     def changed(self, message: Changed) -> None:
-        self.outbox.changed(message, self.house.directory)
+        self.outbox.changed(message, self.harness.directory)
 
     def begin(self) -> None:
-        self.outbox.begin(self.house.directory)
+        self.outbox.begin(self.harness.directory)
 
     def take(self, most: int = 1000) -> list[Method]:
         """Take all that there is, so many at a time."""
@@ -59,26 +59,26 @@ class Watcher(InPlaceActor):
         return self.outbox.heard(self.outbox.mark())
 
 
-def declare(house: House) -> None:
-    house.sink("s", SinkKind.TOPIC)
-    house.queue("q")
-    house.bind("s", "q", "k")
+def declare(harness: Harness) -> None:
+    harness.sink("s", SinkKind.TOPIC)
+    harness.queue("q")
+    harness.bind("s", "q", "k")
 
 
-def delete(house: House) -> None:
-    house.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k"), house.session))
-    house.domain.ask_nowait(DeleteQueue("q", house.session))
-    house.domain.ask_nowait(DeleteSink("s"))
+def delete(harness: Harness) -> None:
+    harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k"), harness.session))
+    harness.domain.ask_nowait(DeleteQueue("q", harness.session))
+    harness.domain.ask_nowait(DeleteSink("s"))
 
 
 async def test_everything_is_told_feeds_first_and_each_pipe_followed_by_its_joins() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
-        house.queue("p")
-        declare(house)
-        house.sink("t", SinkKind.FANOUT)
-        house.bind("t", "q")
-        house.bind("t", "p")
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
+        harness.queue("p")
+        declare(harness)
+        harness.sink("t", SinkKind.FANOUT)
+        harness.bind("t", "q")
+        harness.bind("t", "p")
         assert watcher.take() == []  # the peer is not there
         watcher.begin()
         assert watcher.take() == [
@@ -93,91 +93,91 @@ async def test_everything_is_told_feeds_first_and_each_pipe_followed_by_its_join
 
 
 async def test_changes_are_told_in_their_order() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
-        delete(house)
-        declare(house)
+        declare(harness)
+        delete(harness)
+        declare(harness)
         assert watcher.take(1) == [FEED, PIPE, JOIN, NO_JOIN, NO_PIPE, NO_FEED, FEED, PIPE, JOIN]
 
 
 async def test_bindings_go_before_what_they_lead_to_and_come_from() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
-        house.delete("q")
-        house.bind_sinks("s", "s")
-        house.domain.ask_nowait(DeleteSink("s"))
+        declare(harness)
+        harness.delete("q")
+        harness.bind_sinks("s", "s")
+        harness.domain.ask_nowait(DeleteSink("s"))
         assert watcher.take() == [FEED, PIPE, JOIN, NO_JOIN, NO_PIPE, NO_FEED]
 
 
 async def test_what_is_not_ours_is_not_told() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        house.domain.ask_nowait(DeclareSink("s", SinkOptions(), house.session, "peer"))
-        house.domain.ask_nowait(DeclareQueue("q", QueueOptions(), house.session, "peer"))
+        harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), harness.session, "peer"))
+        harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(), harness.session, "peer"))
         binding = make_binding("s", Target.QUEUE, "q", "k")
-        house.domain.ask_nowait(Bind(binding, house.session, "peer"))
-        house.bind("s", "q", "ours")
+        harness.domain.ask_nowait(Bind(binding, harness.session, "peer"))
+        harness.bind("s", "q", "ours")
         watcher.begin()
         assert watcher.take() == [RestMSJoinCreate("q", "s", "ours")]
-        house.domain.ask_nowait(DeleteQueue("q", house.session, origin="peer"))
+        harness.domain.ask_nowait(DeleteQueue("q", harness.session, origin="peer"))
         assert watcher.take() == [RestMSJoinDelete("q", "s", "ours")]
 
 
 async def test_what_the_class_has_no_words_for_is_not_told() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
         arguments: Mapping[str, object] = {"a": 1}
-        house.queue("alone", QueueOptions(exclusive=True))
-        house.queue("amq.q")
-        house.queue("long" * 63 + "er")
-        house.queue("long" * 63 + "e")
-        house.sink("amq.s")
-        house.sink("inner", internal=True)
-        house.sink("hashed", SinkKind.CONSISTENT_HASH)
-        house.sink("s", SinkKind.TOPIC)
-        house.queue("q")
-        house.bind("s", "alone", "k")
-        house.bind("s", "q", "k", arguments)
-        house.bind("inner", "q", "k")
-        house.bind("hashed", "q", "1")
-        house.bind_sinks("s", "inner")
+        harness.queue("alone", QueueOptions(exclusive=True))
+        harness.queue("amq.q")
+        harness.queue("long" * 63 + "er")
+        harness.queue("long" * 63 + "e")
+        harness.sink("amq.s")
+        harness.sink("inner", internal=True)
+        harness.sink("hashed", SinkKind.CONSISTENT_HASH)
+        harness.sink("s", SinkKind.TOPIC)
+        harness.queue("q")
+        harness.bind("s", "alone", "k")
+        harness.bind("s", "q", "k", arguments)
+        harness.bind("inner", "q", "k")
+        harness.bind("hashed", "q", "1")
+        harness.bind_sinks("s", "inner")
         assert watcher.take() == [FEED, RestMSPipeCreate("pipe", "long" * 63 + "e"), PIPE]
-        house.delete("long" * 63 + "e")
+        harness.delete("long" * 63 + "e")
         watcher.take()
         watcher.hear()
-        house.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k", arguments), house.session))
-        house.delete("alone")
+        harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "k", arguments), harness.session))
+        harness.delete("alone")
         assert watcher.take() == []
         watcher.begin()
         assert watcher.take() == [FEED, PIPE]
 
 
 async def test_joins_of_feeds_that_every_broker_has_are_told() -> None:
-    async with open_house() as house:
-        house.sink("amq.topic", SinkKind.TOPIC)
-        house.queue("q")
-        house.bind("amq.topic", "q", "#")
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        harness.sink("amq.topic", SinkKind.TOPIC)
+        harness.queue("q")
+        harness.bind("amq.topic", "q", "#")
+        watcher = Watcher(harness)
         watcher.begin()
         assert watcher.take() == [PIPE, RestMSJoinCreate("q", "amq.topic", "#")]
 
 
 async def test_what_comes_and_goes_while_everything_is_told_is_told_once() -> None:
-    async with open_house() as house:
-        declare(house)
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        declare(harness)
+        watcher = Watcher(harness)
         watcher.begin()
         assert watcher.outbox.take(1) == [FEED]
-        house.sink("t", SinkKind.FANOUT)
-        house.queue("p")
-        house.bind("s", "q", "late")
-        house.delete("p")
+        harness.sink("t", SinkKind.FANOUT)
+        harness.queue("p")
+        harness.bind("s", "q", "late")
+        harness.delete("p")
         assert watcher.take() == [
             PIPE,
             JOIN,
@@ -189,26 +189,26 @@ async def test_what_comes_and_goes_while_everything_is_told_is_told_once() -> No
 
 
 async def test_what_goes_while_everything_is_told_is_told_as_gone() -> None:
-    async with open_house() as house:
-        declare(house)
-        house.queue("stays")
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        declare(harness)
+        harness.queue("stays")
+        watcher = Watcher(harness)
         watcher.begin()
         assert watcher.outbox.take(2) == [FEED, PIPE]
-        delete(house)
+        delete(harness)
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays"), NO_PIPE, NO_FEED]
 
 
 async def test_what_went_while_the_peer_was_away_is_told_when_it_is_back_joins_first() -> None:
-    async with open_house() as house:
-        declare(house)
-        house.queue("stays")
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        declare(harness)
+        harness.queue("stays")
+        watcher = Watcher(harness)
         watcher.begin()
         watcher.take()
         watcher.hear()
         watcher.outbox.end()
-        delete(house)
+        delete(harness)
         watcher.begin()
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays"), NO_JOIN, NO_PIPE, NO_FEED]
         watcher.hear()
@@ -217,13 +217,13 @@ async def test_what_went_while_the_peer_was_away_is_told_when_it_is_back_joins_f
 
 
 async def test_a_delete_that_the_peer_may_not_have_heard_is_told_again() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
+        declare(harness)
         watcher.take()
         mark = watcher.outbox.mark()
-        delete(house)
+        delete(harness)
         assert watcher.take() == [NO_JOIN, NO_PIPE, NO_FEED]
         watcher.outbox.heard(mark)  # which says nothing of what came behind it
         watcher.outbox.end()
@@ -235,60 +235,60 @@ async def test_a_delete_that_the_peer_may_not_have_heard_is_told_again() -> None
 
 
 async def test_another_one_of_the_same_name_is_told_as_such() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
+        declare(harness)
         watcher.take()
         watcher.outbox.end()
-        delete(house)
-        house.sink("s", SinkKind.FANOUT)
+        delete(harness)
+        harness.sink("s", SinkKind.FANOUT)
         watcher.begin()
         assert watcher.take() == [NO_FEED, RestMSFeedCreate("fanout", "s"), NO_JOIN, NO_PIPE]
 
 
 async def test_too_many_changes_are_dropped_and_everything_is_told_once_more() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house, limit=2)
-        declare(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness, limit=2)
+        declare(harness)
         watcher.begin()
         watcher.take()
-        house.delete("q")  # two changes
-        house.queue("p")
+        harness.delete("q")  # two changes
+        harness.queue("p")
         assert watcher.outbox.statistics().replays == 2
         assert watcher.take() == [FEED, RestMSPipeCreate("pipe", "p"), NO_JOIN, NO_PIPE]
 
 
 async def test_whether_the_peer_has_heard_everything_is_known() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
+        declare(harness)
         watcher.take()
         first, second = watcher.outbox.mark(), watcher.outbox.mark()
         assert not watcher.outbox.heard(first)
         assert watcher.outbox.heard(second)
-        house.delete("q")
+        harness.delete("q")
         assert not watcher.outbox.heard(second)
 
 
 async def test_a_pipe_can_be_told_again() -> None:
-    async with open_house() as house:
-        watcher = Watcher(house)
+    async with open_harness() as harness:
+        watcher = Watcher(harness)
         watcher.begin()
-        declare(house)
+        declare(harness)
         watcher.take()
-        watcher.outbox.tell_again("q", house.directory)
-        watcher.outbox.tell_again("missing", house.directory)
+        watcher.outbox.tell_again("q", harness.directory)
+        watcher.outbox.tell_again("missing", harness.directory)
         assert watcher.take() == [PIPE, JOIN]
         assert watcher.outbox.knows("q")
         assert not watcher.outbox.knows("s")
 
 
 async def test_a_peer_may_call_a_pipe_something_else() -> None:
-    async with open_house() as house:
-        house.queue("q")
+    async with open_harness() as harness:
+        harness.queue("q")
         outbox = Outbox("fifo", 10)
-        outbox.begin(house.directory)
+        outbox.begin(harness.directory)
         assert outbox.take(10) == [RestMSPipeCreate("fifo", "q")]
         assert (outbox.statistics().told, outbox.statistics().sent) == (1, 1)

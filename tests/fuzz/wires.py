@@ -44,7 +44,7 @@ class Wire:
 
     def __init__(self, *, reads: bool) -> None:
         self.peer = "fuzz"
-        self.appetite = RECEIVE_SIZE
+        self.receive_size = RECEIVE_SIZE
         self.progress = 0  # nothing is ever taken from one that does not read
         self.closed = False
         self._reads = reads

@@ -25,18 +25,18 @@ def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
     journal.settle(2, 1)
     journal.take()
     journal.settle(2, 5, 2)
-    assert journal.relief() == [Settle(2, [(5, 2)])]
+    assert journal.settles_alone() == [Settle(2, [(5, 2)])]
     journal.append(1, 2, b"", [b"moved too"], 9)
-    assert journal.relief() == []
+    assert journal.settles_alone() == []
 
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
-    assert (journal.committed, journal.number, journal.said) == (10, 11, 10)
+    assert (journal.committed, journal.open_batch, journal.last_batch) == (10, 11, 10)
     say(journal)
-    assert (journal.number, journal.said) == (11, 11)
+    assert (journal.open_batch, journal.last_batch) == (11, 11)
     batch = journal.take()
     assert batch is not None
-    assert (batch.number, journal.number, journal.said) == (11, 12, 11)
+    assert (batch.number, journal.open_batch, journal.last_batch) == (11, 12, 11)
     assert journal.take() is None
 
 
@@ -66,8 +66,8 @@ def test_whoever_waits_for_a_number_is_told_once_in_order(journal: Journal) -> N
     heard: list[str] = []
     for name in ("one", "two", "three"):
         say(journal)
-        journal.when_committed(journal.number, partial(heard.append, name))
-        journal.when_committed(journal.said, partial(heard.append, f"{name} again"))
+        journal.when_committed(journal.open_batch, partial(heard.append, name))
+        journal.when_committed(journal.last_batch, partial(heard.append, f"{name} again"))
         journal.take()
     journal.answered(11)
     assert heard == ["one", "one again"]
@@ -80,7 +80,7 @@ def test_whoever_waits_for_what_is_committed_already_is_told_soon_but_not_at_onc
     heard: list[str] = []
     woken: list[None] = []
     journal.wake = lambda: woken.append(None)
-    journal.when_committed(journal.said, partial(heard.append, "told"))
+    journal.when_committed(journal.last_batch, partial(heard.append, "told"))
     assert (len(woken), heard) == (1, [])
     assert journal.take() is None
     assert heard == ["told"]
@@ -91,10 +91,10 @@ def test_whoever_waits_again_for_what_is_committed_does_not_hold_the_others_up(j
 
     def again() -> None:
         heard.append("again")
-        journal.when_committed(journal.said, again)
+        journal.when_committed(journal.last_batch, again)
 
-    journal.when_committed(journal.said, again)
-    journal.when_committed(journal.said, partial(heard.append, "other"))
+    journal.when_committed(journal.last_batch, again)
+    journal.when_committed(journal.last_batch, partial(heard.append, "other"))
     journal.take()
     assert heard == ["again", "other"]
     journal.take()
@@ -106,10 +106,10 @@ def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
 
     def say_more() -> None:
         say(journal)
-        journal.when_committed(journal.number, partial(heard.append, "more"))
+        journal.when_committed(journal.open_batch, partial(heard.append, "more"))
 
     say(journal)
-    journal.when_committed(journal.number, say_more)
+    journal.when_committed(journal.open_batch, say_more)
     journal.take()
     journal.answered(11)
     assert heard == []

@@ -98,8 +98,8 @@ async def test_octets_come_in_as_chunks_and_then_the_end(wire: Wire, driver: Rec
 
 
 async def test_a_chunk_is_never_larger_than_the_appetite(wire: Wire, driver: Recorder) -> None:
-    assert wire.transport.appetite == RECEIVE_SIZE
-    wire.transport.appetite = 1000
+    assert wire.transport.receive_size == RECEIVE_SIZE
+    wire.transport.receive_size = 1000
     await wire.peer.send_all(b"x")  # a stream's task may be reading with the old one
     await idle()
     await wire.peer.send_all(b"x" * 4999)

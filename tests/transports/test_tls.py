@@ -152,7 +152,7 @@ async def test_much_passes_in_order_however_slowly_it_is_read(files: Files, dial
         assert server.driver.drains >= 1
         assert server.transport.progress > 0
         assert found == much + b"end"
-        server.transport.appetite = RECEIVE_SIZE * 4
+        server.transport.receive_size = RECEIVE_SIZE * 4
         await client.send_all(much)
         while len(server.driver.data) < len(much):
             await trio.lowlevel.checkpoint()

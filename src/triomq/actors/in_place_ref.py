@@ -52,7 +52,7 @@ class InPlaceRef(Ref):
         super().__init__(spec, name, parent, turn, _checked_table(type(actor)))
         self._run_scope: trio.CancelScope | None = None
 
-    def act(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
+    def run_in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Do something on this actor's behalf as the body of a turn, with no handler on the stack.
 
         For what comes from outside and is no message, such as octets that have arrived. What the function raises
@@ -85,7 +85,7 @@ class InPlaceRef(Ref):
             raise self._table.no_handler(message)
         if self._status >= DRAINING:
             self._abandon(message, "stopped", self._stopped_error())
-        elif self._status == IDLE and not self._turn.place:
+        elif self._status == IDLE and not self._turn.phase:
             self._turn.run(self.tell_nowait, message)
         else:
             self._append(message)

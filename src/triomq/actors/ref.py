@@ -183,17 +183,17 @@ class Ref:
             MailboxFull: the mailbox is full and its overflow policy is to reject.
         """
         turn = self._turn
-        if not self._status and turn.place == BODY:
+        if not self._status and turn.phase == BODY:
             handler = self._plain.get(type(message))
             if handler is not None:
                 self._status = BUSY
-                turn.place = HANDLER
+                turn.phase = HANDLER
                 try:
                     handler(self.actor, message)
                     self.handled += 1
                 except BaseException as error:
                     self._failed(message, error)
-                turn.place = BODY
+                turn.phase = BODY
                 if self._status == BUSY:
                     self._status = IDLE
                 else:
@@ -248,18 +248,18 @@ class Ref:
         handler = self._plain.get(type(request))
         if self._status or handler is None:
             raise self._cannot_answer(request)
-        place = turn.place
+        place = turn.phase
         if not place:
             return turn.run(self.ask_nowait, request)
         self._status = BUSY
-        turn.place = HANDLER
+        turn.phase = HANDLER
         failure: BaseException | None = None
         try:
             answer = handler(self.actor, request)
             self.handled += 1
         except BaseException as error:
             failure = self._answer_failed(request, error)
-        turn.place = place
+        turn.phase = place
         if self._status == BUSY:
             self._status = IDLE
         else:
@@ -286,7 +286,7 @@ class Ref:
         if not self._touched:
             self._touched = True
             self._turn.touched.append(self)
-        if not self._turn.place:
+        if not self._turn.phase:
             self._turn.run(int)  # a turn with an empty body: ends by running what is touched
 
     # watching
@@ -326,7 +326,7 @@ class Ref:
     def _ask_in_turn(self, asked: Asked) -> None:
         """Take a question in the body of a turn; an idle actor has answered when this returns."""
         self._append(asked)
-        if self._turn.place == BODY:
+        if self._turn.phase == BODY:
             self._turn.drain()
 
     def _append(self, item: Item) -> None:
@@ -340,7 +340,7 @@ class Ref:
             self._turn.ready.append(self)
 
     def _run_waiting(self) -> None:
-        """Handle all that waits; called with no handler of this actor on the stack, ``turn.place`` at HANDLER."""
+        """Handle all that waits; called with no handler of this actor on the stack, ``turn.phase`` at HANDLER."""
         batch = self._waiting
         if self._status != WAITING or batch is None:
             return

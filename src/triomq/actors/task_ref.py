@@ -130,7 +130,7 @@ class TaskRef(Ref):
     def _tell_otherwise(self, message: Message) -> None:
         if type(message) in self._plain:
             if self._status < OWN_TIME and not len(self.mailbox):
-                if self._turn.place:
+                if self._turn.phase:
                     self._append(message)
                 else:
                     self._turn.run(self.tell_nowait, message)
@@ -278,7 +278,7 @@ class TaskRef(Ref):
             handler = self._plain.get(type(item))
             if handler is None and not (isinstance(item, Asked) and type(item.message) in self._plain):
                 return position
-            turn.place = HANDLER
+            turn.phase = HANDLER
             try:
                 if handler is not None:
                     handler(actor, item)  # type: ignore[arg-type]  # Asked is never in the table
@@ -287,22 +287,22 @@ class TaskRef(Ref):
             except Refused as no:
                 self._refuse(item, no)
             except BaseException:
-                turn.place = BODY
+                turn.phase = BODY
                 self._keep_parts(item)
                 self.mailbox.put_back(batch[position + 1 :])
                 raise
-            turn.place = BODY
+            turn.phase = BODY
             self.handled += 1
             position += 1
             if turn.ready:
                 turn.drain()
         if self._table.has_after_batch:
-            turn.place = HANDLER
+            turn.phase = HANDLER
             self._owing = False
             try:
                 actor.after_batch()
             finally:
-                turn.place = BODY
+                turn.phase = BODY
         return position
 
     async def _run_async(self, actor: Actor, batch: list[Item], position: int) -> None:
@@ -329,7 +329,7 @@ class TaskRef(Ref):
 
     def _retry_singly(self) -> None:
         turn = self._turn
-        turn.place = HANDLER
+        turn.phase = HANDLER
         self._run_singly()
         if self._failure is None and self.actor is not None:
             self._owing = False
@@ -337,7 +337,7 @@ class TaskRef(Ref):
                 self.actor.after_batch()
             except BaseException as error:
                 self._crashed(None, error)
-        turn.place = BODY
+        turn.phase = BODY
 
     def _crashed(self, item: Item | None, error: BaseException) -> None:
         """A crash outside of the task, in someone's turn: end the loop as if it had happened inside."""

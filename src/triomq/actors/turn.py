@@ -48,11 +48,11 @@ after a checkpoint, so that even they cannot stop the loop."""
 class Turn:
     """The one place of a system where turns happen; ``system.turn``, made by the system and gone with it."""
 
-    __slots__ = ("charged", "place", "ready", "spent", "steps", "system", "touched")
+    __slots__ = ("charged", "phase", "ready", "spent", "steps", "system", "touched")
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.place = NOBODY
+        self.phase = NOBODY
         self.ready: deque[Ref] = deque()  # who has messages waiting for this turn
         self.touched: deque[Ref] = deque()  # whose after_batch is due
         self.spent = 0  # queue pushes
@@ -78,9 +78,9 @@ class Turn:
         Whatever the function raises comes out, after what it had touched has been finished. Ctrl-C waits until
         the turn is over.
         """
-        if self.place:
+        if self.phase:
             return function(*args)
-        self.place = BODY
+        self.phase = BODY
         try:
             return function(*args)
         finally:
@@ -88,26 +88,26 @@ class Turn:
 
     def call(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
         """Call a function as if it were a handler: what it tells is handled when it has returned."""
-        if not self.place:
+        if not self.phase:
             return self.run(self.call, function, *args)
-        place, self.place = self.place, HANDLER
+        phase, self.phase = self.phase, HANDLER
         try:
             return function(*args)
         finally:
-            self.place = place
-            if place == BODY and self.ready:
+            self.phase = phase
+            if phase == BODY and self.ready:
                 self.drain()
 
     def drain(self) -> None:
         """Handle what handlers have told; called whenever the last handler has left the stack."""
         ready = self.ready
         steps = self.steps
-        self.place = HANDLER
+        self.phase = HANDLER
         while ready and steps:
             steps -= 1
             ready.popleft()._run_waiting()
         self.steps = steps
-        self.place = BODY
+        self.phase = BODY
 
     def _finish(self) -> None:
         ready, touched = self.ready, self.touched
@@ -117,9 +117,9 @@ class Turn:
             if not touched or not self.steps:
                 break
             self.steps -= 1
-            self.place = HANDLER
+            self.phase = HANDLER
             touched.popleft()._after_batch()
-        self.place = NOBODY
+        self.phase = NOBODY
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
         if not self.steps:

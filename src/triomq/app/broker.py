@@ -18,7 +18,15 @@ from triomq.app.peers import Peer
 from triomq.app.tree import Root, Tree
 from triomq.app.users import User, farewells, records_of
 from triomq.core import QUEUE_MEMORY
-from triomq.endpoints import DEFAULT_DIRECT, DomainAccess, EndpointConfig, EndUsers, House, Synchronise, peer_spec
+from triomq.endpoints import (
+    DEFAULT_DIRECT,
+    BrokerContext,
+    DomainAccess,
+    EndpointConfig,
+    EndUsers,
+    Synchronise,
+    peer_spec,
+)
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store import DISK_RESERVE
@@ -52,7 +60,7 @@ class Broker(DomainHandle):
         self._handles: dict[str, DomainHandle] = {first: self}
         self._access: dict[str, DomainAccess] = {first: DomainAccess(self.domain_ref, self.directory)}
         tree.quotas.limit_of = self._users.limit
-        self.house = House(
+        self.context = BrokerContext(
             self._access, self._users, tree.codecs, DEFAULT_DIRECT, quotas=tree.quotas, unfinished=tree.unfinished
         )
 
@@ -227,7 +235,7 @@ class Broker(DomainHandle):
         configs = [config]
         name = _free_name(config.name, self.endpoint_refs)
         await self._tree.add_endpoint_type(type(config))
-        spec = ChildSpec(lambda: configs[-1].make(self.house), name=name)
+        spec = ChildSpec(lambda: configs[-1].make(self.context), name=name)
         await self.endpoints.start_child(spec)
         listening = Listening(self, name, config)
         if config.hosts:
@@ -275,7 +283,7 @@ class Broker(DomainHandle):
         if not isinstance(config, Synchronise):
             raise TypeError(f"a peer is of type {type(config).__name__}; it is a Synchronise(url)")
         name = _free_name(config.name, self.peer_refs)
-        spec = peer_spec(config, self.house, name)
+        spec = peer_spec(config, self.context, name)
         await self.peers_supervisor.start_child(spec)
         self._tree.peer_specs[name] = spec
         peer = Peer(self, name, config)

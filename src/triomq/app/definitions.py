@@ -187,7 +187,9 @@ async def declare_definitions(broker: Broker, found: Definitions, domains: Mappi
         found: What there is to be.
         domains: Which domain each virtual host is.
     """
-    places = {host: broker.house.domains[domain] for host, domain in domains.items() if domain in broker.house.domains}
+    places = {
+        host: broker.context.domains[domain] for host, domain in domains.items() if domain in broker.context.domains
+    }
     for trouble in await declare_all(found, places):
         _log.warning("definition not imported", extra={"fields": {"trouble": trouble}})
     ignored = sorted({str(entry.get("component")) for entry in found.parameters})

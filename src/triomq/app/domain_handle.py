@@ -25,7 +25,7 @@ from triomq.core import (
     Policy,
     Properties,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Restarting,
     Session,
     SetPolicies,
@@ -113,7 +113,7 @@ class DomainHandle:
             hash_property=hash_property,
         )
         await self.retry(lambda: self.ask(DeclareSink(name, options)))
-        await self.wait_noted()
+        await self.wait_synced()
         return SinkHandle(self, name)
 
     async def declare_queue(
@@ -178,7 +178,7 @@ class DomainHandle:
         )
         _check_ranges(options)
         await self.retry(lambda: self.ask(DeclareQueue(name, options, self.session)))
-        await self.wait_noted()
+        await self.wait_synced()
         return QueueHandle(self, name)
 
     async def forget_origin(self, origin: str) -> int:
@@ -241,7 +241,7 @@ class DomainHandle:
         self.consumers.check_open()
         return SinkHandle(self, self.directory.sink(name).name)
 
-    async def wait_queue(self, name: str) -> QueueStore:
+    async def wait_queue(self, name: str) -> QueueState:
         """Find a queue, and wait until it runs if it is being restarted, alone or with its domain; for handles.
 
         Raises:
@@ -271,10 +271,10 @@ class DomainHandle:
             except Restarting as error:
                 await error.wait_over()
 
-    async def wait_noted(self) -> None:
+    async def wait_synced(self) -> None:
         """Wait until what was just declared, bound, deleted or forgotten is on disk, if there is one; for handles."""
-        if self.directory.keeping is not None:
-            await self.directory.keeping.wait_noted()
+        if self.directory.persistence is not None:
+            await self.directory.persistence.wait_synced()
 
     # Publishing
 

@@ -9,7 +9,7 @@ import trio
 from triomq.actors import InPlaceActor
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Delivery
-from triomq.core import Batch, Deliver, Feed, FeedClosed, Keeping, NoSuchQueue, Outcome, Subscription, settle
+from triomq.core import Batch, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, Persistence, Subscription, settle
 
 _log = logging.getLogger("triomq.app")
 
@@ -101,9 +101,9 @@ class LocalFeed:
         inbox: Inbox,
         consumers: Consumers,
         reopen: Callable[[], Awaitable[Subscription | None]],
-        keeping: Keeping | None = None,
+        persistence: Persistence | None = None,
     ) -> None:
-        self._keeping = keeping
+        self._persistence = persistence
         self._inbox = inbox
         self._consumers = consumers
         self._reopen = reopen
@@ -154,10 +154,10 @@ class LocalFeed:
 
         In a broker without a data directory there is nothing to wait for.
         """
-        if self._keeping is None:
+        if self._persistence is None:
             await trio.lowlevel.checkpoint()
         else:
-            await self._keeping.wait_committed(self._keeping.journal.said)
+            await self._persistence.wait_committed(self._persistence.journal.last_batch)
 
     @property
     def _feed(self) -> Feed | None:

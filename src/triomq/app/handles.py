@@ -117,7 +117,7 @@ class QueueHandle:
                     continue  # it has crashed again
                 return subscription
 
-        feed = LocalFeed(inbox, domain.consumers, reopen, domain.directory.keeping)
+        feed = LocalFeed(inbox, domain.consumers, reopen, domain.directory.persistence)
         try:
             await feed.open()
             yield feed
@@ -175,7 +175,7 @@ class QueueHandle:
             NoSuchQueue: The queue does not exist.
         """
         count = await self._ask(Purge())
-        await self._domain.wait_noted()
+        await self._domain.wait_synced()
         return count
 
     async def statistics(self) -> QueueStatistics:
@@ -209,7 +209,7 @@ class QueueHandle:
         domain = self._domain
         request = DeleteQueue(self.name, domain.session, if_unused=if_unused, if_empty=if_empty)
         await domain.ask(request)
-        await domain.wait_noted()
+        await domain.wait_synced()
 
 
 class SinkHandle:
@@ -256,7 +256,7 @@ class SinkHandle:
         target, name = _target(destination, domain)
         binding = make_binding(self.name, target, name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.ask(Bind(binding, domain.session)))
-        await domain.wait_noted()
+        await domain.wait_synced()
 
     async def unbind(
         self,
@@ -280,7 +280,7 @@ class SinkHandle:
             return
         binding = make_binding(self.name, target, name, key, arguments, predicate=predicate)
         await domain.retry(lambda: domain.ask(Unbind(binding, domain.session)))
-        await domain.wait_noted()
+        await domain.wait_synced()
 
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the sink with its bindings; it is no error if it is gone already.
@@ -290,7 +290,7 @@ class SinkHandle:
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
         await self._domain.ask(DeleteSink(self.name, if_unused))
-        await self._domain.wait_noted()
+        await self._domain.wait_synced()
 
 
 def _target(destination: "QueueHandle | SinkHandle | str", domain: "DomainHandle") -> tuple[Target, str]:

@@ -145,7 +145,7 @@ class Publisher:
 
     def _refusal(self, paused: PublishingPaused) -> Exception:
         """Word a pressure that is not waited for."""
-        fault = None if self._directory.keeping is None else self._directory.keeping.journal.fault
+        fault = None if self._directory.persistence is None else self._directory.persistence.journal.fault
         if paused.pressure is Pressure.DISK and fault is not None:
             return type(fault)(f"the message was not published: {fault}")
         memory, names = self._directory.memory, map(Directory.name_of, paused.queues)

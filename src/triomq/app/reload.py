@@ -60,7 +60,7 @@ async def change_to(broker: Broker, old: Config, new: Config) -> None:
             _renew(broker, listening, certificates)
         else:
             await _close(listening)
-    broker.house.users.secret = secret or broker.house.users.secret
+    broker.context.users.secret = secret or broker.context.users.secret
     _change_users(broker, users)
     for config in wanted:
         await _open(broker, config)

@@ -96,7 +96,7 @@ class _Served:
             disk_reserve=config.disk_reserve,
         ) as broker:
             broker.watch_process_memory()
-            broker.house.users.secret = config.users_secret() or broker.house.users.secret
+            broker.context.users.secret = config.users_secret() or broker.context.users.secret
             await set_up_domains(broker, Config(), config)
             for endpoint in config.endpoints:
                 await broker.listen(endpoint)

@@ -13,8 +13,8 @@ from triomq.core import (
     DeclareSink,
     Directory,
     Domain,
-    Keeping,
     MemoryAlarm,
+    Persistence,
     Quotas,
     SinkKind,
     SinkOptions,
@@ -24,7 +24,7 @@ from triomq.core import (
 from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
 from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
-from triomq.store.keeper import Keeper, StoreSettings
+from triomq.store.keeper import StoreSettings, StoreSupervisor
 
 _log = logging.getLogger("triomq.app")
 
@@ -50,7 +50,7 @@ class Tree:
             store: Where the store is; without it there is none.
             queue_memory: Octets of messages that each queue has in memory if there is a store.
         """
-        self.keeping = None if store is None else Keeping(Journal(), queue_memory)
+        self.persistence = None if store is None else Persistence(Journal(), queue_memory)
         self._store = store
         self.memory = MemoryAlarm(resident=resident_memory())
         self.quotas = Quotas()
@@ -77,15 +77,15 @@ class Tree:
         )
 
     def _store_spec(self) -> list[ChildSpec]:
-        settings, keeping = self._store, self.keeping
-        if settings is None or keeping is None:
+        settings, persistence = self._store, self.persistence
+        if settings is None or persistence is None:
             return []
-        return [ChildSpec(lambda: Keeper(keeping.journal, settings), name="store")]
+        return [ChildSpec(lambda: StoreSupervisor(persistence.journal, settings), name="store")]
 
     @property
     def kept_domains(self) -> list[str]:
         """The domains that the store had something of when it was opened."""
-        return recovered_domains(self.keeping) if self.keeping is not None else []
+        return recovered_domains(self.persistence) if self.persistence is not None else []
 
     @property
     def store(self) -> Ref | None:
@@ -109,7 +109,7 @@ class Tree:
 
     async def start_domain(self, name: str) -> Ref:
         """Start a domain, with the sinks that every domain has."""
-        directory = Directory(name, self.codecs, self.memory, self.keeping, self.quotas)
+        directory = Directory(name, self.codecs, self.memory, self.persistence, self.quotas)
         for number, _ in enumerate(recovering(directory), 1):
             if number % _STEPS == 0:
                 await trio.lowlevel.checkpoint()

@@ -22,8 +22,6 @@ from triomq.core.delivery import (
 from triomq.core.directory import Directory, Route
 from triomq.core.domain import Domain
 from triomq.core.feed import Feed
-from triomq.core.keeping import QUEUE_MEMORY, Keeping
-from triomq.core.kept_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.limits import octets_ready
@@ -31,6 +29,7 @@ from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
 from triomq.core.observer import Action, Changed, Kind, Observers
 from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
 from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
@@ -47,8 +46,10 @@ from triomq.core.publishing import (
     RoutedRun,
     Unrouted,
 )
-from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.quotas import Quotas, UserLimitReached
+from triomq.core.recorded_topology import recover, recovered_domains, recovering, require_decodable
+from triomq.core.records import decode_key, encode_key, encode_options
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
@@ -83,8 +84,7 @@ from triomq.core.requests import (
     Unbind,
 )
 from triomq.core.session import Session
-from triomq.core.sink import SinkStore
-from triomq.core.stored import decode_key, encode_key, encode_options
+from triomq.core.sink import SinkState
 from triomq.core.subscription import Subscription
 from triomq.core.transaction import Transaction
 from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
@@ -135,7 +135,6 @@ __all__ = [
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
-    "Keeping",
     "Kind",
     "Lease",
     "LeaseInvalid",
@@ -155,6 +154,7 @@ __all__ = [
     "Outcome",
     "Overflow",
     "Permissions",
+    "Persistence",
     "Policies",
     "Policy",
     "PolicyChange",
@@ -173,9 +173,9 @@ __all__ = [
     "QueueLocked",
     "QueueNotEmpty",
     "QueueOptions",
+    "QueueState",
     "QueueStatistics",
     "QueueStopped",
-    "QueueStore",
     "QueueUnreadable",
     "Quotas",
     "Receipt",
@@ -192,7 +192,7 @@ __all__ = [
     "SinkInternal",
     "SinkKind",
     "SinkOptions",
-    "SinkStore",
+    "SinkState",
     "Subscription",
     "Target",
     "TooManyLeases",

@@ -9,11 +9,11 @@ and is paged where there is one; if it is expendable itself it is dropped.
 import logging
 from collections.abc import Sequence
 
-from triomq.core.deadletter import MOST_LETTERS, Reason, bury
+from triomq.core.deadletter import MOST_LETTERS, Reason, dead_letter
 from triomq.core.limits import octets_ready
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.publish import Publish
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
 
@@ -26,12 +26,12 @@ def octets_of(run: Publish) -> int:
     return run.size + len(run.contents) * MESSAGE_OVERHEAD
 
 
-def fits_below(store: QueueStore, ceiling: int, runs: Sequence[Publish]) -> bool:
+def fits_below(store: QueueState, ceiling: int, runs: Sequence[Publish]) -> bool:
     """Tell whether none of some runs would be refused, if no older message gave way."""
     return _pages(store) or octets_ready(store) + sum(map(octets_of, runs)) <= ceiling
 
 
-def make_room(store: QueueStore, ceiling: int, run: Publish) -> int:
+def make_room(store: QueueState, ceiling: int, run: Publish) -> int:
     """Let messages give way to a run if it does not fit; tell how many of its messages may be stored then."""
     fitting = len(run.contents)
     if octets_ready(store) + octets_of(run) <= ceiling:
@@ -48,11 +48,11 @@ def make_room(store: QueueStore, ceiling: int, run: Publish) -> int:
     return fitting
 
 
-def _pages(store: QueueStore) -> bool:
-    return store.directory.keeping is not None
+def _pages(store: QueueState) -> bool:
+    return store.directory.persistence is not None
 
 
-def _drop_oldest(store: QueueStore, most: int) -> int:
+def _drop_oldest(store: QueueState, most: int) -> int:
     """Drop expendable messages from the front until no more octets than this are left; tell how many went."""
     backlog, dropped = store.backlog, 0
     while backlog.resident and (over := octets_ready(store) - most) > 0:
@@ -62,14 +62,14 @@ def _drop_oldest(store: QueueStore, most: int) -> int:
         if not head.expendable:
             break
         if store.options.dead_letter_sink is not None:
-            store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
+            store.dead_lettered += dead_letter(store, head, contents, Reason.MAX_LENGTH)
         backlog.drop(len(contents), level)
         dropped += len(contents)
     store.dropped += dropped
     return dropped
 
 
-def _count_fitting(store: QueueStore, ceiling: int, run: Publish) -> int:
+def _count_fitting(store: QueueState, ceiling: int, run: Publish) -> int:
     """Count how many of a run's messages there is room for, from the first on; an empty queue takes any one."""
     used = octets_ready(store)
     room = ceiling - used
@@ -80,7 +80,7 @@ def _count_fitting(store: QueueStore, ceiling: int, run: Publish) -> int:
     return len(run.contents)
 
 
-def _warn(store: QueueStore, ceiling: int, *, refused: int) -> None:
+def _warn(store: QueueState, ceiling: int, *, refused: int) -> None:
     now = store.directory.clock.now()
     if now >= store.warned + _QUIET:
         store.warned = now

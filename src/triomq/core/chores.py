@@ -27,8 +27,8 @@ import trio
 
 from triomq.core.bindings import Binding
 from triomq.core.policy import PolicyChange
-from triomq.core.queue_store import OptionsChanged, QueueStore, close_feed
-from triomq.core.sink import SinkStore
+from triomq.core.queue_state import OptionsChanged, QueueState, close_feed
+from triomq.core.sink import SinkState
 
 if TYPE_CHECKING:
     from triomq.core.domain import Domain
@@ -138,7 +138,7 @@ class CloseFeeds:
         store: The queue.
     """
 
-    def __init__(self, store: QueueStore) -> None:
+    def __init__(self, store: QueueState) -> None:
         feeds, store.feeds = store.feeds, None
         self._feeds = deque(feeds or ())
 
@@ -158,16 +158,16 @@ class TakeBindings:
         session: Who deleted it.
     """
 
-    def __init__(self, store: QueueStore | SinkStore, session: "Session | None") -> None:
+    def __init__(self, store: QueueState | SinkState, session: "Session | None") -> None:
         self._store = store
         self._session = session
-        self._own = deque(store.bindings if isinstance(store, SinkStore) else ())
+        self._own = deque(store.bindings if isinstance(store, SinkState) else ())
         self.over = trio.Event()
 
     def step(self, domain: "Domain") -> bool:
         """Take away one binding."""
         store = self._store
-        if isinstance(store, SinkStore) and self._own:
+        if isinstance(store, SinkState) and self._own:
             binding = self._own.popleft()
             if binding in store.bindings:
                 domain.take_binding(store, binding, self._session)
@@ -190,7 +190,7 @@ class Forget:
         stores: Its queues, then its sinks.
     """
 
-    def __init__(self, bindings: Iterable[tuple[SinkStore, Binding]], stores: Iterable[QueueStore | SinkStore]) -> None:
+    def __init__(self, bindings: Iterable[tuple[SinkState, Binding]], stores: Iterable[QueueState | SinkState]) -> None:
         self._bindings = deque(bindings)
         self._stores = deque(stores)
         self.count = len(self._bindings) + len(self._stores)
@@ -207,7 +207,7 @@ class Forget:
         store = self._stores.popleft()
         if store.gone:
             return True
-        if isinstance(store, QueueStore):
+        if isinstance(store, QueueState):
             domain.remove_queue(store)
         else:
             domain.remove_sink(store)
@@ -222,7 +222,7 @@ class Govern:
         queues: Its queues.
     """
 
-    def __init__(self, sinks: Iterable[SinkStore], queues: Iterable[QueueStore]) -> None:
+    def __init__(self, sinks: Iterable[SinkState], queues: Iterable[QueueState]) -> None:
         self._sinks = deque(sinks)
         self._queues = deque(queues)
         self.change = PolicyChange()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from triomq.core.keeping import Keeping
+from triomq.core.persistence import Persistence
 
 
 class Receipt:
@@ -86,19 +86,19 @@ class Confirms:
         committed: Called, outside of any turn, when something is on disk that ``take`` had to hold back.
     """
 
-    __slots__ = ("_committed", "_confirmed", "_keeping", "_next", "_receipts", "_waits", "_wake")
+    __slots__ = ("_committed", "_confirmed", "_next", "_persistence", "_receipts", "_waits", "_wake")
 
     def __init__(
         self,
         wake: Callable[[], None],
-        keeping: Keeping | None = None,
+        persistence: Persistence | None = None,
         committed: Callable[[], None] = lambda: None,
     ) -> None:
         self._next = 1
         self._receipts: deque[Receipt] = deque()
         self._confirmed: set[int] = set()  # first numbers of receipts that were confirmed out of order
         self._wake = wake
-        self._keeping = keeping
+        self._persistence = persistence
         self._committed = committed
         self._waits = False  # whether we are told of a commit
 
@@ -114,7 +114,7 @@ class Confirms:
     def take(self) -> Confirmed:
         """Collect what can be said now; each number is said once."""
         refused: list[int] = []
-        on_disk = 0 if self._keeping is None else self._keeping.journal.committed
+        on_disk = 0 if self._persistence is None else self._persistence.journal.committed
         count, up_to = self._take_front(refused, on_disk)
         single = self._take_rest(refused, on_disk) if self._receipts else []
         # RabbitMQ says "up to here" only of more than one, and some clients take it at its word.
@@ -146,10 +146,10 @@ class Confirms:
 
     def _wait_for(self, number: int) -> None:
         """Be told when a batch is on disk; about one after the other, for they are so in order."""
-        assert self._keeping is not None
+        assert self._persistence is not None
         if not self._waits:
             self._waits = True
-            self._keeping.when_committed(number, self._on_disk)
+            self._persistence.when_committed(number, self._on_disk)
 
     def _on_disk(self) -> None:
         self._waits = False
@@ -158,7 +158,7 @@ class Confirms:
     def _take_rest(self, refused: list[int], on_disk: int) -> list[int]:
         """Confirm receipts behind one that is not placed, or waits for a disk that fails, message by message."""
         single: list[int] = []
-        if not self._receipts[0].missing and (self._keeping is None or self._keeping.journal.fault is None):
+        if not self._receipts[0].missing and (self._persistence is None or self._persistence.journal.fault is None):
             return single  # it waits for the disk, and so do those behind it, which come with it
         for receipt in self._receipts:
             if receipt.missing or receipt.first in self._confirmed:

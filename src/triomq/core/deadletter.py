@@ -21,7 +21,7 @@ from triomq.core.publish import Publish
 from triomq.errors import NotFound
 
 if TYPE_CHECKING:
-    from triomq.core.queue_store import QueueStore
+    from triomq.core.queue_state import QueueState
 
 MOST_LETTERS = 2_000
 """Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
@@ -51,7 +51,7 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def bury(store: "QueueStore", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
+def dead_letter(store: "QueueState", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
     """Publish messages that a queue gives up to its dead-letter sink, if it has one.
 
     Args:
@@ -69,7 +69,7 @@ def bury(store: "QueueStore", head: Head, contents: Iterable[bytes], reason: Rea
     return sum(_bury_one(store, sink, Message(head, content), reason) for content in contents)
 
 
-def _bury_one(store: "QueueStore", sink: str, message: Message, reason: Reason) -> int:
+def _bury_one(store: "QueueState", sink: str, message: Message, reason: Reason) -> int:
     directory, name = store.directory, _octets_if_no_text(store.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})

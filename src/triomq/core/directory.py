@@ -16,15 +16,15 @@ from triomq.actors import Ref
 from triomq.core.bindings import Headers
 from triomq.core.chores import Chores
 from triomq.core.clock import Clock
-from triomq.core.keeping import Keeping
 from triomq.core.memory import MemoryAlarm
 from triomq.core.observer import Observers
+from triomq.core.persistence import Persistence
 from triomq.core.policy import Policies
 from triomq.core.properties import Codecs
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.core.quotas import Quotas
 from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, TooManyKeys
-from triomq.core.sink import Destination, PropertiesOf, SinkStore
+from triomq.core.sink import Destination, PropertiesOf, SinkState
 from triomq.errors import StoreError
 
 if TYPE_CHECKING:
@@ -80,24 +80,24 @@ class Directory:
         name: str,
         codecs: Codecs | None = None,
         memory: MemoryAlarm | None = None,
-        keeping: Keeping | None = None,
+        persistence: Persistence | None = None,
         quotas: Quotas | None = None,
     ) -> None:
         self.name = name
         self.quotas = quotas or Quotas()
-        self.keeping = keeping
-        if keeping is not None:
-            keeping.watch(self)
+        self.persistence = persistence
+        if persistence is not None:
+            persistence.watch(self)
         self.codecs = codecs or Codecs()
         self.memory = memory or MemoryAlarm()
         self.memory.watch(self)
-        self.clock: Clock[QueueStore] = Clock()
+        self.clock: Clock[QueueState] = Clock()
         self.observers = Observers()
         self.chores = Chores()
         self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
         self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
-        self.sinks: dict[str, SinkStore] = {}
-        self.queues: dict[str, QueueStore] = {}
+        self.sinks: dict[str, SinkState] = {}
+        self.queues: dict[str, QueueState] = {}
         self.policies = Policies()
         self.version = 0
         self._sessions = 0
@@ -112,7 +112,7 @@ class Directory:
         """Note that routes found so far may be wrong from now on."""
         self.version += 1
 
-    def sink(self, name: str) -> SinkStore:
+    def sink(self, name: str) -> SinkState:
         """Find a sink.
 
         Raises:
@@ -123,7 +123,7 @@ class Directory:
             raise NoSuchSink(name)
         return store
 
-    def queue(self, name: str, session: "Session") -> QueueStore:
+    def queue(self, name: str, session: "Session") -> QueueState:
         """Find a queue that a session may use.
 
         Raises:
@@ -152,10 +152,10 @@ class Directory:
 
     def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
         """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
-        if self.keeping is None or self.keeping.journal.fault is None:
+        if self.persistence is None or self.persistence.journal.fault is None:
             return None
         durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
-        return self.keeping.journal.fault if durable else None
+        return self.persistence.journal.fault if durable else None
 
     @property
     def idle(self) -> bool:
@@ -242,7 +242,7 @@ class Directory:
         return self._walk(sink, tuple(keys), headers, properties, inf if inside else _MOST_WORK)
 
     def _walk(
-        self, first: SinkStore, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf, most: float = inf
+        self, first: SinkState, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf, most: float = inf
     ) -> Route:
         """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends.
 
@@ -269,7 +269,7 @@ class Directory:
             for destination in found:
                 if destination.gone:
                     continue
-                if isinstance(destination, QueueStore):
+                if isinstance(destination, QueueState):
                     queues[destination.ref] = None
                 elif destination not in visited:
                     visited[destination] = None
@@ -278,7 +278,7 @@ class Directory:
             self.spend(cost * len(keys))
         return Route(tuple(queues), by_headers)
 
-    def _alternate(self, sink: SinkStore) -> tuple[SinkStore, ...]:
+    def _alternate(self, sink: SinkState) -> tuple[SinkState, ...]:
         """Give the sink that takes what another leads nowhere, if there is one, and it is there."""
         alternate = self.sinks.get(sink.options.alternate or "")
         return () if alternate is None else (alternate,)

@@ -13,19 +13,19 @@ from triomq.core.bindings import Binding, Target
 from triomq.core.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
 from triomq.core.directory import QUEUE, Directory
 from triomq.core.expiry import is_unused
-from triomq.core.kept_topology import (
-    forget_binding,
-    forget_queue,
-    forget_sink,
-    keep_binding,
-    keep_queue,
-    keep_sink,
-)
 from triomq.core.observer import Action, Changed, Kind
 from triomq.core.options import require_equivalent
 from triomq.core.policy import Policies, PolicyChange
 from triomq.core.queue import Queue
-from triomq.core.queue_store import Enlist, QueueStatistics, QueueStore
+from triomq.core.queue_state import Enlist, QueueState, QueueStatistics
+from triomq.core.recorded_topology import (
+    forget_binding,
+    forget_queue,
+    forget_sink,
+    record_binding,
+    record_queue,
+    record_sink,
+)
 from triomq.core.refusals import (
     BeingDeleted,
     ForeignName,
@@ -52,7 +52,7 @@ from triomq.core.requests import (
     Unbind,
 )
 from triomq.core.session import Session
-from triomq.core.sink import AddBinding, Destination, RemoveBinding, Sink, SinkStore
+from triomq.core.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
 from triomq.core.timekeeper import Due
 from triomq.errors import ActorError, ActorStopped, HandlerFailed
 
@@ -111,18 +111,18 @@ class Domain(DynamicSupervisor):
         existing = directory.sinks.get(message.name)
         if existing is not None:
             require_equivalent(message.name, message.options, existing.declared)
-            keep_sink(directory, existing, is_new=False)
+            record_sink(directory, existing, is_new=False)
             return False
-        self._require_gone(SinkStore, message.name)
+        self._require_gone(SinkState, message.name)
         user = "" if message.session is None else message.session.user
         directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
         self.system.turn.charge(_COST)
-        store = SinkStore(message.name, message.options, directory.policies, message.origin, user)
+        store = SinkState(message.name, message.options, directory.policies, message.origin, user)
         self._start_sink(store)
         directory.sinks[message.name] = store
         directory.quotas.take(user, "sinks")
         directory.changed()
-        keep_sink(directory, store, is_new=True)
+        record_sink(directory, store, is_new=True)
         self._tell(Action.CREATED, Kind.SINK, store, message.session)
         return True
 
@@ -132,7 +132,7 @@ class Domain(DynamicSupervisor):
     def _tell_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
         self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session, origin))
 
-    def _start_sink(self, store: SinkStore) -> None:
+    def _start_sink(self, store: SinkState) -> None:
         store.ref = self.start_child_nowait(
             ChildSpec(lambda: Sink(store, self.directory.changed), name=f"sink.{store.name}")
         )
@@ -149,7 +149,7 @@ class Domain(DynamicSupervisor):
         self.remove_sink(store, message.session)
         return True
 
-    def remove_sink(self, store: SinkStore, session: Session | None = None) -> None:
+    def remove_sink(self, store: SinkState, session: Session | None = None) -> None:
         """Take a sink away, and its bindings as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
@@ -166,7 +166,7 @@ class Domain(DynamicSupervisor):
         """Take away the bindings from and to something that was deleted."""
         chore = TakeBindings(store, session)
         self.directory.chores.begin(chore, self)
-        if durable and self.directory.keeping is not None and not chore.over.is_set():
+        if durable and self.directory.persistence is not None and not chore.over.is_set():
             self.directory.leaving[type(store), store.name] = chore.over
 
     def _require_gone(self, kind: type[Destination], name: str) -> None:
@@ -177,7 +177,7 @@ class Domain(DynamicSupervisor):
         """
         over = self.directory.leaving.get((kind, name))
         if over is not None:
-            raise BeingDeleted(f"{'queue' if kind is QueueStore else 'sink'} {name!r}", over)
+            raise BeingDeleted(f"{'queue' if kind is QueueState else 'sink'} {name!r}", over)
 
     def sink_unused(self, message: SinkUnused) -> None:
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
@@ -185,7 +185,7 @@ class Domain(DynamicSupervisor):
         if store is not None and store.options.auto_delete and not store.bindings:
             self.remove_sink(store)
 
-    def declare_queue(self, message: DeclareQueue) -> QueueStore:
+    def declare_queue(self, message: DeclareQueue) -> QueueState:
         """Make a queue, or check that the one there is the same."""
         directory, options = self.directory, message.options
         owner = message.session if options.exclusive else None
@@ -198,24 +198,24 @@ class Domain(DynamicSupervisor):
                 raise ForeignName(message.name, existing.origin, message.origin)
             require_equivalent(message.name, options, existing.declared)
             existing.use()
-            keep_queue(directory, existing, is_new=False)
+            record_queue(directory, existing, is_new=False)
             return existing
-        self._require_gone(QueueStore, message.name)
+        self._require_gone(QueueState, message.name)
         user = message.session.user
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
         self.system.turn.charge(_COST)
-        store = QueueStore(message.name, options, directory, owner, message.origin, user=user)
+        store = QueueState(message.name, options, directory, owner, message.origin, user=user)
         self._start_queue(store)
         directory.queues[message.name] = store
         directory.quotas.take(user, "queues")
         directory.changed()
-        keep_queue(directory, store, is_new=True)
+        record_queue(directory, store, is_new=True)
         if owner is not None:
             owner.queues[message.name] = None
         self._tell(Action.CREATED, Kind.QUEUE, store, message.session)
         return store
 
-    def _start_queue(self, store: QueueStore) -> None:
+    def _start_queue(self, store: QueueState) -> None:
         store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=QUEUE + store.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
@@ -235,7 +235,7 @@ class Domain(DynamicSupervisor):
         self.remove_queue(store, message.session)
         return statistics
 
-    def remove_queue(self, store: QueueStore, session: Session | None = None) -> None:
+    def remove_queue(self, store: QueueState, session: Session | None = None) -> None:
         """Take a queue away, and the bindings to it as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
@@ -296,12 +296,12 @@ class Domain(DynamicSupervisor):
             sink.note_maker(binding, message.origin, user)
             directory.quotas.take(user, "bindings")
             directory.quotas.take(user, "steps", weight)
-        keep_binding(directory, binding, message.origin, user, is_new=added)
+        record_binding(directory, binding, message.origin, user, is_new=added)
         if added:
             self._tell_binding(Action.CREATED, binding, message.session, message.origin)
         return added
 
-    def _require_room(self, sink: SinkStore, binding: Binding, user: str, weight: int) -> None:
+    def _require_room(self, sink: SinkState, binding: Binding, user: str, weight: int) -> None:
         """Require that a user may have one more binding, and that routing stays cheap with it."""
         quotas, what = self.directory.quotas, f"bind {binding.destination!r} to sink {sink.name!r}"
         quotas.require(what, user, "bindings")
@@ -331,7 +331,7 @@ class Domain(DynamicSupervisor):
             self._note_removed(sink, binding, destination, origin, user, message.session)
         return removed
 
-    def take_binding(self, sink: SinkStore, binding: Binding, session: Session | None) -> None:
+    def take_binding(self, sink: SinkState, binding: Binding, session: Session | None) -> None:
         """Take a binding away that is there; either of its ends may be gone."""
         origin, user, destination = sink.origin_of(binding), sink.maker_of(binding), sink.bindings[binding]
         sink.remove(binding)
@@ -343,7 +343,7 @@ class Domain(DynamicSupervisor):
 
     def _note_removed(
         self,
-        sink: SinkStore,
+        sink: SinkState,
         binding: Binding,
         destination: Destination,
         origin: str,
@@ -389,7 +389,7 @@ class Domain(DynamicSupervisor):
             self.directory.look_idle()
 
 
-def _ask(sink: SinkStore, request: Request[bool]) -> bool:
+def _ask(sink: SinkState, request: Request[bool]) -> bool:
     """Ask a sink; its troubles are an answer, not a crash of the domain.
 
     Raises:
@@ -404,7 +404,7 @@ def _ask(sink: SinkStore, request: Request[bool]) -> bool:
         raise SinkBroken(sink.name) from error
 
 
-def _enlist(store: QueueStore) -> QueueStatistics:
+def _enlist(store: QueueState) -> QueueStatistics:
     """Let a queue's feeds take what they can before it is counted; one that cannot answer is counted as it stands."""
     try:
         return store.ref.ask_nowait(Enlist())

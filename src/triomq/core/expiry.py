@@ -7,11 +7,11 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.backlog import Backlog
-from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
-from triomq.core.queue_store import QueueStore
+from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue_state import QueueState
 
 
-def drop_expired(store: QueueStore, now: float) -> bool:
+def drop_expired(store: QueueState, now: float) -> bool:
     """Drop the messages that have expired, or let them become dead letters.
 
     Args:
@@ -28,7 +28,7 @@ def drop_expired(store: QueueStore, now: float) -> bool:
             return False
         head, contents = backlog.first(MOST_LETTERS, level)
         if lettered:
-            store.dead_lettered += bury(store, head, contents, Reason.EXPIRED)
+            store.dead_lettered += dead_letter(store, head, contents, Reason.EXPIRED)
             letters += len(contents)
         backlog.drop(len(contents), level)
         store.expired += len(contents)
@@ -68,7 +68,7 @@ class Unexpired:
         return self._backlog.run_length
 
 
-def next_deadline(store: QueueStore) -> float:
+def next_deadline(store: QueueState) -> float:
     """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
     deadline = store.backlog.next_deadline()
     if store.delayed is not None:
@@ -80,7 +80,7 @@ def next_deadline(store: QueueStore) -> float:
     return deadline
 
 
-def is_unused(store: QueueStore, now: float) -> bool:
+def is_unused(store: QueueState, now: float) -> bool:
     """Tell whether nobody has used the queue for so long that it goes."""
     expires = store.options.expires
     return expires is not None and not store.feeds and store.used + expires <= now < inf

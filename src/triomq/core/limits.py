@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, bury
+from triomq.core.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.publish import Publish
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.core.window import UNLIMITED
 
 
-def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> int:
+def count_fitting(store: QueueState, head: Head, contents: Sequence[bytes]) -> int:
     """Count how many of a run's contents there is room for, from the first on."""
     options, backlog = store.options, store.backlog
     count = len(contents)
@@ -25,7 +25,7 @@ def count_fitting(store: QueueStore, head: Head, contents: Sequence[bytes]) -> i
     return count
 
 
-def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
+def fits_all(store: QueueState, runs: Sequence[Publish]) -> bool:
     """Tell whether there is room for all messages of some runs."""
     options, backlog = store.options, store.backlog
     ready = backlog.ready
@@ -35,7 +35,7 @@ def fits_all(store: QueueStore, runs: Sequence[Publish]) -> bool:
     return options.max_bytes is None or backlog.ready_bytes + bodies <= options.max_bytes
 
 
-def is_full(store: QueueStore) -> bool:
+def is_full(store: QueueState) -> bool:
     """Tell whether not even an empty message fits."""
     options, backlog = store.options, store.backlog
     return (options.max_length is not None and backlog.ready >= options.max_length) or (
@@ -43,7 +43,7 @@ def is_full(store: QueueStore) -> bool:
     )
 
 
-def shed(store: QueueStore) -> bool:
+def shed(store: QueueState) -> bool:
     """Let the oldest ready messages give way until the limits hold; in a priority queue the lowest ones.
 
     Returns:
@@ -64,7 +64,7 @@ def shed(store: QueueStore) -> bool:
         level = backlog.lowest_level
         head, contents = backlog.first(min(max(1, over), MOST_LETTERS), level)
         if options.dead_letter_sink is not None:
-            store.dead_lettered += bury(store, head, contents, Reason.MAX_LENGTH)
+            store.dead_lettered += dead_letter(store, head, contents, Reason.MAX_LENGTH)
             letters += len(contents)
         count = len(contents)
         backlog.drop(count, level)
@@ -73,7 +73,7 @@ def shed(store: QueueStore) -> bool:
     return True
 
 
-def octets_ready(store: QueueStore) -> int:
+def octets_ready(store: QueueState) -> int:
     """Tell about how many octets are ready in a queue, with what messages cost beside their bodies."""
     backlog = store.backlog
     return backlog.ready_bytes + backlog.ready * MESSAGE_OVERHEAD

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
@@ -217,7 +217,7 @@ class MemoryAlarm:
                 self.measure()
 
 
-def octets_in(store: QueueStore) -> int:
+def octets_in(store: QueueState) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
     backlog, delayed = store.backlog, store.delayed
     held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD

@@ -159,7 +159,7 @@ class Publisher:
         turn: The one in which its publishes happen.
     """
 
-    __slots__ = ("_access", "_directory", "_fanout", "_keeping", "_memory", "_turn")
+    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn")
 
     def __init__(self, directory: Directory, access: Permissions, turn: Turn) -> None:
         self._directory = directory
@@ -167,7 +167,7 @@ class Publisher:
         self._turn = turn
         self._fanout: FanOut | None = None  # what very many queues are still to be told
         self._memory = directory.memory
-        self._keeping = directory.keeping
+        self._persistence = directory.persistence
 
     def publish(
         self,
@@ -267,8 +267,10 @@ class Publisher:
         receipt = None if confirms is None else confirms.expect(len(contents), 0)  # nobody will report
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
-        if receipt is not None and queues and head.persistent and self._keeping is not None:
-            receipt.number = self._keeping.journal.said  # a consumer may have got what its queue keeps on disk
+        if receipt is not None and queues and head.persistent and self._persistence is not None:
+            receipt.number = (
+                self._persistence.journal.last_batch
+            )  # consumers may have got what is recorded
         return missed
 
     def _offer(self, head: Head, content: bytes, queues: Sequence[Ref]) -> bool:
@@ -294,8 +296,8 @@ class Publisher:
         memory = self._memory
         if memory.fresh > memory.room:
             memory.measure()
-        if self._keeping is not None:
-            self._keeping.look()
+        if self._persistence is not None:
+            self._persistence.look()
 
     def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:
         """Pass the guards alone, and find where the messages go; for ``offer`` and ``Transaction``.
@@ -364,10 +366,10 @@ class Publisher:
     @property
     def _is_open(self) -> bool:
         """Whether there is no pressure at all, so that routes may be remembered."""
-        keeping = self._keeping
+        persistence = self._persistence
         if self._memory.on or self._fanout is not None:
             return False
-        return keeping is None or (keeping.journal.fault is None and not keeping.behind)
+        return persistence is None or (persistence.journal.fault is None and not persistence.behind)
 
     def _require_open(self, head: Head, queues: Sequence[Ref]) -> None:
         """Refuse what some queues are not to get now.
@@ -383,7 +385,7 @@ class Publisher:
             raise PublishingPaused(Pressure.MEMORY, queues)
         if head.persistent and self._directory.fault_of(queues) is not None:
             raise PublishingPaused(Pressure.DISK, queues)
-        if self._fanout is not None or (self._keeping is not None and self._keeping.behind):
+        if self._fanout is not None or (self._persistence is not None and self._persistence.behind):
             raise PublishingPaused(Pressure.BEHIND, queues)
 
     def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
@@ -394,12 +396,12 @@ class Publisher:
         """
         if pressure is Pressure.BEHIND and self._fanout is not None:
             self._fanout.when_done(callback)
-        elif pressure is Pressure.MEMORY or self._keeping is None:
+        elif pressure is Pressure.MEMORY or self._persistence is None:
             self._memory.when_over(callback)
         elif pressure is Pressure.DISK:
-            self._keeping.when_writable(callback)
+            self._persistence.when_writable(callback)
         else:
-            self._keeping.when_caught_up(callback)
+            self._persistence.when_caught_up(callback)
 
     async def wait_open(self, pressure: Pressure) -> None:
         """Wait until a pressure is over that was met just now."""
@@ -415,6 +417,6 @@ class Publisher:
         self._memory.forget(callback)
         if self._fanout is not None:
             self._fanout.forget(callback)
-        if self._keeping is not None:
-            self._keeping.forget_writable(callback)
-            self._keeping.forget_caught_up(callback)
+        if self._persistence is not None:
+            self._persistence.forget_writable(callback)
+            self._persistence.forget_caught_up(callback)

@@ -18,19 +18,19 @@ from triomq.core.batch import Batch
 from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.ceiling import fits_below, make_room, octets_of
 from triomq.core.confirms import Receipt
-from triomq.core.deadletter import Reason, bury
+from triomq.core.deadletter import Reason, dead_letter
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch import Dispatch, Ready
 from triomq.core.expiry import is_unused
 from triomq.core.feed import Feed, Wake
 from triomq.core.freeing import free
 from triomq.core.intake import sort_out
-from triomq.core.kept_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.limits import count_fitting, fits_all, is_full, octets_ready, shed
 from triomq.core.message import Head
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Offer, Publish
-from triomq.core.queue_store import Arrived, Enlist, OptionsChanged, PageRead, QueueStatistics, QueueStore
+from triomq.core.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
+from triomq.core.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
 from triomq.core.requests import QueueExpired, QueueUnused
 from triomq.core.settling import forget_postponed, give_up, postpone, put_back
@@ -57,7 +57,7 @@ class Queue(InPlaceActor):
         "_time",
     )
 
-    def __init__(self, store: QueueStore) -> None:
+    def __init__(self, store: QueueState) -> None:
         self._store = store
         self._backlog = store.backlog
         self._look()
@@ -117,11 +117,11 @@ class Queue(InPlaceActor):
         if placed < count:
             store.dropped += count - placed
             if store.options.overflow is Overflow.REJECT_PUBLISH_DLX:
-                store.dead_lettered += bury(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
+                store.dead_lettered += dead_letter(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
             if placed and store.keeps(message.head):
-                assert store.directory.keeping is not None
-                message.receipt.number = store.directory.keeping.journal.number
+                assert store.directory.persistence is not None
+                message.receipt.number = store.directory.persistence.journal.open_batch
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
@@ -310,8 +310,8 @@ class Queue(InPlaceActor):
         remains: list[Remains] = []
         count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
         count += forget_postponed(store)
-        if store.durable and store.directory.keeping is not None:
-            store.directory.keeping.note()
+        if store.durable and store.directory.persistence is not None:
+            store.directory.persistence.note()
         store.tell_arrived()  # what was being read will not come
         free(remains, store.directory.chores)
         return count

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from triomq.errors import PreconditionFailed
 
 Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bindings", "steps"]
-"""What is counted. Steps are what bindings can cost a single publish at worst, see ``SinkStore.weight``."""
+"""What is counted. Steps are what bindings can cost a single publish at worst, see ``SinkState.weight``."""
 
 MOST_STEPS = 150_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some

@@ -30,7 +30,7 @@ from triomq.errors import (
 )
 
 if TYPE_CHECKING:
-    from triomq.core.queue_store import QueueStore
+    from triomq.core.queue_state import QueueState
 
 __all__ = [
     "BeingDeleted",
@@ -145,7 +145,7 @@ class NotResident(Restarting):
         done: How many messages the request has dealt with already; who asks again is told of the others alone.
     """
 
-    def __init__(self, store: "QueueStore", done: int = 0) -> None:
+    def __init__(self, store: "QueueState", done: int = 0) -> None:
         super().__init__(store.ref)
         self.done = done
         self._store = store

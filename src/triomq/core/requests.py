@@ -11,7 +11,7 @@ from triomq.actors import Request
 from triomq.core.bindings import Binding
 from triomq.core.options import QueueOptions, SinkOptions
 from triomq.core.policy import Policy, PolicyChange
-from triomq.core.queue_store import QueueStatistics, QueueStore
+from triomq.core.queue_state import QueueState, QueueStatistics
 
 if TYPE_CHECKING:
     from triomq.core.session import Session
@@ -44,7 +44,7 @@ class DeleteSink(Request[bool], frozen=True):
     origin: str = ""
 
 
-class DeclareQueue(Request[QueueStore], frozen=True):
+class DeclareQueue(Request[QueueState], frozen=True):
     """To a domain: let there be a queue.
 
     Raises (in the asker):

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Sequence
 
 from triomq.core.batch import Batch
-from triomq.core.deadletter import Reason, bury
+from triomq.core.deadletter import Reason, dead_letter
 from triomq.core.postponed import MOST_FAILURES, Postponed, delay_after
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
 
 
-def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
+def give_up(store: QueueState, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
     """Let messages that are out become dead letters, if their queue has a sink for them.
 
     Args:
@@ -27,7 +27,7 @@ def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, re
         going = batch.unsettled() if positions is None else dict.fromkeys(positions)
         found = [batch.contents[position] for position in going]
         contents = [content for content in found if content is not None]
-        store.dead_lettered += bury(store, batch.head, contents, reason)
+        store.dead_lettered += dead_letter(store, batch.head, contents, reason)
     count, size = store.backlog.accept(batch, positions)
     if reason is Reason.DELIVERY_LIMIT:
         store.exhausted += count
@@ -36,7 +36,7 @@ def give_up(store: QueueStore, batch: Batch, positions: Sequence[int] | None, re
     return count, size
 
 
-def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
+def put_back(store: QueueState, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
     """Put messages back in their places, except those that have come back too often, which are given up.
 
     Args:
@@ -54,7 +54,7 @@ def put_back(store: QueueStore, batch: Batch, positions: Sequence[int] | None, *
     return store.backlog.requeue(batch, positions, marked=marked)
 
 
-def postpone(store: QueueStore, batch: Batch, position: int, reason: str) -> tuple[int, int]:
+def postpone(store: QueueState, batch: Batch, position: int, reason: str) -> tuple[int, int]:
     """Put a message back after a while over which a consumer failed; after too many failures it becomes a dead letter.
 
     Without a place for dead letters it goes on coming back, unless its queue has a delivery limit.
@@ -78,14 +78,14 @@ def postpone(store: QueueStore, batch: Batch, position: int, reason: str) -> tup
     return 1, len(content)
 
 
-def _after(store: QueueStore, batch: Batch, position: int, failures: int) -> dict[str, object]:
+def _after(store: QueueState, batch: Batch, position: int, failures: int) -> dict[str, object]:
     """Do with a message what its last failure calls for, and say what that is."""
     content, limit = batch.contents[position], store.options.delivery_limit
     assert content is not None
     if limit is not None and failures > limit:
         give_up(store, batch, (position,), Reason.DELIVERY_LIMIT)
         return {"then": "given up", "delivery_limit": limit}
-    if failures >= MOST_FAILURES and (copies := bury(store, batch.head, [content], Reason.DELIVERY_LIMIT)):
+    if failures >= MOST_FAILURES and (copies := dead_letter(store, batch.head, [content], Reason.DELIVERY_LIMIT)):
         store.dead_lettered += copies
         store.backlog.accept(batch, (position,))
         return {"then": "dead letter", "sink": store.options.dead_letter_sink}
@@ -96,7 +96,7 @@ def _after(store: QueueStore, batch: Batch, position: int, failures: int) -> dic
     return {"then": "again", "seconds": delay}
 
 
-def forget_postponed(store: QueueStore) -> int:
+def forget_postponed(store: QueueState) -> int:
     """Forget the messages over which a consumer failed, and tell how many they were."""
     found = store.postponed.take_all() if store.postponed is not None else []
     return sum(store.backlog.accept(batch)[0] for batch in found if store.backlog.holds(batch))

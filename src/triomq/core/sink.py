@@ -13,14 +13,14 @@ from triomq.core.options import SinkKind, SinkOptions
 from triomq.core.packing import pack_arguments
 from triomq.core.policy import Policies, Policy, sink_options
 from triomq.core.properties import Properties
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.core.requests import SinkUnused
 
 _HOP = 10
 """Steps for which a binding to another sink counts: to go there takes some 3 µs."""
 
 
-class SinkStore:
+class SinkState:
     """What of a sink outlives its incarnations; made and kept by the domain.
 
     ``options`` are those in force: what was declared, under the policy that applies.
@@ -64,7 +64,7 @@ class SinkStore:
         self.policy: Policy | None = None
         self.bindings: dict[Binding, Destination] = {}
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
-        self.bound: dict[Binding, SinkStore] | None = None  # the bindings to it, with their sources
+        self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
         self.table: Table[Destination] = make_table(declared.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
         self.govern(policies)
@@ -191,7 +191,7 @@ def _text(value: object) -> str:
     return "" if value is None else pack_arguments({"": value}).decode("latin-1")
 
 
-Destination = QueueStore | SinkStore
+Destination = QueueState | SinkState
 """What a binding leads to, as the tables keep it."""
 
 
@@ -213,7 +213,7 @@ class Sink(InPlaceActor):
 
     __slots__ = ("_changed", "_store")
 
-    def __init__(self, store: SinkStore, changed: Callable[[], None]) -> None:
+    def __init__(self, store: SinkState, changed: Callable[[], None]) -> None:
         self._store = store
         self._changed = changed
 

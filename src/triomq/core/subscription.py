@@ -11,7 +11,7 @@ same turn: the room that is given back would let the next messages come.
 from triomq.actors import Ref
 from triomq.core.feed import Feed
 from triomq.core.publishing import Permissions
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.core.refusals import Forbidden
 from triomq.core.session import Session
 from triomq.core.window import Window
@@ -50,7 +50,7 @@ class Subscription:
         self,
         session: Session,
         access: Permissions,
-        queue: QueueStore,
+        queue: QueueState,
         consumer: Ref,
         *,
         window: Window | None = None,

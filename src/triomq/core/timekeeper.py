@@ -13,11 +13,11 @@ from triomq.core.batch import Batch
 from triomq.core.delay import Delayed, DelayedRun
 from triomq.core.dispatch import Ready
 from triomq.core.expiry import Unexpired, drop_expired, next_deadline
-from triomq.core.kept_delay import DelayedRead, forget_delayed, keep_delayed, put_back_delayed
 from triomq.core.limits import is_full
 from triomq.core.message import Head
 from triomq.core.publish import Publish
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
+from triomq.core.recorded_delay import DelayedRead, forget_delayed, keep_delayed, put_back_delayed
 
 
 class Due(ActorMessage, frozen=True):
@@ -36,7 +36,7 @@ class Timekeeper:
 
     __slots__ = ("_hurries", "_store", "_turn_began", "has_expiring", "keeps")
 
-    def __init__(self, store: QueueStore) -> None:
+    def __init__(self, store: QueueState) -> None:
         self._store = store
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False

@@ -75,9 +75,9 @@ class Transaction:
         for batch, outcome, positions in settlements:
             assert batch.queue is not None
             batch.queue.tell_nowait(Settle(batch, outcome, positions))
-        keeping = self._directory.keeping
-        if keeping is not None:
-            keeping.note()
+        persistence = self._directory.persistence
+        if persistence is not None:
+            persistence.note()
         return sum(len(run.contents) for runs in present.values() for run in runs)
 
     def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:

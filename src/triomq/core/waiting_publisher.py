@@ -15,7 +15,7 @@ from triomq.core.directory import Directory
 from triomq.core.options import Overflow
 from triomq.core.publish import Fits, Publish
 from triomq.core.publishing import Pressure, Publisher, PublishingPaused, RoutedRun, Unrouted
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.errors import ActorError, ActorStopped, LimitExceeded
 
 
@@ -35,7 +35,7 @@ class WaitingPublisher:
         self._publisher = publisher
         self._directory = directory
         self._turn = turn
-        self._lines: dict[QueueStore, trio.Lock] = {}  # of those who wait for room, by queue
+        self._lines: dict[QueueState, trio.Lock] = {}  # of those who wait for room, by queue
 
     async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
         """Publish one message, and wait until every queue has answered and what is persistent is on disk.
@@ -58,7 +58,7 @@ class WaitingPublisher:
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
         receipt = SingleReceipt(1, 1, 0, answered.set)
-        stood: set[QueueStore] = set()  # whose lines we have stood in until it was our turn
+        stood: set[QueueState] = set()  # whose lines we have stood in until it was our turn
         while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, stood)) is not None:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
@@ -69,8 +69,8 @@ class WaitingPublisher:
             await answered.wait()
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
-        if receipt.number and self._directory.keeping is not None:
-            await self._directory.keeping.wait_committed(receipt.number)
+        if receipt.number and self._directory.persistence is not None:
+            await self._directory.persistence.wait_committed(receipt.number)
         return receipt
 
     def publish_nowait(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
@@ -90,8 +90,8 @@ class WaitingPublisher:
         receipt: SingleReceipt,
         delay: float,
         unrouted: Unrouted | None,
-        stood: Collection[QueueStore] | None,
-    ) -> QueueStore | Pressure | None:
+        stood: Collection[QueueState] | None,
+    ) -> QueueState | Pressure | None:
         """Publish, or return what has to be waited for first.
 
         Args:
@@ -116,10 +116,10 @@ class WaitingPublisher:
             return self._obstacle(paused)
         return None
 
-    def _store(self, queue: Ref) -> QueueStore:
+    def _store(self, queue: Ref) -> QueueState:
         return self._directory.queues[Directory.name_of(queue)]
 
-    def _obstacle(self, paused: PublishingPaused) -> QueueStore | Pressure:
+    def _obstacle(self, paused: PublishingPaused) -> QueueState | Pressure:
         """Return what to wait for, if a paused message is to wait."""
         if paused.pressure is Pressure.BEHIND:
             return paused.pressure
@@ -129,13 +129,13 @@ class WaitingPublisher:
                 return stores[0]
         raise paused
 
-    def _has_room(self, store: QueueStore, run: RoutedRun, stood: Collection[QueueStore]) -> bool:
+    def _has_room(self, store: QueueState, run: RoutedRun, stood: Collection[QueueState]) -> bool:
         """Tell whether it is our turn at a queue, and it has room."""
         if store in self._lines and store not in stood:
             return False
         return _fits(store, _told(run, 0.0))
 
-    async def _stand_in_line(self, store: QueueStore, told: Publish) -> None:
+    async def _stand_in_line(self, store: QueueState, told: Publish) -> None:
         """Wait until it is our turn and the queue has room, or is gone."""
         line = self._lines.setdefault(store, trio.Lock())
         try:
@@ -146,7 +146,7 @@ class WaitingPublisher:
             if not line.locked():
                 self._lines.pop(store, None)
 
-    async def _wait_change(self, store: QueueStore) -> None:
+    async def _wait_change(self, store: QueueState) -> None:
         """Wait until a queue may have more room, runs again, or is gone."""
         if store.ref.state != "running":
             try:
@@ -165,7 +165,7 @@ class WaitingPublisher:
             store.forget_room(changed.set)
 
 
-def makes_wait(store: QueueStore) -> bool:
+def makes_wait(store: QueueState) -> bool:
     """Tell whether a queue makes publishers wait for room."""
     return store.options.overflow is Overflow.WAIT and store.options.is_bounded
 
@@ -174,7 +174,7 @@ def _told(run: RoutedRun, delay: float) -> Publish:
     return Publish(run.head, run.contents, run.size, delay=delay)
 
 
-def _fits(store: QueueStore, told: Publish) -> bool:
+def _fits(store: QueueState, told: Publish) -> bool:
     """Tell whether a queue would take a message now; one that is gone does not matter.
 
     Raises:

@@ -13,9 +13,9 @@ from triomq.endpoints.base import (
     Tick,
 )
 from triomq.endpoints.content import from_amqp, to_amqp
+from triomq.endpoints.context import BrokerContext, DomainAccess
 from triomq.endpoints.dmp import DMP
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
-from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
     DEFAULT_ENDPOINTS,
@@ -37,6 +37,7 @@ __all__ = [
     "GROUP",
     "TLS",
     "AMQPEndpoint",
+    "BrokerContext",
     "CloseConnection",
     "Codec",
     "Connection",
@@ -45,7 +46,6 @@ __all__ = [
     "Endpoint",
     "EndpointConfig",
     "EndpointTypes",
-    "House",
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",

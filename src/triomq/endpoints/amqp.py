@@ -16,10 +16,10 @@ from triomq.endpoints.amqp_login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp_names import STANDARD_EXCHANGES
 from triomq.endpoints.base import Endpoint
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
 from triomq.endpoints.endpoint_config import Codec, EndpointConfig
 from triomq.endpoints.farewell import Farewells
-from triomq.endpoints.house import House
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import (
     BROKER_METHODS,
@@ -123,9 +123,9 @@ class AMQP(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag
         """Give the same configuration with the port that was found."""
         return msgspec.structs.replace(self, port=port)
 
-    def make(self, house: House) -> "AMQPEndpoint":
+    def make(self, broker: BrokerContext) -> "AMQPEndpoint":
         """Make the actor that listens."""
-        return AMQPEndpoint(self, house)
+        return AMQPEndpoint(self, broker)
 
     def with_virtual_hosts(self, domains: Mapping[str, str]) -> "AMQP":
         """Return the configuration with further virtual hosts; what it says itself counts more."""
@@ -164,11 +164,13 @@ class AMQPEndpoint(Endpoint):
 
     Args:
         config: Where and how.
-        house: What the broker lends.
+        broker: What the broker lends.
         mechanisms: How one may log in, best first.
     """
 
-    def __init__(self, config: AMQP, house: House, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS) -> None:
+    def __init__(
+        self, config: AMQP, broker: BrokerContext, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS
+    ) -> None:
         super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
         self._config = config
         self._settings: dict[tuple[tuple[str, ...], int], Settings] = {}
@@ -177,7 +179,7 @@ class AMQPEndpoint(Endpoint):
         self._plain_to_all = config.allow_plain_insecure
         self._virtual_hosts = config.virtual_hosts
         self._consumer_timeout = config.consumer_timeout
-        self._house = house
+        self._broker = broker
         self._methods = BROKER_METHODS if config.direct_connections else INDIRECT_METHODS
         self._has_direct = config.direct_connections
         self._direct_limits = DirectLimits(config.direct_message_size, config.direct_heartbeat)
@@ -205,7 +207,7 @@ class AMQPEndpoint(Endpoint):
         """Make the actor that serves a connection over a transport."""
         mechanisms = self._offered(transport)
         offered = tuple(mechanisms)
-        largest = self._house.unfinished.largest(self._config.max_message_size)
+        largest = self._broker.unfinished.largest(self._config.max_message_size)
         settings = self._settings.get((offered, largest))
         if settings is None:  # connections that are offered the same share them
             settings = msgspec.structs.replace(self._config.settings(offered), max_message_size=largest)
@@ -214,7 +216,7 @@ class AMQPEndpoint(Endpoint):
         return AMQPConnection(
             transport,
             engine,
-            self._house,
+            self._broker,
             virtual_hosts=self._virtual_hosts,
             mechanisms=mechanisms,
             consumer_timeout=self._consumer_timeout,
@@ -226,7 +228,7 @@ class AMQPEndpoint(Endpoint):
     def _fork(self, transport: Transport, data: bytes) -> None:
         """Serve a direct connection over a transport whose first octets have come."""
         leases = self._leases if self._has_direct else None
-        connection = self._house.direct.connect(transport, self._house, leases, self._direct_limits)
+        connection = self._broker.direct.connect(transport, self._broker, leases, self._direct_limits)
         self._forked += 1
         self.serve(connection, f"direct-{self._forked}")
         connection.received(data)

@@ -87,7 +87,7 @@ class Blocked:
 
     def _over(self) -> None:
         """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
-        trio.lowlevel.current_trio_token().run_sync_soon(self._connection.ref.act, self.lift)
+        trio.lowlevel.current_trio_token().run_sync_soon(self._connection.ref.run_in_turn, self.lift)
 
     def lift(self) -> None:
         """Read again, if nothing was read; to be called in a turn."""
@@ -114,18 +114,18 @@ class Blocked:
         It is read on: its acks make room.
         """
         connection = self._connection
-        keeping = connection.directory.keeping
-        assert keeping is not None
+        persistence = connection.directory.persistence
+        assert persistence is not None
         if self._unwritable_told:
             return
         self._unwritable_told = True
-        connection.note(logging.WARNING, "durable messages are refused", reason=str(keeping.journal.fault))
+        connection.note(logging.WARNING, "durable messages are refused", reason=str(persistence.journal.fault))
         if connection.login.client_can("connection.blocked"):
             connection.engine.send_method(0, ConnectionBlocked(_UNWRITABLE))
-        keeping.when_writable(self._writable)
+        persistence.when_writable(self._writable)
 
     def _writable(self) -> None:
-        self._connection.ref.act(self._tell_writable)
+        self._connection.ref.run_in_turn(self._tell_writable)
 
     def _tell_writable(self) -> None:
         connection = self._connection

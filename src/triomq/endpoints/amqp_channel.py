@@ -17,7 +17,7 @@ from triomq.core import (
     Numbered,
     Outcome,
     Permissions,
-    QueueStore,
+    QueueState,
     Window,
     settle,
 )
@@ -55,7 +55,7 @@ class Consumer(DirectSubscription):
         self,
         channel: "Channel",
         tag: str,
-        queue: QueueStore,
+        queue: QueueState,
         access: Permissions,
         *,
         no_ack: bool = False,

@@ -18,12 +18,12 @@ from triomq.actors import BUDGET, Ref, Request, Supervisor
 from triomq.core import (
     Deliver,
     FeedClosed,
-    Keeping,
     Leases,
     Message,
+    Persistence,
     Pressure,
     PublishingPaused,
-    QueueStore,
+    QueueState,
     Restarting,
     Session,
 )
@@ -37,10 +37,10 @@ from triomq.endpoints.amqp_outlet import Outlet
 from triomq.endpoints.amqp_timeouts import AckTimeouts
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
 from triomq.endpoints.content import AMQP_CODEC, to_amqp
+from triomq.endpoints.context import BrokerContext, DomainAccess
 from triomq.endpoints.direct import MessagesLost, ReturnMessage
-from triomq.endpoints.house import DomainAccess, House
 from triomq.endpoints.switch import Switch
-from triomq.endpoints.wire_connection import PATIENCE, WireConnection
+from triomq.endpoints.wire_connection import PATIENCE, StreamConnection
 from triomq.errors import ActorStopped, HandlerFailed
 from triomq.protocols.amqp import LOST_CAPABILITY, AMQPEngine, DirectLost, Event
 from triomq.security import Access, MakeMechanism
@@ -57,13 +57,13 @@ _STEP_COST = 5
 _OVER = object()
 
 
-class AMQPConnection(WireConnection):
+class AMQPConnection(StreamConnection):
     """The actor of one connection; a temporary child of the endpoint that accepted it.
 
     Args:
         transport: The octets; owned from now on.
         engine: The protocol, in the server's role.
-        house: Domains and users.
+        broker: Domains and users.
         virtual_hosts: Which domain each virtual host is.
         mechanisms: How one may log in.
         consumer_timeout: Seconds that a delivery may stay unsettled; 0 for ever.
@@ -79,7 +79,7 @@ class AMQPConnection(WireConnection):
         self,
         transport: Transport,
         engine: AMQPEngine,
-        house: House,
+        broker: BrokerContext,
         *,
         virtual_hosts: Mapping[str, str],
         mechanisms: Mapping[str, MakeMechanism],
@@ -88,13 +88,13 @@ class AMQPConnection(WireConnection):
         fork: Callable[[Transport, bytes], None],
         part: Callable[[Transport, AMQPEngine, float], None],
     ) -> None:
-        super().__init__(transport, engine, house)
+        super().__init__(transport, engine, broker)
         self.engine = engine
         self.domain: DomainAccess
         self.access: Access
         self.outlet = Outlet(engine, transport, undeliverable)
         self.virtual_hosts = virtual_hosts
-        self.login = LogIn(house.users, mechanisms)
+        self.login = LogIn(broker.users, mechanisms)
         self.channels: dict[int, Channel] = {}
         self._confirming: dict[Channel, None] = {}
         self._events: deque[Event] = deque()
@@ -116,11 +116,11 @@ class AMQPConnection(WireConnection):
     def on_start(self) -> None:
         """Read from now on."""
         self._turn = self.system.turn
-        self._transport.start(Switch(self._transport, self, self.house.direct.header, self._go_direct))
+        self._transport.start(Switch(self._transport, self, self.broker.direct.header, self._go_direct))
 
     def _go_direct(self, data: bytes) -> None:
         """Leave the transport to a direct connection."""
-        self.ref.act(self._hand_over, data)
+        self.ref.run_in_turn(self._hand_over, data)
 
     def _hand_over(self, data: bytes) -> None:
         self._left = self._handed_over = True
@@ -170,7 +170,7 @@ class AMQPConnection(WireConnection):
             await restarting.wait_over()
         except ActorStopped:
             pass  # the next try says so
-        self.ref.act(self.go_on, "restart")
+        self.ref.run_in_turn(self.go_on, "restart")
 
     def ask(self, ref: Ref, request: Request[R]) -> R:
         """Ask an actor of the core in place.
@@ -213,7 +213,7 @@ class AMQPConnection(WireConnection):
     def come_from(self, domain: str) -> bool:
         """Come as a peer, if the client says that it is one; tell whether it may, for no other one has its name."""
         if self.login.instance:
-            if not self.house.origins.come(domain, self._origin(), self.login.instance):
+            if not self.broker.origins.come(domain, self._origin(), self.login.instance):
                 return False
             self._came_to = domain
         return True
@@ -304,7 +304,7 @@ class AMQPConnection(WireConnection):
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
 
-    def watch_unsettled(self, store: QueueStore) -> None:
+    def watch_unsettled(self, store: QueueState) -> None:
         """Note that deliveries of a queue are going out that the client is to settle in time."""
         if self.timeouts.watch(store):
             self.reschedule()
@@ -349,7 +349,7 @@ class AMQPConnection(WireConnection):
         """Give a message's properties, as AMQP writes them, and its body."""
         if message.head.codec == AMQP_CODEC:
             return message.properties, message.body
-        return to_amqp(self.house.codecs.decode(message)), message.body
+        return to_amqp(self.broker.codecs.decode(message)), message.body
 
     def after_batch(self) -> None:
         """Encode what is due, and write once; leave when nothing more will be heard."""
@@ -389,12 +389,12 @@ class AMQPConnection(WireConnection):
         self._part(self._transport, self.engine, trio.current_time())
         self._stop()
 
-    def hold_replies(self, keeping: Keeping) -> None:
+    def hold_replies(self, persistence: Persistence) -> None:
         """Write nothing until the store has what they say: it was just told."""
-        number = keeping.noted
-        if number > keeping.journal.committed:
+        number = persistence.sync_point
+        if number > persistence.journal.committed:
             self.outlet.hold(number)
-            keeping.when_committed(number, partial(self.ref.act, self._release_replies, number))
+            persistence.when_committed(number, partial(self.ref.run_in_turn, self._release_replies, number))
 
     def _release_replies(self, number: int) -> None:
         self.outlet.release(number)
@@ -417,7 +417,7 @@ class AMQPConnection(WireConnection):
     def _ending(self, number: int, *, connection_ends: bool) -> Iterator[None]:
         """End a channel, step by step."""
         channel = self.channels.pop(number)
-        self.house.quotas.give(self.user, "channels")
+        self.broker.quotas.give(self.user, "channels")
         self._confirming.pop(channel, None)
         self.outlet.drop(channel)
         yield
@@ -445,7 +445,7 @@ class AMQPConnection(WireConnection):
         turn = self._turn
         while self._ending_channels is not None:
             if turn.exhausted:
-                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._go_on_ending)
+                trio.lowlevel.current_trio_token().run_sync_soon(self.ref.run_in_turn, self._go_on_ending)
                 return
             turn.charge(_STEP_COST)
             if next(self._ending_channels, _OVER) is _OVER:
@@ -469,7 +469,7 @@ class AMQPConnection(WireConnection):
         self.end_channels()
         self.blocked.forget()
         if self._came_to:
-            self.house.origins.go(self._came_to, self._origin())
+            self.broker.origins.go(self._came_to, self._origin())
 
     def abandon(self) -> None:
         """Put back what is out, all at once, and close the transport, unless somebody else has it."""

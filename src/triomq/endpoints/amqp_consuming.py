@@ -8,7 +8,7 @@ from triomq.core import (
     InExclusiveUse,
     Outcome,
     Permissions,
-    QueueStore,
+    QueueState,
 )
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_arguments import consumer_priority, plain_arguments
@@ -82,7 +82,7 @@ _COST = 10
 
 def open_consumer(
     channel: Channel,
-    store: QueueStore,
+    store: QueueState,
     tag: str,
     *,
     access: Permissions,

@@ -101,7 +101,7 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
         return _definitions(channel, operation)
     if isinstance(operation, ForgetOrigin):
         return _forget(channel, operation)
-    return _OF_BROKER[type(operation)](BrokerInspector(connection.house, connection.ref), operation)
+    return _OF_BROKER[type(operation)](BrokerInspector(connection.broker, connection.ref), operation)
 
 
 def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
@@ -112,7 +112,7 @@ def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Pag
     """
     connection = channel.connection
     _require_administrator(channel, "definitions")
-    parts = enumerate(describe(connection.house, connection.virtual_hosts), 1)
+    parts = enumerate(describe(connection.broker, connection.virtual_hosts), 1)
     return (Paged(number, part) for number, part in islice(parts, operation.after, None))
 
 
@@ -131,6 +131,6 @@ def _forget(channel: Channel, operation: ForgetOrigin) -> Forgotten:
 
 def _require_administrator(channel: Channel, what: str) -> None:
     connection = channel.connection
-    user = connection.house.users.get(connection.user)
+    user = connection.broker.users.get(connection.user)
     if user is None or ADMINISTRATOR not in user.tags:
         raise AnswerError(403, f"{what} refused for user '{connection.user}', who has no tag administrator")

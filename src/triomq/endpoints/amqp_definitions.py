@@ -12,18 +12,18 @@ from triomq.core import (
     Overflow,
     Policy,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Session,
     SinkKind,
     SinkOptions,
-    SinkStore,
+    SinkState,
     Target,
     make_binding,
 )
 from triomq.endpoints.amqp_answers import ARGUMENTS, AnswerError, answer_to, on_wire
 from triomq.endpoints.amqp_arguments import queue_options, sink_options
 from triomq.endpoints.amqp_policies import APPLY_TO, policy_definition
-from triomq.endpoints.house import DomainAccess, House
+from triomq.endpoints.context import BrokerContext, DomainAccess
 from triomq.errors import Refused
 from triomq.protocols.control import (
     DefinedBinding,
@@ -133,21 +133,21 @@ def _queue_options(found: DefinedQueue) -> QueueOptions:
 # Out
 
 
-def describe(house: House, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
+def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
     """Say what a broker consists of, in parts; queues that belong to a session are left out, and all
     that a peer has made, which tells it again itself.
 
     Args:
-        house: The broker's.
+        broker: The broker's.
         virtual_hosts: Which domain each virtual host is.
     """
     yield Definitions(rabbit_version=_FORM)
     directories = {
-        name: house.domains[domain].directory for name, domain in virtual_hosts.items() if domain in house.domains
+        name: broker.domains[domain].directory for name, domain in virtual_hosts.items() if domain in broker.domains
     }
     for name in directories:
         yield Definitions(vhosts=[DefinedVirtualHost(name=sayable(name))])
-    for user in house.users:
+    for user in broker.users:
         yield Definitions(users=[_defined_user(user)])
         yield from _permissions(user, virtual_hosts)
     for name, directory in directories.items():
@@ -211,7 +211,7 @@ def _defined_policy(policy: Policy, vhost: str) -> DefinedPolicy:
     )
 
 
-def _defined_exchange(sink: SinkStore, vhost: str) -> DefinedExchange:
+def _defined_exchange(sink: SinkState, vhost: str) -> DefinedExchange:
     options = sink.declared
     return DefinedExchange(
         name=sayable(sink.name),
@@ -224,7 +224,7 @@ def _defined_exchange(sink: SinkStore, vhost: str) -> DefinedExchange:
     )
 
 
-def _defined_queue(queue: QueueStore, vhost: str) -> DefinedQueue:
+def _defined_queue(queue: QueueState, vhost: str) -> DefinedQueue:
     options = queue.declared
     return DefinedQueue(
         name=sayable(queue.name),

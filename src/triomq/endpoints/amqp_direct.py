@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from triomq.core import LeaseTarget, NoSuchQueue, QueueLocked, QueueStore
+from triomq.core import LeaseTarget, NoSuchQueue, QueueLocked, QueueState
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_channel import Channel, Handler
 from triomq.endpoints.amqp_outlet import Outlet
@@ -56,7 +56,7 @@ DIRECT: dict[type[Method], Handler] = cast("dict[type[Method], Handler]", {Direc
 # Messages that go elsewhere, and those that come back
 
 
-class AMQPDirectFeeds(dict[QueueStore, DirectFeed]):
+class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
     """The queues whose messages direct connections take, in place of one connection's consumers.
 
     Args:
@@ -69,7 +69,7 @@ class AMQPDirectFeeds(dict[QueueStore, DirectFeed]):
         self._channels = channels
         self._outlet = outlet
 
-    def attach(self, queue: QueueStore, direct: DirectFeed) -> None:
+    def attach(self, queue: QueueState, direct: DirectFeed) -> None:
         """Let all consumers of a queue get their messages on a direct connection, also what is not encoded yet."""
         self[queue] = direct
         queue.set_ceiling(PRIVATE_BYTES)
@@ -79,7 +79,7 @@ class AMQPDirectFeeds(dict[QueueStore, DirectFeed]):
                     self._outlet.drop(consumer)
                     consumer.move(direct_feed(consumer.home, direct))
 
-    def detach(self, queue: QueueStore, direct: DirectFeed) -> None:
+    def detach(self, queue: QueueState, direct: DirectFeed) -> None:
         """Let consumers to come get their messages over AMQP again, if this direct connection is attached."""
         if self.get(queue) is direct:
             del self[queue]

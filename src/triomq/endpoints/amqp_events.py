@@ -46,7 +46,7 @@ _OPEN_COST = 20
 
 
 def _channel_opened(connection: "AMQPConnection", event: ChannelOpened) -> None:
-    quotas = connection.house.quotas
+    quotas = connection.broker.quotas
     if not quotas.has_room(connection.user, "channels"):
         allowed = f"maximum allowed user limit of ({quotas.limit(connection.user, 'channels')})"
         text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
@@ -113,12 +113,12 @@ def _received(connection: "AMQPConnection", event: Received) -> None:
     if channel is None:
         _received_control(connection, event)
         return
-    keeping = connection.directory.keeping
-    notes = 0 if keeping is None else keeping.notes
+    persistence = connection.directory.persistence
+    notes = 0 if persistence is None else persistence.notes
     try:
         HANDLERS[type(event.method)](channel, event.method)
-        if keeping is not None and keeping.notes > notes:
-            connection.hold_replies(keeping)
+        if persistence is not None and persistence.notes > notes:
+            connection.hold_replies(persistence)
     except Restarting:
         raise
     except AnswerError as error:

@@ -55,8 +55,8 @@ def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
         connection = channel.connection
         publisher.confirms = Confirms(
             lambda: connection.confirming(channel),
-            connection.directory.keeping,
-            lambda: connection.ref.act(connection.confirming, channel),
+            connection.directory.persistence,
+            lambda: connection.ref.run_in_turn(connection.confirming, channel),
         )
     if not method.no_wait:
         channel.reply(ConfirmSelectOk())

@@ -124,7 +124,7 @@ def challenge_answered(connection: "AMQPConnection", event: ChallengeAnswered) -
 
 def _is_heard(connection: "AMQPConnection", user: str) -> bool:
     """Tell whether what a client says is looked at; whether it is depends on who it says that it is."""
-    return connection.house.failed_logins.may_try(connection.peer, user, trio.current_time())
+    return connection.broker.failed_logins.may_try(connection.peer, user, trio.current_time())
 
 
 def _judge(connection: "AMQPConnection", step: Step) -> None:
@@ -139,7 +139,7 @@ def _judge(connection: "AMQPConnection", step: Step) -> None:
             connection.gates.close(_GATE)
             connection.start_task(_work_out, connection, step, _finish)
         case Accepted(user):
-            connection.house.failed_logins.succeeded(connection.peer, user, trio.current_time())
+            connection.broker.failed_logins.succeeded(connection.peer, user, trio.current_time())
             connection.authenticated(user)
             connection.engine.accept_login()
 
@@ -148,17 +148,17 @@ async def _work_out(
     connection: "AMQPConnection", pending: Pending, finish: Callable[["AMQPConnection", Step], None]
 ) -> None:
     """Work out what takes a while in a thread, and go on with what comes of it."""
-    users = connection.house.users
+    users = connection.broker.users
     step: Step = pending
     while isinstance(step, Pending):
-        async with connection.house.guessing:
+        async with connection.broker.password_limiter:
             if connection.has_left:
                 return  # there may have been a long queue
             version = users.version
             step = await trio.to_thread.run_sync(pending.work)
         if version != users.version:
             step = pending  # what was found is about users that may be gone
-    connection.ref.act(finish, connection, step)
+    connection.ref.run_in_turn(finish, connection, step)
 
 
 def _finish(connection: "AMQPConnection", step: Step) -> None:
@@ -168,7 +168,7 @@ def _finish(connection: "AMQPConnection", step: Step) -> None:
 
 
 def _deny(connection: "AMQPConnection", name: str) -> None:
-    mechanism, failed, now = connection.login.mechanism_name, connection.house.failed_logins, trio.current_time()
+    mechanism, failed, now = connection.login.mechanism_name, connection.broker.failed_logins, trio.current_time()
     if _is_heard(connection, name):
         connection.note(logging.WARNING, "login refused", user=name, mechanism=mechanism)
         if ignored := failed.count(connection.peer, name, now):
@@ -189,15 +189,15 @@ def open_requested(connection: "AMQPConnection", event: OpenRequested) -> None:
     """Let a client into a virtual host, if there is one, the user may be there, and has room for a connection."""
     name, user = event.virtual_host, connection.user
     domain_name = connection.virtual_hosts.get(name)
-    domain = None if domain_name is None else connection.house.domains.get(domain_name)
+    domain = None if domain_name is None else connection.broker.domains.get(domain_name)
     if domain_name is None or domain is None:
         connection.engine.close(530, f"vhost {name} not found", 10, 40)
         return
-    access = connection.house.users.access(user, domain_name)
+    access = connection.broker.users.access(user, domain_name)
     if not access.may_enter:
         _keep_out(connection, f"access to vhost '{name}' refused for user '{user}'")
-    elif not connection.house.quotas.has_room(user, "connections"):
-        limit = f"user connection limit ({connection.house.quotas.limit(user, 'connections')}) is reached"
+    elif not connection.broker.quotas.has_room(user, "connections"):
+        limit = f"user connection limit ({connection.broker.quotas.limit(user, 'connections')}) is reached"
         _keep_out(connection, f"connection refused for user '{user}': {limit}")
     elif not connection.come_from(domain_name):
         said = f"origin '{connection.login.origin}' of user '{user}'"
@@ -219,12 +219,12 @@ def secret_updated(connection: "AMQPConnection", method: ConnectionUpdateSecret)
 
     RabbitMQ looks at no user's that it keeps itself.
     """
-    user = connection.house.users.get(connection.user)
+    user = connection.broker.users.get(connection.user)
     if user is None or user.expires is None:
         _renewed(connection, method)
         return
     credentials = Credentials(connection.user, method.new_secret)
-    step = Plain(connection.house.users).judge(credentials) if _is_heard(connection, user.name) else Denied(user.name)
+    step = Plain(connection.broker.users).judge(credentials) if _is_heard(connection, user.name) else Denied(user.name)
     if isinstance(step, Pending):
         connection.gates.close(_GATE)
         connection.start_task(_work_out, connection, step, partial(_finish_update, method=method))
@@ -243,7 +243,7 @@ def _judge_update(connection: "AMQPConnection", step: Step, method: ConnectionUp
         _renewed(connection, method)
         return
     connection.note(logging.WARNING, "secret refused", reason=method.reason)
-    connection.house.failed_logins.count(connection.peer, connection.user, trio.current_time())
+    connection.broker.failed_logins.count(connection.peer, connection.user, trio.current_time())
     connection.ending = connection.ending or "secret refused"
     connection.end_channels()
     connection.engine.close(530, "New secret was refused by one of the backends", 10, 70)

@@ -4,7 +4,7 @@ import base64
 import os
 from typing import TYPE_CHECKING, Final
 
-from triomq.core import NoSuchQueue, QueueStore, SinkKind
+from triomq.core import NoSuchQueue, QueueState, SinkKind
 from triomq.endpoints.content import is_reply_queue
 from triomq.errors import NotFound
 
@@ -39,7 +39,7 @@ def named(channel: "Channel", name: str) -> str:
     return channel.last_queue
 
 
-def queue_named(channel: "Channel", name: str) -> QueueStore:
+def queue_named(channel: "Channel", name: str) -> QueueState:
     """Find the queue that a client means, which its session may use.
 
     Raises:

@@ -12,7 +12,7 @@ import msgspec
 from triomq.core import Batch, Numbered
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel, Consumer
-from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet
+from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, DeliveryWriter
 from triomq.errors import LocalProtocolError
 from triomq.protocols.amqp import AMQPEngine
 from triomq.transports import Transport
@@ -35,7 +35,7 @@ class Again(msgspec.Struct, frozen=True):
         return len(self.tags)
 
 
-class Outlet(WireOutlet[Batch | Again]):
+class Outlet(DeliveryWriter[Batch | Again]):
     """What a connection sends; made by the connection, ends with it.
 
     Args:

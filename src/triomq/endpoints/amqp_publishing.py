@@ -79,7 +79,7 @@ class ChannelPublisher:
         self.confirms: Confirms | None = None
         self._channel = channel
         self._publisher = channel.connection.publisher
-        self._has_store = channel.connection.directory.keeping is not None
+        self._has_store = channel.connection.directory.persistence is not None
         self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
         self._framings: FramingTable | None = None  # of contents that were changed
         # What was published last, and all that is known of messages like it.

@@ -11,7 +11,7 @@ RabbitMQ.
 
 from typing import TYPE_CHECKING
 
-from triomq.core import DeclareQueue, NoSuchQueue, QueueOptions, QueueStore
+from triomq.core import DeclareQueue, NoSuchQueue, QueueOptions, QueueState
 from triomq.endpoints.amqp_answers import AnswerError
 from triomq.endpoints.amqp_names import generated_name
 from triomq.endpoints.content import REPLY_TO, is_reply_queue
@@ -25,7 +25,7 @@ __all__ = ["declared_reply_queue", "open_reply_queue"]
 _OPTIONS = QueueOptions(durable=False, exclusive=True, auto_delete=True)
 
 
-def open_reply_queue(channel: "Channel", method: BasicConsume) -> QueueStore:
+def open_reply_queue(channel: "Channel", method: BasicConsume) -> QueueState:
     """Make the queue of a consumer of direct replies; it goes when the consumer does.
 
     Raises:

@@ -19,7 +19,7 @@ from triomq.core import (
     DeleteSink,
     ForeignName,
     QueueOptions,
-    QueueStore,
+    QueueState,
     Restarting,
     SinkKind,
     SinkOptions,
@@ -72,7 +72,7 @@ def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     _deliver(channel, f"x:{store.name}", store)
 
 
-def _declare_queue(channel: Channel, name: str) -> QueueStore:
+def _declare_queue(channel: Channel, name: str) -> QueueState:
     """Let there be a queue, unless the peer has it made already, whatever it was declared with.
 
     Raises:
@@ -92,7 +92,7 @@ def _require_free(name: str) -> None:
         raise AccessRefused(f"the name '{name}' is the broker's own")
 
 
-def _their_queue(channel: Channel, name: str) -> QueueStore:
+def _their_queue(channel: Channel, name: str) -> QueueState:
     """Find a queue that was made for this peer: it gets nobody else's messages, and binds nobody else's queue.
 
     Raises:
@@ -105,7 +105,7 @@ def _their_queue(channel: Channel, name: str) -> QueueStore:
     return store
 
 
-def _deliver(channel: Channel, tag: str, store: QueueStore) -> None:
+def _deliver(channel: Channel, tag: str, store: QueueState) -> None:
     """Let the peer have what comes into a queue.
 
     Raises:
@@ -189,7 +189,7 @@ def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
     _deliver(channel, f"q:{pipe.name}", feed)
 
 
-def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueStore | None:
+def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueState | None:
     """Find the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
     connection, name = channel.connection, method.feed_name
     if name in connection.directory.sinks or name not in connection.directory.queues:

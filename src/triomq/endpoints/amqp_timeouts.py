@@ -11,7 +11,7 @@ from math import inf
 import msgspec
 import trio
 
-from triomq.core import Batch, Directory, QueueStore
+from triomq.core import Batch, Directory, QueueState
 from triomq.endpoints.amqp_answers import Answer
 from triomq.endpoints.amqp_channel import Channel
 
@@ -44,7 +44,7 @@ class AckTimeouts:
         self.next = inf  # when to look again
         self._marks: dict[Channel, deque[_Mark]] = {}
 
-    def watch(self, store: QueueStore) -> bool:
+    def watch(self, store: QueueState) -> bool:
         """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
         limit = self._limit(store)
         if limit < self._shortest:
@@ -53,7 +53,7 @@ class AckTimeouts:
             return True
         return False
 
-    def _limit(self, store: QueueStore | None) -> float:
+    def _limit(self, store: QueueState | None) -> float:
         own = None if store is None else store.options.consumer_timeout
         return (self._seconds if own is None else own) or inf
 
@@ -101,6 +101,6 @@ class AckTimeouts:
         return None
 
 
-def _queue_of(batch: Batch, directory: Directory) -> QueueStore | None:
+def _queue_of(batch: Batch, directory: Directory) -> QueueState | None:
     assert batch.queue is not None
     return directory.queues.get(directory.name_of(batch.queue))

@@ -15,7 +15,7 @@ from triomq.core import (
     ForeignName,
     NoSuchQueue,
     Purge,
-    QueueStore,
+    QueueState,
     SinkKind,
     SinkOptions,
     Target,
@@ -153,14 +153,14 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
         channel.reply(QueueDeclareOk(store.name, statistics.ready, statistics.feeds))
 
 
-def _used(channel: Channel, method: QueueDeclare) -> QueueStore:
+def _used(channel: Channel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
     store = connection.directory.queue(method.queue, connection.session)
     store.use()
     return store
 
 
-def _declared(channel: Channel, method: QueueDeclare) -> QueueStore:
+def _declared(channel: Channel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
     name = method.queue or generated_name("amq.gen-")
     if method.queue.startswith(_RESERVED) and method.queue not in connection.directory.queues:

@@ -3,18 +3,18 @@
 import trio
 
 from triomq.core import Leases
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.direct import DirectLimits, DirectProtocol
 from triomq.endpoints.dmp_connection import DMPConnection
-from triomq.endpoints.house import House
 from triomq.protocols.dmp import PROTOCOL_HEADER, DMPEngine, Settings
 from triomq.transports import Transport
 
 
-def _connect(transport: Transport, house: House, leases: Leases | None, limits: DirectLimits) -> DMPConnection:
-    largest = house.unfinished.largest(limits.message_size)
+def _connect(transport: Transport, broker: BrokerContext, leases: Leases | None, limits: DirectLimits) -> DMPConnection:
+    largest = broker.unfinished.largest(limits.message_size)
     settings = Settings(max_message_size=largest, heartbeat=limits.heartbeat)
     engine = DMPEngine("server", now=trio.current_time(), settings=settings)
-    return DMPConnection(transport, engine, house, leases)
+    return DMPConnection(transport, engine, broker, leases)
 
 
 DMP = DirectProtocol(PROTOCOL_HEADER, _connect)

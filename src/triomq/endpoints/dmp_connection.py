@@ -21,6 +21,7 @@ from triomq.core import (
     Window,
 )
 from triomq.endpoints.base import CloseConnection, ConnectionStatistics, Tick
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.direct import (
     DirectSubscription,
     FeedPace,
@@ -34,8 +35,7 @@ from triomq.endpoints.dmp_answers import Denied
 from triomq.endpoints.dmp_events import EVENTS
 from triomq.endpoints.dmp_outlet import DirectOutlet
 from triomq.endpoints.dmp_sink import DirectSink
-from triomq.endpoints.house import House
-from triomq.endpoints.wire_connection import PATIENCE, WireConnection
+from triomq.endpoints.wire_connection import PATIENCE, StreamConnection
 from triomq.protocols.dmp import DMPEngine, Event
 from triomq.transports import Transport
 
@@ -45,23 +45,23 @@ _PRESSURE, _RETURNS, _FEEDS = "pressure", "unread returns", "slow feeds"
 _LOOK = 0.5  # seconds between two looks at what nobody tells: that the queue is gone, that returns or octets are read
 
 
-class DMPConnection(WireConnection):
+class DMPConnection(StreamConnection):
     """The actor of one direct connection; a temporary child of the endpoint that accepted it.
 
     Args:
         transport: The octets; owned from now on.
         engine: The protocol, in the server's role.
-        house: Domains and users.
+        broker: Domains and users.
         leases: Those of the listener; None if it has no direct connections.
     """
 
     log = logging.getLogger("triomq.dmp")
     closed_event = "direct connection closed"
 
-    def __init__(self, transport: Transport, engine: DMPEngine, house: House, leases: Leases | None) -> None:
-        super().__init__(transport, engine, house)
+    def __init__(self, transport: Transport, engine: DMPEngine, broker: BrokerContext, leases: Leases | None) -> None:
+        super().__init__(transport, engine, broker)
         self.engine = engine
-        self.outlet = DirectOutlet(engine, transport, house, self.note)
+        self.outlet = DirectOutlet(engine, transport, broker, self.note)
         self.leases = leases
         self._events: deque[Event] = deque()
         self._lease: Lease | None = None
@@ -145,18 +145,18 @@ class DMPConnection(WireConnection):
     def enter(self, lease: Lease, grant: Grant, directory: Directory) -> None:
         """Become a connection of the lease's session, and begin."""
         self._lease, self.user = lease, lease.session.user
-        access = self.house.users.access(self.user, directory.name)
+        access = self.broker.users.access(self.user, directory.name)
         self.join(lease.session, directory, grant.virtual_host, access)
         self.note_user()
         if lease.target is LeaseTarget.SINK:
-            self._flow = SinkFlow(self.house.direct_feeds, trio.current_time, self._feeds_follow, self.note)
+            self._flow = SinkFlow(self.broker.direct_feeds, trio.current_time, self._feeds_follow, self.note)
             self.sink = DirectSink(self, lease.name, grant, self._flow)
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
             assert grant.store is not None
             attach_direct(grant, self)
-            self._pace = self.house.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
+            self._pace = self.broker.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: Denied) -> None:
@@ -282,8 +282,8 @@ class DMPConnection(WireConnection):
         if self._pace is not None:
             store = self._grant.store
             assert store is not None
-            if self.house.direct_feeds.get(store.ref) is self._pace:
-                del self.house.direct_feeds[store.ref]
+            if self.broker.direct_feeds.get(store.ref) is self._pace:
+                del self.broker.direct_feeds[store.ref]
             self._pace.close()
             if lost := self._pace.take_lost(trio.current_time()):
                 self._tell_lost(lost)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from triomq.core import Directory, Lease, LeaseTarget, NoSuchQueue
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.direct import Grant, check_sink
 from triomq.endpoints.dmp_answers import Denied, denial_of
-from triomq.endpoints.house import House
 from triomq.errors import Refused
 from triomq.protocols.dmp import EndOfStream, Event, Failed, LeasePresented, MessageRun
 
@@ -36,38 +36,38 @@ def _show(connection: "DMPConnection", lease: Lease) -> None:
     grant = lease.key
     assert isinstance(grant, Grant)
     directory = grant.lessee.connection.directory
-    _check_user(connection.house, lease)
+    _check_user(connection.broker, lease)
     if lease.target is LeaseTarget.SINK:
-        _check_sink(connection.house, lease, directory)
+        _check_sink(connection.broker, lease, directory)
     else:
-        _check_feed(connection.house, lease, grant, directory)
+        _check_feed(connection.broker, lease, grant, directory)
     connection.enter(lease, grant, directory)
 
 
-def _check_user(house: House, lease: Lease) -> None:
+def _check_user(broker: BrokerContext, lease: Lease) -> None:
     """See that the user may still be here, and be once more."""
-    user = house.users.get(lease.session.user)
+    user = broker.users.get(lease.session.user)
     if user is None:
         raise Denied(403, f"there is no user '{lease.session.user}'")
-    if not house.quotas.has_room(user.name, "connections"):
-        limit = house.quotas.limit(user.name, "connections")
+    if not broker.quotas.has_room(user.name, "connections"):
+        limit = broker.quotas.limit(user.name, "connections")
         raise Denied(530, f"user connection limit ({limit}) is reached")
 
 
-def _check_sink(house: House, lease: Lease, directory: Directory) -> None:
+def _check_sink(broker: BrokerContext, lease: Lease, directory: Directory) -> None:
     """See that the sink is still there, and the user may publish into it."""
     check_sink(directory, lease.name)
-    if not house.users.access(lease.session.user, directory.name).may_write(lease.name):
+    if not broker.users.access(lease.session.user, directory.name).may_write(lease.name):
         raise Denied(403, f"user '{lease.session.user}' may not publish into '{lease.name}'")
 
 
-def _check_feed(house: House, lease: Lease, grant: Grant, directory: Directory) -> None:
+def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Directory) -> None:
     """See that the queue is still the one that was leased, that nobody has it, and the user may read it."""
     if directory.queues.get(lease.name) is not grant.store:
         raise NoSuchQueue(lease.name)
     if grant.store in grant.lessee.connection.direct_feeds:
         raise Denied(530, f"feed '{lease.name}' has a connection already")
-    if not house.users.access(lease.session.user, directory.name).may_read(lease.name):
+    if not broker.users.access(lease.session.user, directory.name).may_read(lease.name):
         raise Denied(403, f"user '{lease.session.user}' may not read '{lease.name}'")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from triomq.core import Batch, Outcome, Subscription, settle
 from triomq.endpoints.content import AMQP_CODEC, to_amqp
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.dmp_sink import WHOLE
-from triomq.endpoints.house import House
-from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, WireOutlet
+from triomq.endpoints.wire_outlet import LARGE, LARGE_WRITE_BYTES, WRITE_BYTES, DeliveryWriter
 from triomq.errors import LocalProtocolError
 from triomq.protocols.dmp import DMPEngine
 from triomq.transports import Transport
@@ -20,22 +20,22 @@ from triomq.transports import Transport
 Note = Callable[..., None]
 
 
-class DirectOutlet(WireOutlet[Batch]):
+class DirectOutlet(DeliveryWriter[Batch]):
     """What a direct connection sends; made by the connection, ends with it.
 
     Args:
         engine: Encodes.
         transport: Takes what is encoded.
-        house: Knows how to read properties from any wire.
+        broker: Knows how to read properties from any wire.
         note: Logs an event: its level, its name, its fields.
     """
 
-    __slots__ = ("_engine", "_house", "_note", "taken")
+    __slots__ = ("_broker", "_engine", "_note", "taken")
 
-    def __init__(self, engine: DMPEngine, transport: Transport, house: House, note: Note) -> None:
+    def __init__(self, engine: DMPEngine, transport: Transport, broker: BrokerContext, note: Note) -> None:
         super().__init__(engine, transport)
         self._engine = engine
-        self._house = house
+        self._broker = broker
         self._note = note
         self.taken = 0
         """Octets that the transport was given."""
@@ -97,7 +97,7 @@ class DirectOutlet(WireOutlet[Batch]):
         head, contents = batch.head, []
         for position in range(len(batch.contents)):
             message = batch.message(position)
-            properties = to_amqp(self._house.codecs.decode(message))
+            properties = to_amqp(self._broker.codecs.decode(message))
             contents.append((len(properties), properties + message.body))
         for start, content in contents:
             self._engine.send_framed(head.exchange, head.routing_key, 0, start, start, 0, [content])

@@ -72,7 +72,7 @@ class DirectSink:
         self._grant = grant
         self._directory: Directory = connection.directory
         self._publisher = connection.publisher
-        self._has_store = self._directory.keeping is not None
+        self._has_store = self._directory.persistence is not None
         self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
         # What was published last, and all that is known of messages like it.
         self._shape: Envelope | None = None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import msgspec
 
 from triomq.core import Amend, Properties, SinkKind
-from triomq.endpoints.house import House
+from triomq.endpoints.context import BrokerContext
 from triomq.errors import ConfigError
 from triomq.transports import TLS, make_context
 
@@ -84,7 +84,7 @@ class EndpointConfig:
         """Return the same configuration with the port that was found, for the next incarnation."""
         raise NotImplementedError
 
-    def make(self, house: House) -> "Endpoint":
+    def make(self, broker: BrokerContext) -> "Endpoint":
         """Create the actor that listens."""
         raise NotImplementedError
 

@@ -17,10 +17,10 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
-from triomq.core import Directory, Entry, Message, QueueStore, Session, process_memory
+from triomq.core import Directory, Entry, Message, QueueState, Session, process_memory
 from triomq.endpoints.base import Connection, ConnectionStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
-from triomq.endpoints.house import House
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.paging import Paged
 from triomq.protocols.control import (
     ActorRecord,
@@ -175,12 +175,12 @@ class BrokerInspector:
     """Looks at the whole broker.
 
     Args:
-        house: All its domains.
+        broker: All its domains.
         asker: The connection that asks, from which the tree is found.
     """
 
-    def __init__(self, house: House, asker: Ref) -> None:
-        self._house = house
+    def __init__(self, broker: BrokerContext, asker: Ref) -> None:
+        self._broker = broker
         self._asker = asker
 
     def show_tree(self, asked: ShowTree) -> Iterable[Paged[ActorRecord]]:
@@ -200,12 +200,12 @@ class BrokerInspector:
 
     def get_totals(self, asked: GetTotals) -> Totals:
         """Add everything up."""
-        directories = [domain.directory for domain in self._house.domains.values()]
+        directories = [domain.directory for domain in self._broker.domains.values()]
         queues = [store.statistics() for directory in directories for store in directory.queues.values()]
         connections = list(connections_of(self._asker))
         return Totals(
             version=version("triomq"),
-            uptime=trio.current_time() - self._house.opened,
+            uptime=trio.current_time() - self._broker.opened,
             memory=process_memory(),
             connections=len(connections),
             consumers=sum(found.consumers for found in connections),
@@ -273,7 +273,7 @@ def _numbered(items: Iterable[T], after: int) -> Iterator[tuple[Cursor, T]]:
     return islice(enumerate(items, 1), after, None)
 
 
-def _queue_record(name: str, store: QueueStore) -> QueueRecord:
+def _queue_record(name: str, store: QueueState) -> QueueRecord:
     statistics, options = store.statistics(), store.options
     return QueueRecord(
         name=name,

@@ -11,7 +11,7 @@ import msgspec
 
 from triomq.actors import ChildSpec, InPlaceActor
 from triomq.checked import Checked
-from triomq.endpoints.house import House
+from triomq.endpoints.context import BrokerContext
 from triomq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -151,17 +151,17 @@ class PeerActor(InPlaceActor):
         raise NotImplementedError
 
 
-def peer_spec(config: Synchronise, house: House, name: str) -> ChildSpec:
+def peer_spec(config: Synchronise, broker: BrokerContext, name: str) -> ChildSpec:
     """Say how to make the actor for a peer; what the peer has been told outlives a crash.
 
     Raises:
         ConfigError: There is no such domain, or something cannot be read.
     """
-    domain = house.domains.get(config.domain)
+    domain = broker.domains.get(config.domain)
     if domain is None:
-        raise ConfigError(f"domain: there is no {config.domain!r}, but {', '.join(map(repr, house.domains))}")
+        raise ConfigError(f"domain: there is no {config.domain!r}, but {', '.join(map(repr, broker.domains))}")
     from triomq.endpoints.synchroniser import Outbox, Synchroniser
 
     outbox, url, context = Outbox(config.pipe_type or "pipe", config.changes), config.place(), config.make_context()
-    instance = f"{house.instance}/{config.domain}"
+    instance = f"{broker.instance}/{config.domain}"
     return ChildSpec(lambda: Synchroniser(config, domain.directory, outbox, url, context, instance), name=name)

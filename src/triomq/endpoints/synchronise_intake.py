@@ -48,7 +48,9 @@ class Intake:
         self._peering = peering
         self._directory = directory
         self._knows = knows
-        self._confirms = Confirms(actor.ref.touch, directory.keeping, lambda: actor.ref.act(actor.ref.touch))
+        self._confirms = Confirms(
+            actor.ref.touch, directory.persistence, lambda: actor.ref.run_in_turn(actor.ref.touch)
+        )
         self._next = 1
         self._publisher = Publisher(directory, EVERYTHING, actor.system.turn)  # the peer has asked who may publish
         self._delayed: deque[DeliverRun] = deque()  # while memory is short, or the store cannot be written
@@ -85,7 +87,7 @@ class Intake:
 
     def _parts(self, run: DeliverRun, route: CachedRoute) -> Iterator[RoutedRun]:
         """Cut a run where the delivery mode changes."""
-        modes = [(False, run.contents)] if self._directory.keeping is None else by_mode(run.framing, run.contents)
+        modes = [(False, run.contents)] if self._directory.persistence is None else by_mode(run.framing, run.contents)
         for persistent, contents in modes:
             head = head_of(
                 run.method.exchange,
@@ -117,4 +119,4 @@ class Intake:
 
 def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
     """Call something in a turn of its own: whoever calls this may be in the middle of another."""
-    trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.act, function)
+    trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.run_in_turn, function)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from triomq.core import Action, Binding, Changed, Directory, Kind, QueueStore, SinkKind, SinkStore, Target
+from triomq.core import Action, Binding, Changed, Directory, Kind, QueueState, SinkKind, SinkState, Target
 from triomq.protocols.amqp import (
     RestMSFeedCreate,
     RestMSFeedDelete,
@@ -188,7 +188,7 @@ def _resources(directory: Directory, pipe_type: str) -> Iterator[Create]:
             yield from _pipe_and_joins(queue, directory, pipe_type)
 
 
-def _pipe_and_joins(queue: QueueStore, directory: Directory, pipe_type: str) -> Iterator[Create]:
+def _pipe_and_joins(queue: QueueState, directory: Directory, pipe_type: str) -> Iterator[Create]:
     if (pipe := _pipe(queue, pipe_type)) is not None:
         yield pipe
     for binding in list(queue.bound or ()):
@@ -197,27 +197,27 @@ def _pipe_and_joins(queue: QueueStore, directory: Directory, pipe_type: str) -> 
             yield join
 
 
-def _feed(sink: SinkStore) -> RestMSFeedCreate | None:
+def _feed(sink: SinkState) -> RestMSFeedCreate | None:
     kind = _FEED_TYPES.get(sink.declared.kind)
     if kind is None or sink.origin or sink.declared.internal or sink.name.startswith(_SYSTEM):
         return None
     return RestMSFeedCreate(kind, sink.name)
 
 
-def _pipe(queue: QueueStore, pipe_type: str) -> RestMSPipeCreate | None:
+def _pipe(queue: QueueState, pipe_type: str) -> RestMSPipeCreate | None:
     if queue.origin or not _may_be_pipe(queue):
         return None
     return RestMSPipeCreate(pipe_type, queue.name)
 
 
-def _may_be_pipe(queue: QueueStore) -> bool:
+def _may_be_pipe(queue: QueueState) -> bool:
     """Tell whether a queue could be a pipe there: its deliveries' tag is its name with two octets before it."""
     if queue.owner is not None or queue.name.startswith(_SYSTEM):
         return False
     return len(queue.name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME
 
 
-def _join(binding: Binding, sink: SinkStore | None, queue: QueueStore | None) -> RestMSJoinCreate | None:
+def _join(binding: Binding, sink: SinkState | None, queue: QueueState | None) -> RestMSJoinCreate | None:
     if sink is None or sink.declared.kind not in _FEED_TYPES or sink.declared.internal:
         return None
     if queue is None or not _may_be_pipe(queue) or not _is_plain(binding):

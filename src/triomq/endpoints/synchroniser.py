@@ -161,7 +161,7 @@ class Synchroniser(PeerActor):
     def delivered(self, run: DeliverRun) -> None:
         """Take messages out of its pipes."""
         if self._intake is not None:
-            self.ref.act(self._take, self._intake, run)
+            self.ref.run_in_turn(self._take, self._intake, run)
 
     def _take(self, intake: Intake, run: DeliverRun) -> None:
         intake.take(run)

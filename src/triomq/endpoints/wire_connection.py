@@ -10,7 +10,7 @@ import trio
 from triomq.actors import Supervisor, Turn
 from triomq.core import Directory, Publisher, Session
 from triomq.endpoints.base import Connection
-from triomq.endpoints.house import House
+from triomq.endpoints.context import BrokerContext
 from triomq.endpoints.read_gates import ReadGates
 from triomq.security import Access
 from triomq.transports import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Transport
@@ -40,7 +40,7 @@ _BUDGET, _ROOM = "budget", "unfinished messages"
 """Gates that are the same for all."""
 
 
-class WireEngine(Protocol):
+class StreamEngine(Protocol):
     """What all engines are."""
 
     reading_paused: bool
@@ -53,13 +53,13 @@ class WireEngine(Protocol):
         """Take octets from the peer."""
 
 
-class WireConnection(Connection):
+class StreamConnection(Connection):
     """Base of the actors of connections that a transport drives, in turns; what is said there is up to the protocols.
 
     Args:
         transport: The octets; owned from now on.
         engine: The protocol, in the server's role.
-        house: Domains and users.
+        broker: Domains and users.
     """
 
     log: ClassVar[logging.Logger]
@@ -68,8 +68,8 @@ class WireConnection(Connection):
     closed_event: ClassVar[str]
     """What its end is called there."""
 
-    def __init__(self, transport: Transport, engine: WireEngine, house: House) -> None:
-        self.house = house
+    def __init__(self, transport: Transport, engine: StreamEngine, broker: BrokerContext) -> None:
+        self.broker = broker
         self.gates = ReadGates(transport, engine)
         self.user = ""
         self.virtual_host = ""
@@ -96,11 +96,11 @@ class WireConnection(Connection):
 
     def received(self, data: bytes) -> None:
         """Work off one chunk from the client, in a turn."""
-        self.ref.act(self._take, data)
+        self.ref.run_in_turn(self._take, data)
 
     def drained(self) -> None:
         """Go on writing, in a turn."""
-        self.ref.act(self._write_more)
+        self.ref.run_in_turn(self._write_more)
 
     def _take(self, data: bytes) -> None:
         if self._left:
@@ -120,11 +120,11 @@ class WireConnection(Connection):
         if octets > RECEIVE_SIZE // 2:
             # Few messages in many octets are large ones: larger chunks then cost less, and hold nobody up.
             if (turn.spent + turn.charged) * _LARGE_BODY < octets:
-                self._transport.appetite = LARGE_RECEIVE_SIZE
+                self._transport.receive_size = LARGE_RECEIVE_SIZE
             else:
-                self._transport.appetite = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
+                self._transport.receive_size = RECEIVE_SIZE if turn.charged < _DENSE else _SMALL_RECEIVE_SIZE
         elif turn.charged < _DENSE // 8:
-            self._transport.appetite = RECEIVE_SIZE
+            self._transport.receive_size = RECEIVE_SIZE
 
     def _work(self) -> None:
         """Work off what the engine has found, until the turn's budget is used up."""
@@ -142,7 +142,7 @@ class WireConnection(Connection):
         octets = self._wire.unfinished
         if octets != self._unfinished:
             self._unfinished = octets
-            self.house.unfinished.note(self, octets)
+            self.broker.unfinished.note(self, octets)
 
     def judge_unfinished(self) -> None:
         """Refuse what has begun and may not come; let the client wait with what may come later."""
@@ -162,7 +162,7 @@ class WireConnection(Connection):
 
     def give_up_message(self, reason: str) -> None:
         """End the connection, since the rest of its message does not come."""
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self._give_up, reason)
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.run_in_turn, self._give_up, reason)
 
     def _give_up(self, reason: str) -> None:
         if not self._left:
@@ -186,7 +186,7 @@ class WireConnection(Connection):
 
     def go_on_apart(self, gate: str) -> None:
         """Open a gate in a turn of its own, since whoever calls this is in the middle of another."""
-        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.act, self.go_on, gate)
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.run_in_turn, self.go_on, gate)
 
     def go_on(self, gate: str) -> None:
         """Open a gate, and work off what was left when it was closed."""
@@ -200,7 +200,7 @@ class WireConnection(Connection):
 
     def note_user(self) -> None:
         """Look at the user's record, now and when it has changed: until when the connection may last."""
-        user = self.house.users.get(self.user)
+        user = self.broker.users.get(self.user)
         if user is not None:
             self.last_until(inf if user.expires is None else trio.current_time() + user.expires - time())
 
@@ -208,7 +208,7 @@ class WireConnection(Connection):
         """Work in a domain from now on, as one more connection of a session, with the rights of its user."""
         self.session, self.directory, self.virtual_host = session, directory, virtual_host
         self.publisher = Publisher(directory, access, self._turn)
-        self.house.quotas.take(self.user, "connections")
+        self.broker.quotas.take(self.user, "connections")
         session.attach()
 
     def note(self, level: int, event: str, **fields: object) -> None:
@@ -272,11 +272,11 @@ class WireConnection(Connection):
     def _let_go(self) -> None:
         """Put back what is out and let the session go."""
         self._left = True
-        self.house.unfinished.forget(self)
+        self.broker.unfinished.forget(self)
         if self.virtual_host:
             self.put_back()
             self.virtual_host = ""
-            self.house.quotas.give(self.user, "connections")
+            self.broker.quotas.give(self.user, "connections")
             self.session.detach()
 
     def _stop(self) -> None:

@@ -29,7 +29,7 @@ class Encoder(Protocol):
         """Give what is to be written."""
 
 
-class WireOutlet(Generic[P]):
+class DeliveryWriter(Generic[P]):
     """Base of outlets; what is encoded, and when, is up to the protocols.
 
     Args:

@@ -22,9 +22,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from triomq.errors import StoreError
+from triomq.store.batch_builder import BatchBuilder
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.frames import Read, ReadDelayed
-from triomq.store.gathering import Gathering
 from triomq.store.operations import Batch, Operation, Settle, Spill
 from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
@@ -68,7 +68,7 @@ class Journal:
         self.recovered: Recovered | None = None
         self.is_open = False
         self.wake: Callable[[], None] = _nobody
-        self._gathering = Gathering()
+        self._builder = BatchBuilder()
         self._last = 0  # number of the last batch that was taken
         self._unanswered: deque[tuple[Batch, int]] = deque()
         self._unanswered_octets = 0
@@ -81,19 +81,19 @@ class Journal:
     # What the core calls, within turns
 
     @property
-    def number(self) -> int:
+    def open_batch(self) -> int:
         """The number of the batch that gathers. What is added now is on disk when ``committed`` has reached it."""
         return self._last + 1
 
     @property
-    def said(self) -> int:
+    def last_batch(self) -> int:
         """The number that ``committed`` must reach until all that was added so far is on disk."""
-        return self.number if self._gathering else self._last
+        return self.open_batch if self._builder else self._last
 
     @property
     def octets(self) -> int:
         """About how many octets are gathered or on their way."""
-        return self._unanswered_octets + self._gathering.octets
+        return self._unanswered_octets + self._builder.octets
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
         """Keep messages with ids in a row, above all that the queue has had.
@@ -105,7 +105,7 @@ class Journal:
             contents: Their octets; the sequence must not change any more.
             size: What the core counts for them, in octets; what they take here is counted besides.
         """
-        self._gathering.append(queue, first, head, contents, size)
+        self._builder.append(queue, first, head, contents, size)
         self.wake()
 
     def cut(self, queue: int) -> None:
@@ -114,7 +114,7 @@ class Journal:
         Segments must not overlap. So when messages are spilled, or will be, whose ids lie between those of two appends,
         this comes before the second of them.
         """
-        self._gathering.cut(queue)
+        self._builder.cut(queue)
 
     def spill(self, queue: int, first: int, runs: Sequence[BodyRun], count: int) -> None:
         """Put messages out of memory that are not to be kept, for ``fetch`` to give back while this broker lives.
@@ -130,17 +130,17 @@ class Journal:
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
         """Forget messages with ids in a row, kept or not."""
-        self._gathering.settle(queue, first, count)
+        self._builder.settle(queue, first, count)
         self.wake()
 
     def delivered(self, queue: int, level: int, up_to: int) -> None:
         """Mark messages of a level up to an id as delivered."""
-        self._gathering.delivered(queue, level, up_to)
+        self._builder.delivered(queue, level, up_to)
         self.wake()
 
     def add(self, operation: Operation) -> None:
         """Have anything else done."""
-        self._gathering.add(operation)
+        self._builder.add(operation)
         self.wake()
 
     def fetch(
@@ -188,7 +188,7 @@ class Journal:
         """Have something called once when ``committed`` has reached a number, outside of any turn.
 
         Args:
-            number: What ``number`` was when something was added, or ``said``.
+            number: What ``open_batch`` was when something was added, or ``last_batch``.
             callback: Called in the order in which they were given, so that one with a lower number waits for those
                 before it; soon, if the number has been reached already. It must be cheap, and right also if who wanted
                 it has gone in the meantime.
@@ -215,12 +215,12 @@ class Journal:
     def take(self) -> Batch | None:
         """Give the next batch to send, None as long as there is none or enough are on their way."""
         self._tell_committed()  # those who came after what they wait for
-        if not self._gathering or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
+        if not self._builder or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
         self._last += 1
-        octets = self._gathering.octets
-        batch = self._gathering.batch(self._last)
-        self._gathering = Gathering()
+        octets = self._builder.octets
+        batch = self._builder.batch(self._last)
+        self._builder = BatchBuilder()
         self._unanswered.append((batch, octets))
         self._unanswered_octets += octets
         return batch
@@ -246,7 +246,7 @@ class Journal:
                 break
             waiting.popleft()[1]()
 
-    def relief(self) -> list[Settle]:
+    def settles_alone(self) -> list[Settle]:
         """Give what could be settled before the batches that cannot be written: it makes room.
 
         Only of batches that do nothing else: where a message moves, or a transaction is, all is done at once or not at
@@ -254,7 +254,7 @@ class Journal:
         """
         alone = [batch for batch, _ in self._unanswered if all(isinstance(each, Settle) for each in batch.operations)]
         found = [each for batch in alone for each in batch.operations if isinstance(each, Settle)]
-        return found + self._gathering.settles()
+        return found + self._builder.settles()
 
     def failed(self, fault: StoreError) -> None:
         """Hear that batches cannot be written just now; they stay unanswered."""

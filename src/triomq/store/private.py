@@ -1,4 +1,4 @@
-"""Keeping what is in a data directory to its owner: modes of the directory and of the files in it.
+"""Persistence what is in a data directory to its owner: modes of the directory and of the files in it.
 
 A directory with nothing but a store in it that belongs to the user of the process is ours, and narrowed. Any other may
 be somebody's home, or ``/tmp``: its mode is not ours to change, so it is said, or the store is not opened there.

@@ -256,8 +256,8 @@ class SqliteStore:
         spilling = _work(fresh, self._spilled.committed, spilled=True)
         if spilling:
             self._spilled.commit(spilling, last)
-        if keeping := _work(fresh, self._kept.committed, spilled=False):
-            self._kept.commit(keeping, last)
+        if persistence := _work(fresh, self._kept.committed, spilled=False):
+            self._kept.commit(persistence, last)
             self._mark.write(last)
         self._committed = last
         return last

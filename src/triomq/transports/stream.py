@@ -47,7 +47,7 @@ class Transport(Protocol):
 
     peer: str
     """Who is on the other side, for texts."""
-    appetite: int
+    receive_size: int
     """Octets to read at once; the driver may change it."""
     progress: int
     """Grows whenever some of what could not be sent at once has left: while it stands still, nobody reads."""
@@ -108,9 +108,9 @@ class RawSocket:
         "_poller",
         "_rest",
         "_socket",
-        "appetite",
         "peer",
         "progress",
+        "receive_size",
     )
 
     _driver: Driver
@@ -124,7 +124,7 @@ class RawSocket:
         self._events = 0
         self._ending = False
         self._at_end = False
-        self.appetite = RECEIVE_SIZE
+        self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
 
@@ -156,7 +156,7 @@ class RawSocket:
 
     def _receive(self) -> None:
         try:
-            data = self._socket.recv(self.appetite)
+            data = self._socket.recv(self.receive_size)
         except BlockingIOError:
             return
         except OSError:
@@ -264,7 +264,7 @@ class StreamTransport:
         self._to_do = trio.Event()  # something to send, to end, or to call back
         self._ending = False
         self._driver: Driver | None = None
-        self.appetite = RECEIVE_SIZE
+        self.receive_size = RECEIVE_SIZE
         self.peer = peer
         self.progress = 0
 
@@ -288,7 +288,7 @@ class StreamTransport:
         while data:
             await self._may_read.wait()
             try:
-                data = bytes(await self._stream.receive_some(self.appetite))
+                data = bytes(await self._stream.receive_some(self.receive_size))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 data = b""
             if self._driver is not None:

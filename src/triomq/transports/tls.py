@@ -143,13 +143,13 @@ class TLSSocket:
         raw.start(self)
 
     @property
-    def appetite(self) -> int:
+    def receive_size(self) -> int:
         """Octets to read at once."""
-        return self._raw.appetite
+        return self._raw.receive_size
 
-    @appetite.setter
-    def appetite(self, octets: int) -> None:
-        self._raw.appetite = octets
+    @receive_size.setter
+    def receive_size(self, octets: int) -> None:
+        self._raw.receive_size = octets
 
     @property
     def progress(self) -> int:

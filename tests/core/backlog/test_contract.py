@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from memory_store import MemoryStore
-from triomq.core import Batch, Head, Keeping
+from triomq.core import Batch, Head, Persistence
 from triomq.core.backlog import (
     Backlog,
     Entry,
@@ -43,11 +43,13 @@ class Subject:
         else:
             self.disk = Disk(MemoryStore())
             self.disk.journal.add(DeclareQueue(1, b"", b""))
-            keeping = Keeping(self.disk.journal, 300)  # two messages are resident
+            persistence = Persistence(self.disk.journal, 300)  # two messages are resident
             if kind == "paged":
-                self.backlog = PagedPlainBacklog(keeping, 1, name="q", durable=durable == "durable", now=float)
+                self.backlog = PagedPlainBacklog(persistence, 1, name="q", durable=durable == "durable", now=float)
             else:
-                self.backlog = PagedPriorityBacklog(3, keeping, 1, name="q", durable=durable == "durable", now=float)
+                self.backlog = PagedPriorityBacklog(
+                    3, persistence, 1, name="q", durable=durable == "durable", now=float
+                )
         self._read: list[Callable[[], None]] = []
 
     def push(self, *contents: bytes, head: Head = HEAD, deadline: float = inf) -> None:

@@ -3,14 +3,14 @@ from math import inf
 import pytest
 
 from memory_store import MemoryStore
-from triomq.core import Batch, Fits, Head, Keeping, Overflow, Publish, QueueOptions
+from triomq.core import Batch, Fits, Head, Overflow, Persistence, Publish, QueueOptions
 from triomq.core.backlog import PagedBacklog, PagedPlainBacklog, PagedPriorityBacklog
 from triomq.core.limits import is_full
 from triomq.errors import StoreError
 from triomq.store import DeclareQueue, Reading
 
 from ..cast import publish
-from ..kept import KEPT, ONE, TRANSIENT, get, open_kept_house
+from ..kept import KEPT, ONE, TRANSIENT, get, open_durable_harness
 from ..machine.disk import Disk
 
 OTHER = Head(routing_key="other", persistent=True)
@@ -28,11 +28,11 @@ class Place:
     def begin(self) -> None:
         self.disk = Disk(self.store)
         self.journal = self.disk.journal
-        keeping = Keeping(self.journal, self.memory)
+        persistence = Persistence(self.journal, self.memory)
         self.backlog: PagedBacklog = (
-            PagedPriorityBacklog(self.levels, keeping, 1, name="q", durable=self.durable, now=float)
+            PagedPriorityBacklog(self.levels, persistence, 1, name="q", durable=self.durable, now=float)
             if self.levels
-            else PagedPlainBacklog(keeping, 1, name="q", durable=self.durable, now=float)
+            else PagedPlainBacklog(persistence, 1, name="q", durable=self.durable, now=float)
         )
 
     def live_again(self) -> None:
@@ -361,10 +361,10 @@ def test_marks_are_kept_level_by_level() -> None:
 
 
 async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
-    async with open_kept_house(queue_memory=ONE) as kept:
+    async with open_durable_harness(queue_memory=ONE) as kept:
         short = QueueOptions(max_length=3, overflow=Overflow.REJECT_PUBLISH)
         small = QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH)
-        for queue in (kept.house.queue("short", short), kept.house.queue("small", small)):
+        for queue in (kept.harness.queue("short", short), kept.harness.queue("small", small)):
             for content in (b"1", b"2", b"3"):
                 assert not is_full(queue)
                 publish(queue, content, head=KEPT)
@@ -376,9 +376,9 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
 
 
 async def test_the_oldest_give_way_to_what_is_away() -> None:
-    async with open_kept_house(queue_memory=ONE) as kept:
+    async with open_durable_harness(queue_memory=ONE) as kept:
         short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
-        for queue in (kept.house.queue("short", short), kept.house.queue("small", small)):
+        for queue in (kept.harness.queue("short", short), kept.harness.queue("small", small)):
             for content in (b"1", b"2", b"3", b"4"):
                 publish(queue, content, head=KEPT)
             kept.disk.work()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_store import MemoryStore
-from triomq.core import Keeping
+from triomq.core import Persistence
 from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError
 from triomq.store import DeclareQueue, Reading
@@ -24,22 +24,22 @@ class Place:
     def __init__(self) -> None:
         self.disk = Disk(MemoryStore())
         self.journal = self.disk.journal
-        self.keeping = Keeping(self.journal)
+        self.persistence = Persistence(self.journal)
         self.journal.add(DeclareQueue(1, b"", b""))
-        self.tail = PagedTail(self.keeping, 1, "q", float)
+        self.tail = PagedTail(self.persistence, 1, "q", float)
         self.next_id = 1
         self.answers: list[Reading | StoreError] = []
 
     def keep(self, *contents: bytes) -> None:
-        encoded, size = self.keeping.heads.encode(KEPT, 0, INF, 0), sum(map(len, contents))
+        encoded, size = self.persistence.heads.encode(KEPT, 0, INF, 0), sum(map(len, contents))
         self.tail.spill()
         self.journal.append(1, self.next_id, encoded, contents, size)
-        self.tail.put(PagedRun(KEPT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.number)
+        self.tail.put(PagedRun(KEPT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.open_batch)
         self.next_id += len(contents)
 
     def put(self, *contents: bytes) -> None:
         """Put messages away that are not to be kept."""
-        encoded, size = self.keeping.heads.encode(TRANSIENT, 0, INF, 0), sum(map(len, contents))
+        encoded, size = self.persistence.heads.encode(TRANSIENT, 0, INF, 0), sum(map(len, contents))
         self.tail.put(PagedRun(TRANSIENT, contents, self.next_id, size, INF, 0), encoded, size, 0)
         self.next_id += len(contents)
 

@@ -10,11 +10,11 @@ from typing import ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueStore, Receipt
+from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueState, Receipt
 
 from ..cast import Consumer
 from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
-from .still_house import StillHouse
+from .still_harness import StillHarness
 
 T = TypeVar("T")
 
@@ -34,12 +34,12 @@ class Books(RuleBasedStateMachine):
     choice: ClassVar[tuple[QueueOptions, ...]] = (QueueOptions(),)
     kinds: ClassVar[list[Kind]] = PLAIN
     options: QueueOptions
-    store: QueueStore
+    store: QueueState
 
     def __init__(self) -> None:
         super().__init__()
-        self.still = StillHouse()
-        self.house = self.still.house
+        self.still = StillHarness()
+        self.harness = self.still.harness
         self.deliveries: list[Batch] = []  # of all consumers, in the order in which they went
         self.channels = [Count(), Count()]  # windows that feeds share
         self.feeds: dict[Feed, Taking] = {}
@@ -55,7 +55,7 @@ class Books(RuleBasedStateMachine):
     def begin(self, options: QueueOptions) -> None:
         """Make the queue."""
         self.options = options
-        self.store = self.still.turn(lambda: self.house.queue("q", options))
+        self.store = self.still.turn(lambda: self.harness.queue("q", options))
 
     def teardown(self) -> None:
         self.still.close()

@@ -9,7 +9,7 @@ from math import inf
 
 import msgspec
 
-from triomq.core import Batch, Entry, Head, Overflow, QueueOptions, QueueStatistics, QueueStore, body_of
+from triomq.core import Batch, Entry, Head, Overflow, QueueOptions, QueueState, QueueStatistics, body_of
 from triomq.core.backlog import PagedBacklog
 
 from .disk import Disk
@@ -45,11 +45,11 @@ class Kept(msgspec.Struct):
     def come_back(self) -> None:
         self.attempts += 1
         if self.attempts > 1:
-            self.noted = self.attempts
+            self.sync_point = self.attempts
 
     def after_crash(self) -> "Kept":
         """Give what the next life knows of it."""
-        attempts = max(1, self.noted) if self.went else 0
+        attempts = max(1, self.sync_point) if self.went else 0
         seen = None if self.seen is None else (_anonymous(self.seen[0]), self.seen[1])
         return msgspec.structs.replace(self, attempts=attempts, seen=seen)
 
@@ -100,7 +100,7 @@ class QueueBooks:
         letters: Takes what it gives up, and tells how many queues that went to.
     """
 
-    def __init__(self, store: QueueStore, letters: Callable[[Kept], int]) -> None:
+    def __init__(self, store: QueueState, letters: Callable[[Kept], int]) -> None:
         self.store = store
         self._letters = letters
         self.next = 1

@@ -22,8 +22,8 @@ from triomq.core import (
 )
 
 from .disk import Given
+from .durable_harness import LETTERS, DurableHarness, Runs, Taking
 from .kept_books import QueueBooks
-from .kept_house import LETTERS, KeptHouse, Runs, Taking
 from .wall import WALL
 
 MEMORY = st.sampled_from([300, 0, 1000])
@@ -33,12 +33,12 @@ OUTCOMES = st.sampled_from([Outcome.REQUEUE, Outcome.REQUEUE, Outcome.ACCEPT, Ou
 DELAYS = st.sampled_from([0.5, 1.5, 3.5])
 
 
-class KeptMachine(KeptHouse):
+class KeptMachine(DurableHarness):
     """A queue with dead letters in another one, through everything that can happen to either."""
 
     @initialize(memory=MEMORY, data=st.data())
     def begin(self, memory: int, data: st.DataObject) -> None:
-        self.memory = self.keeping.queue_memory = memory
+        self.memory = self.persistence.queue_memory = memory
         self.declare("q", data.draw(st.sampled_from(self.choice)))
         self.declare(LETTERS, QueueOptions())
 
@@ -72,7 +72,7 @@ class KeptMachine(KeptHouse):
 
     def open(self, name: str, limit: int) -> Feed:
         def opening() -> Feed:
-            consumer, store = self.house.consumer(self.deliveries), self.books[name].store
+            consumer, store = self.harness.consumer(self.deliveries), self.books[name].store
             feed = Feed(store.ref, consumer.ref, window=Window(limit))
             store.ref.ask_nowait(OpenFeed(feed))
             self.feeds[feed] = Taking(feed, name, consumer, limit)
@@ -269,9 +269,9 @@ class KeptMachine(KeptHouse):
         name = data.draw(st.sampled_from([*sorted(self.books), None]))
         if name is not None:
             self.take_back(name)
-            self.still.turn(lambda: self.house.crash_nowait(self.books[name].store))
+            self.still.turn(lambda: self.harness.crash_nowait(self.books[name].store))
         else:
-            self.house.crash_domain_nowait()
+            self.harness.crash_domain_nowait()
         given = self.hear_from_disk() if gives else Given()
         if name is None:  # until it takes note, its queues go on
             self.after()

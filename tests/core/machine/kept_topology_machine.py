@@ -18,11 +18,11 @@ class KeptTopologyMachine(KeptMachine):
     def delete_or_declare_sink(self, name: str, durable: bool) -> None:
         if name in self.topology.sinks:
             self.topology.forget_sink(name)
-            self.turn(lambda: self.house.domain.ask_nowait(DeleteSink(name, session=self.house.session)))
+            self.turn(lambda: self.harness.domain.ask_nowait(DeleteSink(name, session=self.harness.session)))
             return
         options = SinkOptions(durable=durable, alternate="u")
         self.topology.sinks[name] = options
-        self.turn(lambda: self.house.domain.ask_nowait(DeclareSink(name, options)))
+        self.turn(lambda: self.harness.domain.ask_nowait(DeclareSink(name, options)))
 
     @precondition(lambda self: self.topology.sinks)
     @rule(data=st.data(), key=KEYS, arguments=st.sampled_from([None, {"x": 1}]))
@@ -31,10 +31,10 @@ class KeptTopologyMachine(KeptMachine):
         ends = [(Target.SINK, name) for name in sorted(self.topology.sinks)]
         ends += [(Target.QUEUE, name) for name in sorted(self.topology.queues)] * 2
         target, name = data.draw(st.sampled_from(ends))
-        binding, session = make_binding(source, target, name, key, arguments), self.house.session
+        binding, session = make_binding(source, target, name, key, arguments), self.harness.session
         if binding in self.topology.bindings:
             self.topology.bindings.discard(binding)
-            self.turn(lambda: self.house.domain.ask_nowait(Unbind(binding, session)))
+            self.turn(lambda: self.harness.domain.ask_nowait(Unbind(binding, session)))
         else:
             self.topology.bindings.add(binding)
-            self.turn(lambda: self.house.domain.ask_nowait(Bind(binding, session)))
+            self.turn(lambda: self.harness.domain.ask_nowait(Bind(binding, session)))

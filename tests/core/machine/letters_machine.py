@@ -5,7 +5,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from triomq.core import Browse, Get, Message, Outcome, Overflow, QueueOptions, QueueStore, SinkKind, body_of
+from triomq.core import Browse, Get, Message, Outcome, Overflow, QueueOptions, QueueState, SinkKind, body_of
 
 from ..cast import HEAD, OTHER_HEAD, settle
 from .model import Death, Kind, Waiting, kind
@@ -45,7 +45,7 @@ class LettersMachine(PassingMachine):
         kind(expiration=2.5),
         kind(priority=2),
     ]
-    letters: QueueStore
+    letters: QueueState
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ class LettersMachine(PassingMachine):
         other = QueueOptions(message_ttl=LIFE, dead_letter_sink="", dead_letter_key="q" if goes_back else "nobody")
 
         def making() -> None:
-            self.letters = self.house.queue("dead", other)
-            self.house.sink("letters", SinkKind.FANOUT)
-            self.house.bind("letters", "dead")
+            self.letters = self.harness.queue("dead", other)
+            self.harness.sink("letters", SinkKind.FANOUT)
+            self.harness.bind("letters", "dead")
 
         self.still.turn(making)
         self.goes_back = goes_back
@@ -112,7 +112,7 @@ class LettersMachine(PassingMachine):
 
     def read(self, message: Message) -> tuple[bytes, list[Death]]:
         """Read a letter's body and history."""
-        properties = self.house.directory.codecs.read(message)
+        properties = self.harness.directory.codecs.read(message)
         assert properties is not None
         assert properties.expiration is None
         history = (properties.headers or {})["x-death"]
@@ -160,7 +160,7 @@ class LettersMachine(PassingMachine):
 
     @rule()
     def crash_the_other_queue(self) -> None:
-        self.still.turn(lambda: self.house.crash_nowait(self.letters))
+        self.still.turn(lambda: self.harness.crash_nowait(self.letters))
         self.still.rest()
 
     @invariant()

@@ -90,7 +90,7 @@ class QueueMachine(Books):
             gate.hold()
 
         def opening() -> None:
-            consumer = self.house.consumer(self.deliveries)
+            consumer = self.harness.consumer(self.deliveries)
             windows = tuple(count.window for count in shared)
             feed = Feed(
                 self.store.ref,
@@ -282,7 +282,7 @@ class QueueMachine(Books):
 
         def crashing() -> None:
             self.tell_settled(numbers, outcome)
-            self.house.crash_nowait(self.store)
+            self.harness.crash_nowait(self.store)
             self.put_all_back()
             self.tell_runs(runs)
 

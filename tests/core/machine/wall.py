@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from .still_house import StillHouse
+from .still_harness import StillHarness
 
 EPOCH = 1_000_000_000.0
 """What it shows in the beginning."""
@@ -31,8 +31,8 @@ class Wall:
         """Go on by itself, while there is no house."""
         self._since += seconds
 
-    def go_with(self, house: StillHouse) -> None:
-        self._passed = lambda: house.now
+    def go_with(self, harness: StillHarness) -> None:
+        self._passed = lambda: harness.now
 
 
 WALL = Wall()

@@ -7,17 +7,17 @@ import trio
 
 from triomq.actors import open_system
 from triomq.store import DeclareQueue, Journal
-from triomq.store.keeper import Keeper, StoreSettings, WaitCommitted
+from triomq.store.keeper import StoreSettings, StoreSupervisor, WaitCommitted
 
 
 async def main() -> None:
     journal = Journal()
     async with open_system() as system:
-        ref = await system.start(lambda: Keeper(journal, StoreSettings(Path(sys.argv[1]))), name="store")
+        ref = await system.start(lambda: StoreSupervisor(journal, StoreSettings(Path(sys.argv[1]))), name="store")
         journal.add(DeclareQueue(1, b"q", b""))
         journal.append(1, 1, b"head", [b"a"], 1)
         await ref.ask(WaitCommitted())
-        assert isinstance(ref.actor, Keeper)
+        assert isinstance(ref.actor, StoreSupervisor)
         print(ref.actor.pid, flush=True)
         await trio.sleep_forever()
 

@@ -26,7 +26,7 @@ from triomq.store.frames import (
     Write,
     encode_frame,
 )
-from triomq.store.keeper.conversation import Conversation
+from triomq.store.keeper.session import StoreSession
 
 Clock = trio.testing.MockClock
 
@@ -37,7 +37,7 @@ class Host:
     def __init__(self, journal: Journal) -> None:
         ours, self.stream = trio.testing.memory_stream_pair()
         self.progress = 0
-        self.conversation = Conversation(journal, ours, self._count)
+        self.conversation = StoreSession(journal, ours, self._count)
         self._reader = FrameReader()
 
     def _count(self) -> None:
@@ -202,7 +202,7 @@ async def test_whoever_wants_a_copy_hears_what_became_of_it(
     assert (said[0] is None) if expected is None else (expected in str(said[0]))
 
 
-async def note_copy(conversation: Conversation, note: Callable[[str | None], None]) -> None:
+async def note_copy(conversation: StoreSession, note: Callable[[str | None], None]) -> None:
     try:
         await conversation.back_up(Path("target"))
     except StoreError as error:

@@ -13,7 +13,7 @@ from triomq.errors import RestartLimitExceeded, StoreCorrupt, StoreError, StoreL
 from triomq.store import BodyRun, Reading, SqliteStore, decode_body
 from triomq.store.keeper import BackUpStore, HostKind
 
-from .house import declare, house, segments
+from .harness import declare, harness, segments
 
 either = pytest.mark.parametrize("host", ["process", "thread"])
 in_a_process = pytest.mark.parametrize("host", ["process"])
@@ -22,26 +22,26 @@ in_a_process = pytest.mark.parametrize("host", ["process"])
 
 @either
 async def test_what_was_said_is_there_after_a_restart(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         assert one.journal.recovered is not None
         assert one.journal.recovered.queues == {}
         declare(one.journal)
         one.journal.append(1, 1, b"head", [b"a", b"b"], 2)
-        number = one.journal.number
+        number = one.journal.open_batch
         await one.committed()
         assert one.journal.committed == number
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         recovered = one.journal.recovered
         assert recovered is not None
         queue = recovered.queues[1]
         assert (queue.found.value, queue.found.next_id) == (b"options", 3)
         assert (queue.count, queue.size, queue.segments) == (2, 2, [])
-        assert one.journal.number == number + 1
+        assert one.journal.open_batch == number + 1
 
 
 @either
 async def test_leaving_waits_until_everything_is_on_disk(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         declare(one.journal)
         one.journal.append(1, 1, b"head", [b"a"], 1)
     assert [segment.first for segment in segments(tmp_path)] == [1]
@@ -49,7 +49,7 @@ async def test_leaving_waits_until_everything_is_on_disk(tmp_path: Path, host: H
 
 @either
 async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         declare(one.journal)
         for number in range(1, 301):
             one.journal.append(1, number, b"head", [b"x" * 100], 100)
@@ -65,7 +65,7 @@ async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host
 
 @either
 async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         declare(one.journal)
         one.journal.append(1, 1, b"head", [b"a" * 300_000, b"b"], 300001)
         await one.committed()
@@ -80,7 +80,7 @@ async def test_bodies_are_read_back(tmp_path: Path, host: HostKind) -> None:
 @either
 async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: HostKind) -> None:
     target = tmp_path / "copy"
-    async with house(tmp_path / "store", host) as one:
+    async with harness(tmp_path / "store", host) as one:
         declare(one.journal)
         one.journal.append(1, 1, b"head", [b"a"], 1)
         await one.committed()
@@ -93,9 +93,9 @@ async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: Ho
 
 @either
 async def test_a_directory_that_is_in_use_is_an_error_that_names_its_user(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         with pytest.raises(StoreLocked, match=f"lock is held by process {one.keeper.pid or os.getpid()}"):
-            async with house(tmp_path, host):
+            async with harness(tmp_path, host):
                 pass
 
 
@@ -104,7 +104,7 @@ async def test_a_broker_waits_for_the_one_that_leaves(tmp_path: Path, host: Host
     async with trio.open_nursery() as nursery:
         store = SqliteStore(tmp_path)
         nursery.start_soon(leave_soon, store)
-        async with house(tmp_path, host, patience=5) as one:
+        async with harness(tmp_path, host, patience=5) as one:
             assert one.journal.is_open
 
 
@@ -117,7 +117,7 @@ async def leave_soon(store: SqliteStore) -> None:
 async def test_a_file_that_is_no_store_is_an_error_that_names_it(tmp_path: Path, host: HostKind) -> None:
     (tmp_path / "store.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
     with pytest.raises(StoreCorrupt, match=r"store\.db is damaged.*let it start on a backup"):
-        async with house(tmp_path, host):
+        async with harness(tmp_path, host):
             pass
 
 
@@ -130,7 +130,7 @@ async def test_what_cannot_be_ends_the_actor_with_a_reason(tmp_path: Path, host:
 
 
 async def append_to_no_queue(directory: Path, host: HostKind) -> None:
-    async with house(directory, host) as one:
+    async with harness(directory, host) as one:
         one.journal.append(1, 1, b"head", [b"a"], 1)
         await trio.sleep_forever()
 
@@ -139,7 +139,7 @@ async def append_to_no_queue(directory: Path, host: HostKind) -> None:
 async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled(
     tmp_path: Path, host: HostKind
 ) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         declare(one.journal)
         first = 1
         for _ in range(5):
@@ -161,7 +161,7 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
 
 @in_a_process
 async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         declare(one.journal)
         one.journal.spill(1, 1, [BodyRun(0, b"head", [b"a"])], 1)
         await one.committed()
@@ -183,7 +183,7 @@ async def test_the_process_ends_by_itself_when_its_broker_is_killed(tmp_path: Pa
         pid = int(await broker.stdout.receive_some())
         store = os.pidfd_open(pid)
         broker.kill()
-    async with house(tmp_path, host, patience=5) as one:  # waits for the other's lock
+    async with harness(tmp_path, host, patience=5) as one:  # waits for the other's lock
         recovered = one.journal.recovered
         assert recovered is not None
         assert recovered.queues[1].count
@@ -194,7 +194,7 @@ async def test_the_process_ends_by_itself_when_its_broker_is_killed(tmp_path: Pa
 
 @in_a_process
 async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: HostKind) -> None:
-    async with house(tmp_path, host) as one:
+    async with harness(tmp_path, host) as one:
         faults: list[StoreError | None] = []
         failed = trio.Event()
         one.journal.on_fault(faults.append)
@@ -222,15 +222,15 @@ async def test_processes_that_end_one_after_the_other_are_an_error(
     tmp_path: Path, host: HostKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr("triomq.store.keeper.keeper._PAUSE", 0.01)
+    monkeypatch.setattr("triomq.store.keeper.supervisor._PAUSE", 0.01)
     with pytest.raises(StoreError, match="has ended 6 times without having kept anything"):
-        async with house(tmp_path, host):
+        async with harness(tmp_path, host):
             pass
 
 
 async def test_a_broker_without_descriptors_for_a_new_process_goes_on_and_tries_again(tmp_path: Path) -> None:
     faults: list[StoreError | None] = []
-    async with house(tmp_path, "process") as one:
+    async with harness(tmp_path, "process") as one:
         declare(one.journal)
         await one.committed()
         changed = trio.Event()

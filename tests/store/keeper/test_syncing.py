@@ -10,7 +10,7 @@ import trio
 
 from triomq.errors import StoreError, StoreUnwritable
 
-from .house import declare, house, segments
+from .harness import declare, harness, segments
 
 COMPILER = shutil.which("cc")
 SOURCE = Path(__file__).parents[1] / "sync_shim.c"
@@ -32,7 +32,7 @@ async def test_nothing_is_confirmed_while_syncing_fails(
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     monkeypatch.setenv("TRIOMQ_TEST_SYNC_FAILS", str(fails))
     faults: list[StoreError | None] = []
-    async with house(tmp_path / "store", "process") as one:
+    async with harness(tmp_path / "store", "process") as one:
         declare(one.journal)
         await one.committed()
         before = one.journal.committed
@@ -59,7 +59,7 @@ async def test_a_sync_that_failed_leaves_nothing_behind_the_end_of_the_log(
     fails, log = tmp_path / "fails", tmp_path / "store" / "store.db-wal"
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     monkeypatch.setenv("TRIOMQ_TEST_SYNC_FAILS", str(fails))
-    async with house(tmp_path / "store", "process") as one:
+    async with harness(tmp_path / "store", "process") as one:
         declare(one.journal)
         one.journal.append(1, 1, b"head", [bytes(500_000)], 500_000)
         await one.committed()
@@ -80,11 +80,11 @@ async def test_no_answer_leaves_before_the_sync_that_covers_it(
     tmp_path: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
-    async with house(tmp_path / "store", "process") as one:
+    async with harness(tmp_path / "store", "process") as one:
         declare(one.journal)
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     monkeypatch.setenv("TRIOMQ_TEST_TRACE", str(trace))
-    async with house(tmp_path / "store", "process") as one:
+    async with harness(tmp_path / "store", "process") as one:
         begin = trace.stat().st_size
         for number in range(1, 100):
             one.journal.append(1, number, b"head", [b"x" * 20_000], 20000)

@@ -42,7 +42,7 @@ class Topology:
         """Give the present name of a queue."""
         return self._renamed.get(name, name) if self._renamed else name
 
-    # Keeping
+    # Persistence
 
     def declared_exchange(self, method: ExchangeDeclare) -> None:
         """Keep an exchange."""

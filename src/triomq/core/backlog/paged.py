@@ -19,8 +19,8 @@ from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.keeping import Keeping
 from triomq.core.message import Head, Message
+from triomq.core.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import Attempts, Reading
 
@@ -38,18 +38,18 @@ class PagedBacklog(Backlog):
     # No slots: two bases that both have some cannot be joined.
 
     def _begin(
-        self, keeping: Keeping, queue: int, memory: float, *, name: str, durable: bool, now: Callable[[], float]
+        self, persistence: Persistence, queue: int, memory: float, *, name: str, durable: bool, now: Callable[[], float]
     ) -> None:
         self.queue = queue
         self.expiring_paged_in = False
         self.paged = 0
         self.paged_bytes = 0
-        self._keeping = keeping
-        self._journal = keeping.journal
+        self._persistence = persistence
+        self._journal = persistence.journal
         self._durable = durable
         self._now = now
         self._memory = memory  # octets of messages that may be resident
-        self._tail = PagedTail(keeping, queue, name, now)
+        self._tail = PagedTail(persistence, queue, name, now)
         self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
         self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
         self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
@@ -114,7 +114,7 @@ class PagedBacklog(Backlog):
         durable = self._durable and head.persistent
         paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
         if durable or paged:
-            encoded = self._keeping.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
+            encoded = self._persistence.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
             bodies = size - count * (head.body_start + head.body_trailer)
         if durable:
             self._tail.spill()
@@ -122,7 +122,7 @@ class PagedBacklog(Backlog):
         if paged:
             run = PagedRun(head, contents, self.next_id, size, deadline, level)
             self.next_id += count
-            self._tail.put(run, encoded, bodies, self._journal.number if durable else 0)
+            self._tail.put(run, encoded, bodies, self._journal.open_batch if durable else 0)
             self._count_paged()
         else:
             super().push(head, contents, size, deadline, level)
@@ -295,9 +295,11 @@ class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
         now: Returns the time of the domain's clock, in seconds.
     """
 
-    def __init__(self, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]) -> None:
+    def __init__(
+        self, persistence: Persistence, queue: int, *, name: str, durable: bool, now: Callable[[], float]
+    ) -> None:
         super().__init__()
-        self._begin(keeping, queue, keeping.queue_memory, name=name, durable=durable, now=now)
+        self._begin(persistence, queue, persistence.queue_memory, name=name, durable=durable, now=now)
 
 
 class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
@@ -316,10 +318,10 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
     """
 
     def __init__(
-        self, levels: int, keeping: Keeping, queue: int, *, name: str, durable: bool, now: Callable[[], float]
+        self, levels: int, persistence: Persistence, queue: int, *, name: str, durable: bool, now: Callable[[], float]
     ) -> None:
         super().__init__(levels)
-        self._begin(keeping, queue, inf, name=name, durable=durable, now=now)
+        self._begin(persistence, queue, inf, name=name, durable=durable, now=now)
         self._arrived: list[PagedRun] = []  # read, and waiting for the others
 
     def _count_paged(self) -> None:

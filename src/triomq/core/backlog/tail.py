@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from triomq.core.backlog.backlog import ReadDone
-from triomq.core.keeping import Keeping
 from triomq.core.message import Head
+from triomq.core.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 
@@ -79,13 +79,13 @@ class PagedTail:
         "_expects",
         "_fetch",
         "_journal",
-        "_keeping",
         "_loose",
         "_name",
         "_now",
         "_peek_fetch",
         "_peeked",
         "_pending",
+        "_persistence",
         "_queue",
         "broken",
         "count",
@@ -96,9 +96,9 @@ class PagedTail:
         "spilled",
     )
 
-    def __init__(self, keeping: Keeping, queue: int, name: str, now: Callable[[], float]) -> None:
-        self._keeping = keeping
-        self._journal = keeping.journal
+    def __init__(self, persistence: Persistence, queue: int, name: str, now: Callable[[], float]) -> None:
+        self._persistence = persistence
+        self._journal = persistence.journal
         self._queue = queue
         self._name = name
         self._now = now
@@ -164,7 +164,7 @@ class PagedTail:
         self._journal.spill(self._queue, first, runs, sum(len(each.run.contents) for each in loose))
         self.spilled = True
         for each in loose:
-            each.number, each.is_spilled = self._journal.number, True
+            each.number, each.is_spilled = self._journal.open_batch, True
 
     def _expect(self) -> None:
         """See to it that memory is given back when the store has the messages."""
@@ -292,7 +292,7 @@ class PagedTail:
         bits = int.from_bytes(segment.settled, "little")
         found: list[PagedRun] = []
         for stored in decode_body(segment.body):
-            head, level, deadline = self._keeping.heads.decode(stored.head, now)
+            head, level, deadline = self._persistence.heads.decode(stored.head, now)
             begin = segment.first + stored.offset
             for start, stop in _unsettled(bits >> stored.offset, len(stored.contents), first - begin):
                 contents = stored.contents[start:stop]

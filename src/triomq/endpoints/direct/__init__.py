@@ -11,7 +11,7 @@ AMQP, on the other a connection that carries messages one way and nothing else, 
     DirectFeeds.detach: and here again   <-  ends
     ReturnMessage, MessagesLost          <-  tells what became of messages, since it cannot tell its client
 
-The broker says in ``House.direct`` which protocol direct connections speak.
+The broker says in ``BrokerContext.direct`` which protocol direct connections speak.
 """
 
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds, direct_feed

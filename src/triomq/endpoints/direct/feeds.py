@@ -8,7 +8,7 @@ back, its priority and its end mean what they meant.
 from typing import Protocol
 
 from triomq.actors import Ref
-from triomq.core import Feed, QueueStore, Window
+from triomq.core import Feed, QueueState, Window
 
 
 class DirectFeed(Protocol):
@@ -29,10 +29,10 @@ class DirectFeeds(Protocol):
     def __contains__(self, queue: object, /) -> bool:
         """Tell whether a direct connection takes the messages of a queue."""
 
-    def attach(self, queue: QueueStore, direct: DirectFeed) -> None:
+    def attach(self, queue: QueueState, direct: DirectFeed) -> None:
         """Let all consumers of a queue, and those to come, get their messages on a direct connection."""
 
-    def detach(self, queue: QueueStore, direct: DirectFeed) -> None:
+    def detach(self, queue: QueueState, direct: DirectFeed) -> None:
         """Let consumers to come get their messages at home again, if this one is attached."""
 
 

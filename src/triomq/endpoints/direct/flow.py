@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.actors import Ref
-from triomq.core import QueueStore, octets_ready
+from triomq.core import QueueState, octets_ready
 
 MARK = 4 * 1024 * 1024
 """Octets of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
@@ -97,7 +97,7 @@ class FeedPace:
 
     __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
 
-    def __init__(self, store: QueueStore, outlet: Outlet) -> None:
+    def __init__(self, store: QueueState, outlet: Outlet) -> None:
         self.name = store.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()

@@ -7,7 +7,7 @@ import msgspec
 
 from triomq.actors import Message as ActorMessage
 from triomq.actors import Ref
-from triomq.core import Directory, QueueStore, Session, SinkInternal, Subscription
+from triomq.core import Directory, QueueState, Session, SinkInternal, Subscription
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
 
 
@@ -74,7 +74,7 @@ class Grant(msgspec.Struct, frozen=True, eq=False):
 
     lessee: Lessee
     virtual_host: str
-    store: QueueStore | None = None
+    store: QueueState | None = None
 
 
 class Undelivered(Enum):

@@ -7,8 +7,8 @@ from triomq.core import Leases
 from triomq.transports import Transport
 
 if TYPE_CHECKING:
-    from triomq.endpoints.house import House
-    from triomq.endpoints.wire_connection import WireConnection
+    from triomq.endpoints.context import BrokerContext
+    from triomq.endpoints.wire_connection import StreamConnection
 
 
 LARGEST_MESSAGE = (1 << 24) - 1
@@ -36,4 +36,4 @@ class DirectProtocol(NamedTuple):
     """
 
     header: bytes
-    connect: "Callable[[Transport, House, Leases | None, DirectLimits], WireConnection]"
+    connect: "Callable[[Transport, BrokerContext, Leases | None, DirectLimits], StreamConnection]"

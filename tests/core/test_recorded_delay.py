@@ -4,12 +4,12 @@ from trio.testing import MockClock
 
 from memory_store import MemoryStore
 from triomq.actors import Backoff
-from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueStore
+from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.errors import StoreCorrupt
 from triomq.store import Delay
 
 from .cast import publish, ready
-from .kept import KEPT, TRANSIENT, open_kept_house
+from .kept import KEPT, TRANSIENT, open_durable_harness
 from .machine.disk import Disk
 from .machine.wall import WALL
 
@@ -23,18 +23,18 @@ def no_time_passes_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"triomq.core.{module}.time", WALL)
 
 
-def put_off(store: QueueStore, *contents: bytes, delay: float = LATER, head: Head = KEPT) -> None:
+def put_off(store: QueueState, *contents: bytes, delay: float = LATER, head: Head = KEPT) -> None:
     store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
-def count(store: QueueStore) -> int:
+def count(store: QueueState) -> int:
     return store.ref.ask_nowait(Enlist()).delayed
 
 
 async def kept_for_later(*contents: bytes) -> MemoryStore:
     """A store in which a life of the broker has left messages that were put off."""
-    async with open_kept_house() as kept:
-        queue = kept.house.queue()
+    async with open_durable_harness() as kept:
+        queue = kept.harness.queue()
         for content in contents:
             put_off(queue, content)
         kept.disk.work()
@@ -48,8 +48,8 @@ def delayed_on(store: MemoryStore) -> int:
 
 
 async def test_only_what_is_kept_is_put_off_in_the_store() -> None:
-    async with open_kept_house() as kept:
-        durable, other = kept.house.queue("d"), kept.house.queue("t", QueueOptions(durable=False))
+    async with open_durable_harness() as kept:
+        durable, other = kept.harness.queue("d"), kept.harness.queue("t", QueueOptions(durable=False))
         put_off(durable, b"1")
         put_off(durable, b"2", head=TRANSIENT)
         put_off(other, b"3")
@@ -61,8 +61,8 @@ async def test_only_what_is_kept_is_put_off_in_the_store() -> None:
 async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1")
     WALL.pass_time(20)
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
         assert count(queue) == 1
         kept.disk.work()
         assert count(queue) == 1
@@ -78,8 +78,8 @@ async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clo
 
 
 async def test_what_is_ready_is_no_longer_put_off_in_one_batch(autojump_clock: MockClock) -> None:
-    async with open_kept_house() as kept:
-        queue = kept.house.queue()
+    async with open_durable_harness() as kept:
+        queue = kept.harness.queue()
         put_off(queue, b"1")
         kept.disk.work()
         await trio.sleep(LATER + 1)
@@ -93,8 +93,8 @@ async def test_what_is_ready_is_no_longer_put_off_in_one_batch(autojump_clock: M
 
 async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
         put_off(queue, b"3")
         kept.disk.work()
         assert delayed_on(store) == count(queue) == 3
@@ -104,8 +104,8 @@ async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(
 
 async def test_what_is_purged_before_it_is_read_does_not_come(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
         kept.disk.read()
         assert queue.ref.ask_nowait(Purge()) == 2
         assert count(queue) == 0
@@ -118,9 +118,9 @@ async def test_what_is_purged_before_it_is_read_does_not_come(autojump_clock: Mo
 
 async def test_messages_are_read_again_if_the_queue_crashes_before_they_come(quiet_crashes: None) -> None:
     store = await kept_for_later(b"1")
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
-        await kept.house.crash(queue)
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
+        await kept.harness.crash(queue)
         kept.disk.work()
         assert count(queue) == 1
         assert queue.delayed is not None
@@ -131,13 +131,13 @@ async def test_messages_are_read_again_if_nobody_was_there_to_be_told(
     quiet_crashes: None, autojump_clock: MockClock
 ) -> None:
     store = await kept_for_later(b"1")
-    async with open_kept_house(store, backoff=Backoff(initial=5)) as kept:
+    async with open_durable_harness(store, backoff=Backoff(initial=5)) as kept:
         kept.disk.read()
-        kept.house.crash_domain_nowait()
+        kept.harness.crash_domain_nowait()
         await trio.testing.wait_all_tasks_blocked()
         kept.disk.give()
-        await kept.house.domain.wait_running()
-        queue = kept.house.directory.queues["q"]
+        await kept.harness.domain.wait_running()
+        queue = kept.harness.directory.queues["q"]
         kept.disk.work()
         assert queue.delayed is not None
         assert not queue.delayed.expected
@@ -147,8 +147,8 @@ async def test_messages_are_read_again_if_nobody_was_there_to_be_told(
 
 async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = await kept_for_later(b"1")
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
         for fetch in kept.disk.journal.take_fetches():
             kept.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
         assert "delayed messages cannot be read" in caplog.text
@@ -159,21 +159,21 @@ async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureF
 
 async def test_what_the_store_has_no_more_is_not_waited_for() -> None:
     store = await kept_for_later(b"1")
-    async with open_kept_house(store) as kept:
-        queue = kept.house.directory.queues["q"]
+    async with open_durable_harness(store) as kept:
+        queue = kept.harness.directory.queues["q"]
         for fetch in kept.disk.journal.take_fetches():
             kept.disk.journal.fetched(fetch.request.number, [None])
         assert count(queue) == 0
 
 
 async def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triomq.core.kept_delay._AT_ONCE", 2)
+    monkeypatch.setattr("triomq.core.recorded_delay._AT_ONCE", 2)
     store = await kept_for_later(*[b"%d" % number for number in range(5)])
-    async with open_kept_house(store) as kept:
+    async with open_durable_harness(store) as kept:
         kept.disk.look()
         assert len(kept.disk.fetches) == 3
         kept.disk.work()
-        queue = kept.house.directory.queues["q"]
+        queue = kept.harness.directory.queues["q"]
         assert count(queue) == 5
         assert queue.delayed is not None
         assert queue.delayed.last_number == 5

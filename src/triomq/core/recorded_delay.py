@@ -13,7 +13,7 @@ import msgspec
 from triomq.actors import Message as ActorMessage
 from triomq.core.backlog import PagedBacklog
 from triomq.core.delay import DelayedRun
-from triomq.core.queue_store import QueueStore
+from triomq.core.queue_state import QueueState
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
 
@@ -23,13 +23,13 @@ _AT_ONCE = 500
 """Records that are read at once."""
 
 
-def keep_delayed(store: QueueStore, run: DelayedRun, due: float) -> None:
+def keep_delayed(store: QueueState, run: DelayedRun, due: float) -> None:
     """Keep messages that are not ready before a time, in seconds since 1970."""
-    keeping, backlog = store.directory.keeping, store.backlog
-    assert keeping is not None
+    persistence, backlog = store.directory.persistence, store.backlog
+    assert persistence is not None
     assert isinstance(backlog, PagedBacklog)
-    encoded = keeping.heads.encode(run.head, 0, float("inf"), 0.0)
-    keeping.journal.add(
+    encoded = persistence.heads.encode(run.head, 0, float("inf"), 0.0)
+    persistence.journal.add(
         Delay(
             queue=backlog.queue,
             number=run.number,
@@ -41,12 +41,12 @@ def keep_delayed(store: QueueStore, run: DelayedRun, due: float) -> None:
     )
 
 
-def forget_delayed(store: QueueStore, numbers: Sequence[int]) -> None:
+def forget_delayed(store: QueueState, numbers: Sequence[int]) -> None:
     """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
     kept = [number for number in numbers if number]
-    if kept and store.directory.keeping is not None:
+    if kept and store.directory.persistence is not None:
         assert isinstance(store.backlog, PagedBacklog)
-        store.directory.keeping.journal.add(Drop(store.backlog.queue, kept))
+        store.directory.persistence.journal.add(Drop(store.backlog.queue, kept))
 
 
 class DelayedRead(ActorMessage, frozen=True):
@@ -63,41 +63,41 @@ class DelayedRead(ActorMessage, frozen=True):
     epoch: float
 
 
-def read_delayed(store: QueueStore) -> None:
+def read_delayed(store: QueueState) -> None:
     """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
-    keeping = store.directory.keeping
-    if keeping is None or store.delayed is None:
+    persistence = store.directory.persistence
+    if persistence is None or store.delayed is None:
         return
     assert isinstance(store.backlog, PagedBacklog)
     found = list(store.delayed.expected.values())
     epoch = store.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
-        keeping.journal.fetch_delayed(
+        persistence.journal.fetch_delayed(
             store.backlog.queue, [each.number for each in some], partial(_tell, store, some, epoch)
         )
 
 
 def _tell(
-    store: QueueStore, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
+    store: QueueState, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
 ) -> None:
     store.ref.tell_nowait(DelayedRead(found, bodies, epoch))
 
 
-def put_back_delayed(store: QueueStore, message: DelayedRead) -> None:
+def put_back_delayed(store: QueueState, message: DelayedRead) -> None:
     """Delay messages again, for as long as is left; those that cannot be read stay in the store."""
     if isinstance(message.bodies, StoreError):
         fields = {"queue": store.name, "reason": str(message.bodies)}
         _log.error("delayed messages cannot be read", extra={"fields": fields})
         return
-    keeping, delayed, now = store.directory.keeping, store.delayed, store.directory.clock.now()
-    assert keeping is not None
+    persistence, delayed, now = store.directory.persistence, store.delayed, store.directory.clock.now()
+    assert persistence is not None
     assert delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
         if not delayed.arrive(found.number):
             continue
         try:
-            runs = [(stored, keeping.heads.decode(stored.head, now)[0]) for stored in decode_body(body or b"")]
+            runs = [(stored, persistence.heads.decode(stored.head, now)[0]) for stored in decode_body(body or b"")]
         except msgspec.DecodeError:
             _log.error(
                 "delayed messages are damaged and set aside; see `triomq store salvage`",

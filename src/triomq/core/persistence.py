@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.core.stored import HeadCodec
+from triomq.core.records import HeadCodec
 from triomq.errors import StoreError
 from triomq.store import Journal
 
@@ -19,7 +19,7 @@ _MOST_UNWRITTEN = 16 * 1024 * 1024
 """Octets on their way to the disk from which on publishers have to wait."""
 
 
-class Keeping:
+class Persistence:
     """How a broker keeps things; made by whoever opens it, with the store, and lent to each domain's directory.
 
     Args:
@@ -35,16 +35,16 @@ class Keeping:
         "behind",
         "heads",
         "journal",
-        "noted",
         "notes",
         "queue_memory",
+        "sync_point",
     )
 
     def __init__(self, journal: Journal, queue_memory: int = QUEUE_MEMORY) -> None:
         self.journal = journal
         self.queue_memory = queue_memory
         self.heads = HeadCodec()
-        self.noted = 0  # the last batch with something whose doer is told only when it is on disk
+        self.sync_point = 0  # the last batch with something whose doer is told only when it is on disk
         self.notes = 0  # how often something of that kind was done
         self.behind = False  # whether so much is on its way to the disk that publishers have to wait
         self._behind: dict[Callable[[], None], None] = {}
@@ -88,7 +88,7 @@ class Keeping:
 
     def note(self) -> None:
         """Note that something has been said that whoever did it wants to know on disk."""
-        self.noted = self.journal.said
+        self.sync_point = self.journal.last_batch
         self.notes += 1
 
     def look(self) -> None:
@@ -96,15 +96,15 @@ class Keeping:
         if not self.behind and self._has_too_much:
             self.behind = True
             self._tell_publishers()
-            self.journal.when_committed(self.journal.said, self._catch_up)
+            self.journal.when_committed(self.journal.last_batch, self._catch_up)
 
     @property
     def _has_too_much(self) -> bool:
         return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
 
-    async def wait_noted(self) -> None:
+    async def wait_synced(self) -> None:
         """Wait until what was noted last is on disk."""
-        await self.wait_committed(self.noted)
+        await self.wait_committed(self.sync_point)
 
     async def wait_committed(self, number: int) -> None:
         """Wait until the batch with a number is on disk."""
@@ -127,7 +127,7 @@ class Keeping:
         if not self.behind:
             return
         if self._has_too_much:
-            self.journal.when_committed(self.journal.said, self._catch_up)
+            self.journal.when_committed(self.journal.last_batch, self._catch_up)
             return
         self.behind = False
         self._tell_publishers()

@@ -16,8 +16,8 @@ import trio
 from triomq.actors import Actor, Request
 from triomq.errors import StoreError, StoreUnwritable
 from triomq.store.journal import Journal
-from triomq.store.keeper.conversation import Conversation, bare
 from triomq.store.keeper.hosts import Host, HostKind, open_host
+from triomq.store.keeper.session import StoreSession, bare
 from triomq.store.lock import PATIENCE
 from triomq.store.reserve import DISK_RESERVE
 
@@ -60,7 +60,7 @@ class BackUpStore(Request[StoreError | None], frozen=True):
     path: Path
 
 
-class Keeper(Actor):
+class StoreSupervisor(Actor):
     """The store's actor; a child of the broker, before all that have something to keep.
 
     When it has started, ``journal.recovered`` is what was found.
@@ -77,7 +77,7 @@ class Keeper(Actor):
         self.settings = settings
         self.pid: int | None = None
         """The number of the store's process; None while there is none."""
-        self._conversation: Conversation | None = None
+        self._conversation: StoreSession | None = None
         self._keeps = False  # whether hosts are being run; not any more after an error that trying again does not mend
         self._progress = trio.Event()  # replaced whenever batches have come to be on disk, or a host has come or gone
 
@@ -122,7 +122,7 @@ class Keeper(Actor):
                 except OSError as error:
                     await self._wait_for_host(error)
                     continue
-                conversation = Conversation(self.journal, host.stream, self._tell_progress)
+                conversation = StoreSession(self.journal, host.stream, self._tell_progress)
                 notices = await conversation.begin()
                 if notices is not None:
                     for notice in notices:
@@ -181,7 +181,7 @@ class Keeper(Actor):
         await self._wait_committed()
 
     async def _wait_committed(self) -> None:
-        wanted = self.journal.said
+        wanted = self.journal.last_batch
         self.journal.wake()  # marks alone wake nobody up
         while self.journal.committed < wanted:
             await self._progress.wait()

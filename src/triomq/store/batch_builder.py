@@ -80,7 +80,7 @@ class _Segment(msgspec.Struct):
         )
 
 
-class Gathering:
+class BatchBuilder:
     """The next batch in the making; made by the journal, ends when the batch is sent. ``octets`` is about its size."""
 
     __slots__ = ("_delivered", "_open", "_operations", "_settled", "octets")

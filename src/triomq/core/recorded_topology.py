@@ -13,11 +13,10 @@ from triomq.core.backlog import PagedBacklog
 from triomq.core.bindings import Binding, Target
 from triomq.core.delay import Delayed
 from triomq.core.directory import Directory
-from triomq.core.keeping import Keeping
 from triomq.core.options import QueueOptions, SinkOptions
-from triomq.core.queue_store import QueueStore
-from triomq.core.sink import Destination, SinkStore
-from triomq.core.stored import (
+from triomq.core.persistence import Persistence
+from triomq.core.queue_state import QueueState
+from triomq.core.records import (
     decode_binding,
     decode_key,
     decode_maker,
@@ -28,6 +27,7 @@ from triomq.core.stored import (
     encode_maker,
     encode_options,
 )
+from triomq.core.sink import Destination, SinkState
 from triomq.errors import StoreCorrupt
 from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
 
@@ -37,67 +37,67 @@ _log = logging.getLogger("triomq.core")
 # Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
 
 
-def keep_sink(directory: Directory, store: SinkStore, *, is_new: bool) -> None:
+def record_sink(directory: Directory, store: SinkState, *, is_new: bool) -> None:
     """Keep a sink, if it is durable."""
-    keeping = directory.keeping
-    if keeping is not None and store.declared.durable:
+    persistence = directory.persistence
+    if persistence is not None and store.declared.durable:
         if is_new:
             key = encode_key(directory.name, store.name)
-            keeping.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin, store.user)))
-        keeping.note()
+            persistence.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin, store.user)))
+        persistence.note()
 
 
-def forget_sink(directory: Directory, store: SinkStore) -> None:
+def forget_sink(directory: Directory, store: SinkState) -> None:
     """Keep a sink no longer."""
-    keeping = directory.keeping
-    if keeping is not None and store.declared.durable:
-        keeping.journal.add(Remove(Kind.SINK, encode_key(directory.name, store.name)))
-        keeping.note()
+    persistence = directory.persistence
+    if persistence is not None and store.declared.durable:
+        persistence.journal.add(Remove(Kind.SINK, encode_key(directory.name, store.name)))
+        persistence.note()
 
 
-def keep_queue(directory: Directory, store: QueueStore, *, is_new: bool) -> None:
+def record_queue(directory: Directory, store: QueueState, *, is_new: bool) -> None:
     """Keep a queue, if it is durable."""
-    keeping = directory.keeping
-    if keeping is not None and store.durable:
+    persistence = directory.persistence
+    if persistence is not None and store.durable:
         assert isinstance(store.backlog, PagedBacklog)
         if is_new:
             options = encode_options(store.declared, store.origin, store.user)
-            keeping.journal.add(DeclareQueue(store.backlog.queue, encode_key(directory.name, store.name), options))
-        keeping.note()
+            persistence.journal.add(DeclareQueue(store.backlog.queue, encode_key(directory.name, store.name), options))
+        persistence.note()
 
 
-def forget_queue(directory: Directory, store: QueueStore) -> None:
+def forget_queue(directory: Directory, store: QueueState) -> None:
     """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
-    keeping = directory.keeping
-    if keeping is not None:
+    persistence = directory.persistence
+    if persistence is not None:
         assert isinstance(store.backlog, PagedBacklog)
         if store.durable or store.backlog.has_spilled:
-            keeping.journal.add(DeleteQueue(store.backlog.queue))
+            persistence.journal.add(DeleteQueue(store.backlog.queue))
         if store.durable:
-            keeping.note()
+            persistence.note()
 
 
-def keep_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
+def record_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
     """Keep a binding, if both its ends are kept."""
-    keeping, sinks = directory.keeping, directory.sinks
+    persistence, sinks = directory.persistence, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
-    if keeping is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
+    if persistence is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
         if is_new:
             maker = encode_maker(origin, user)
-            keeping.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
-        keeping.note()
+            persistence.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
+        persistence.note()
 
 
-def forget_binding(directory: Directory, binding: Binding, source: SinkStore, destination: Destination) -> None:
+def forget_binding(directory: Directory, binding: Binding, source: SinkState, destination: Destination) -> None:
     """Keep a binding no longer; its ends may have gone from the directory already."""
-    keeping = directory.keeping
-    if keeping is not None and _is_kept(source, destination):
-        keeping.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
-        keeping.note()
+    persistence = directory.persistence
+    if persistence is not None and _is_kept(source, destination):
+        persistence.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
+        persistence.note()
 
 
-def _is_kept(source: SinkStore, destination: Destination) -> bool:
-    durable = destination.durable if isinstance(destination, QueueStore) else destination.declared.durable
+def _is_kept(source: SinkState, destination: Destination) -> bool:
+    durable = destination.durable if isinstance(destination, QueueState) else destination.declared.durable
     return durable and source.declared.durable
 
 
@@ -151,9 +151,9 @@ def require_decodable(piece: RecordFound | QueueFound) -> None:
         _decode_bound(piece)
 
 
-def recovered_domains(keeping: Keeping) -> list[str]:
+def recovered_domains(persistence: Persistence) -> list[str]:
     """List the domains that the store knows something of."""
-    recovered = keeping.journal.recovered
+    recovered = persistence.journal.recovered
     if recovered is None:
         return []
     domains = [_decode_queue(found.found)[0] for found in recovered.queues.values()]
@@ -174,15 +174,15 @@ def recover(directory: Directory) -> None:
 
 def recovering(directory: Directory) -> Iterator[None]:
     """Fill a directory as ``recover`` does, step by step, each some 20 µs, so that others can have the loop."""
-    keeping = directory.keeping
-    recovered = keeping.journal.recovered if keeping is not None else None
-    if keeping is None or recovered is None:
+    persistence = directory.persistence
+    recovered = persistence.journal.recovered if persistence is not None else None
+    if persistence is None or recovered is None:
         return
     for record in recovered.records:
         if record.kind == Kind.SINK:
             domain, name, declared, origin, user = _decode_sink(record)
             if domain == directory.name:
-                directory.sinks[name] = SinkStore(name, declared, directory.policies, origin, user)
+                directory.sinks[name] = SinkState(name, declared, directory.policies, origin, user)
                 directory.quotas.take(user, "sinks")
                 yield
     for found in recovered.queues.values():
@@ -195,7 +195,7 @@ def recovering(directory: Directory) -> Iterator[None]:
         if record.kind == Kind.BINDING:
             domain, binding, origin, user = _decode_bound(record)
             if domain == directory.name and not _bind(directory, binding, origin, user):
-                keeping.journal.add(Remove(Kind.BINDING, record.key))
+                persistence.journal.add(Remove(Kind.BINDING, record.key))
                 nowhere += 1
             yield
     if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
@@ -204,9 +204,9 @@ def recovering(directory: Directory) -> Iterator[None]:
 
 def _recover_queue(
     directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
-) -> QueueStore:
+) -> QueueState:
     found = recovered.found
-    store = QueueStore(name, declared, directory, origin=origin, user=user, number=found.queue)
+    store = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
     directory.quotas.take(user, "queues")
     assert isinstance(store.backlog, PagedBacklog)
     store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)

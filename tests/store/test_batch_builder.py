@@ -15,12 +15,12 @@ from triomq.store import (
     assemble,
     decode_body,
 )
-from triomq.store.gathering import Gathering
+from triomq.store.batch_builder import BatchBuilder
 
 from .stores import bodies
 
 
-def gathered(gathering: Gathering) -> list[Operation]:
+def gathered(gathering: BatchBuilder) -> list[Operation]:
     return list(gathering.batch(1).operations)
 
 
@@ -40,7 +40,7 @@ def messages(store: MemoryStore, queue: int) -> dict[int, tuple[bytes, bytes]]:
 
 @given(st.data())
 def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.DataObject) -> None:
-    store, gathering, number = MemoryStore(), Gathering(), 0
+    store, gathering, number = MemoryStore(), BatchBuilder(), 0
     kept: dict[int, tuple[bytes, bytes]] = {}
     next_id = 1
     gathering.add(DeclareQueue(1, b"q", b""))
@@ -62,13 +62,13 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
         else:
             number += 1
             store.commit([Batch(number, gathering.batch(number).operations)])
-            gathering = Gathering()
+            gathering = BatchBuilder()
     store.commit([gathering.batch(number + 1)])
     assert messages(store, 1) == kept
 
 
 def test_all_that_a_queue_gets_becomes_one_segment() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     gathering.append(1, 3, b"y", [b"c"], 1)
     (append,) = gathered(gathering)
@@ -78,7 +78,7 @@ def test_all_that_a_queue_gets_becomes_one_segment() -> None:
 
 
 def test_a_segment_that_grows_large_is_followed_by_another() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     for first in range(1, 6):
         gathering.append(1, first, b"x", [bytes(200_000)], 200_000)
     assert spans(gathering) == [(1, 2), (3, 2), (5, 1)]
@@ -86,12 +86,12 @@ def test_a_segment_that_grows_large_is_followed_by_another() -> None:
     assert spans(gathering) == [(1, 1), (5, 1)]
 
 
-def spans(gathering: Gathering) -> list[tuple[int, int]]:
+def spans(gathering: BatchBuilder) -> list[tuple[int, int]]:
     return [(each.first, each.count) for each in gathered(gathering) if isinstance(each, Append)]
 
 
 def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     gathering.append(1, 3, b"x", [b"c"], 1)
     gathering.settle(1, 1, 1)
@@ -104,7 +104,7 @@ def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
 
 
 def test_ids_without_a_message_are_settled_from_the_start() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a"], 1)
     gathering.append(1, 5, b"x", [b"b"], 1)
     (append,) = gathered(gathering)
@@ -113,7 +113,7 @@ def test_ids_without_a_message_are_settled_from_the_start() -> None:
 
 
 def test_settlements_are_joined_and_marks_are_written_once() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     for first in (7, 5, 6, 1):
         gathering.settle(1, first, 1)
     for up_to in (3, 9, 4):
@@ -122,7 +122,7 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
 
 
 def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a"], 1)
     gathering.append(2, 1, b"x", [b"a"], 1)
     gathering.settle(1, 1, 1)
@@ -131,11 +131,11 @@ def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
     kept, deleted = gathered(gathering)
     assert isinstance(kept, Append)
     assert (kept.queue, deleted) == (2, DeleteQueue(1))
-    assert not Gathering()
+    assert not BatchBuilder()
 
 
 def test_how_often_a_message_came_back_is_forgotten_with_it() -> None:
-    gathering = Gathering()
+    gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     for number in (1, 2):
         gathering.add(Attempts(1, number, 2))

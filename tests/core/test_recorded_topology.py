@@ -5,19 +5,19 @@ from triomq.core import (
     DeleteQueue,
     DeleteSink,
     Directory,
-    Keeping,
+    Persistence,
     QueueOptions,
     SinkKind,
     SinkOptions,
     recover,
     recovered_domains,
 )
-from triomq.core.stored import encode_key, encode_options
+from triomq.core.records import encode_key, encode_options
 from triomq.store import Batch, DeclareQueue, Journal, Kind, Put
 from triomq.store import DeleteQueue as DeleteQueueThere
 
-from .cast import House, close, open_house, publish
-from .kept import KEPT, ONE, TRANSIENT, backlog_of, open_kept, open_kept_house
+from .cast import Harness, close, open_harness, publish
+from .kept import KEPT, ONE, TRANSIENT, backlog_of, open_durable_harness, open_kept
 from .machine.disk import Disk
 
 TRANSIENT_QUEUE = QueueOptions(durable=False)
@@ -30,24 +30,24 @@ def kept_in(store: MemoryStore) -> tuple[list[str], list[str], list[tuple[str, s
     return sorted(directory.sinks), sorted(directory.queues), sorted(bindings)
 
 
-def delete_sink(house: House, name: str) -> None:
-    house.domain.ask_nowait(DeleteSink(name, session=house.session))
+def delete_sink(harness: Harness, name: str) -> None:
+    harness.domain.ask_nowait(DeleteSink(name, session=harness.session))
 
 
 async def test_what_is_durable_is_there_again() -> None:
-    async with open_kept_house() as kept:
-        house = kept.house
-        house.queue("q", QueueOptions(max_length=7))
-        house.queue("t", TRANSIENT_QUEUE)
-        house.queue("mine", QueueOptions(exclusive=True))
-        house.sink("s", SinkKind.TOPIC, alternate="a")
-        house.sink("u", durable=False)
+    async with open_durable_harness() as kept:
+        harness = kept.harness
+        harness.queue("q", QueueOptions(max_length=7))
+        harness.queue("t", TRANSIENT_QUEUE)
+        harness.queue("mine", QueueOptions(exclusive=True))
+        harness.sink("s", SinkKind.TOPIC, alternate="a")
+        harness.sink("u", durable=False)
         for source in ("s", "u"):
             for queue in ("q", "t", "mine"):
-                house.bind(source, queue, "k", {"x": 1})
-        house.bind_sinks("s", "s")
-        house.bind_sinks("s", "u")
-        house.bind_sinks("u", "s")
+                harness.bind(source, queue, "k", {"x": 1})
+        harness.bind_sinks("s", "s")
+        harness.bind_sinks("s", "u")
+        harness.bind_sinks("u", "s")
         kept.disk.work()
     store = kept.disk.store
     assert kept_in(store) == (["s"], ["q"], [("s", "q"), ("s", "s")])
@@ -57,55 +57,55 @@ async def test_what_is_durable_is_there_again() -> None:
 
 
 async def test_messages_are_routed_by_what_is_there_again() -> None:
-    async with open_kept_house() as kept:
-        kept.house.queue("q")
-        kept.house.sink("s")
-        kept.house.bind("s", "q", "k")
+    async with open_durable_harness() as kept:
+        kept.harness.queue("q")
+        kept.harness.sink("s")
+        kept.harness.bind("s", "q", "k")
         kept.disk.work()
     _, directory = open_kept(kept.disk.store, 0)
-    async with open_house(directory):
+    async with open_harness(directory):
         assert directory.route("s", "k", dict).queues == (directory.queues["q"].ref,)
         assert directory.route("s", "other", dict).queues == ()
 
 
 async def test_what_is_deleted_is_gone_with_its_bindings() -> None:
-    async with open_kept_house() as kept:
-        house = kept.house
+    async with open_durable_harness() as kept:
+        harness = kept.harness
         for name in ("q", "r"):
-            house.queue(name)
+            harness.queue(name)
         for name in ("s", "t"):
-            house.sink(name)
+            harness.sink(name)
             for queue in ("q", "r"):
-                house.bind(name, queue)
-        house.bind_sinks("s", "t")
+                harness.bind(name, queue)
+        harness.bind_sinks("s", "t")
         kept.disk.work()
-        house.delete("q")
+        harness.delete("q")
         kept.disk.work()
         assert kept_in(kept.disk.store) == (["s", "t"], ["r"], [("s", "r"), ("s", "t"), ("t", "r")])
-        delete_sink(house, "t")
+        delete_sink(harness, "t")
         kept.disk.work()
         assert kept_in(kept.disk.store) == (["s"], ["r"], [("s", "r")])
 
 
 async def test_what_goes_by_itself_is_gone_from_the_store() -> None:
-    async with open_kept_house() as kept:
-        house = kept.house
-        queue = house.queue("q", QueueOptions(auto_delete=True))
-        house.sink("s", auto_delete=True)
-        house.bind("s", "q")
+    async with open_durable_harness() as kept:
+        harness = kept.harness
+        queue = harness.queue("q", QueueOptions(auto_delete=True))
+        harness.sink("s", auto_delete=True)
+        harness.bind("s", "q")
         kept.disk.work()
-        feed = house.feed(queue, house.consumer())
+        feed = harness.feed(queue, harness.consumer())
         close(feed)
         kept.disk.work()
         assert kept_in(kept.disk.store) == ([], [], [])
 
 
 async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
-    async with open_kept_house() as kept:
-        publish(kept.house.queue("q"), b"1", head=KEPT)
+    async with open_durable_harness() as kept:
+        publish(kept.harness.queue("q"), b"1", head=KEPT)
         kept.disk.work()
-        kept.house.delete("q")
-        kept.house.queue("q", QueueOptions(max_length=1))
+        kept.harness.delete("q")
+        kept.harness.queue("q", QueueOptions(max_length=1))
         kept.disk.work()
     _, directory = open_kept(kept.disk.store, 0)
     queue = directory.queues["q"]
@@ -113,46 +113,46 @@ async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
 
 
 async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_disk() -> None:
-    async with open_kept_house() as kept:
-        house, keeping, disk = kept.house, kept.keeping, kept.disk
-        house.queue("t", TRANSIENT_QUEUE)
-        house.sink("u", durable=False)
-        house.bind("u", "t")
-        assert not keeping.notes
+    async with open_durable_harness() as kept:
+        harness, persistence, disk = kept.harness, kept.persistence, kept.disk
+        harness.queue("t", TRANSIENT_QUEUE)
+        harness.sink("u", durable=False)
+        harness.bind("u", "t")
+        assert not persistence.notes
 
         def is_waited_for() -> bool:
-            waited = keeping.noted > disk.journal.committed
+            waited = persistence.sync_point > disk.journal.committed
             disk.work()
-            return waited and keeping.noted == disk.journal.committed
+            return waited and persistence.sync_point == disk.journal.committed
 
-        for declare in (lambda: house.queue("q"), lambda: house.sink("s"), lambda: house.bind("s", "q")):
+        for declare in (lambda: harness.queue("q"), lambda: harness.sink("s"), lambda: harness.bind("s", "q")):
             declare()
-            said, notes = disk.journal.said, keeping.notes
+            said, notes = disk.journal.last_batch, persistence.notes
             declare()  # it is there, but not on disk
-            assert (disk.journal.said, keeping.notes) == (said, notes + 1)
+            assert (disk.journal.last_batch, persistence.notes) == (said, notes + 1)
             assert is_waited_for()
             declare()
             assert not is_waited_for()
-        house.bind("s", "t")
+        harness.bind("s", "t")
         assert not is_waited_for()
-        delete_sink(house, "s")
+        delete_sink(harness, "s")
         assert is_waited_for()
-        house.delete("q")
+        harness.delete("q")
         assert is_waited_for()
-        house.delete("t")
+        harness.delete("t")
         assert not is_waited_for()
 
 
 async def test_what_a_transient_queue_has_on_disk_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.core.backlog.tail._SPILL", 1)
-    async with open_kept_house(queue_memory=ONE) as kept:
-        queue = kept.house.queue("t", TRANSIENT_QUEUE)
+    async with open_durable_harness(queue_memory=ONE) as kept:
+        queue = kept.harness.queue("t", TRANSIENT_QUEUE)
         for content in (b"1", b"2", b"3"):
             publish(queue, content, head=TRANSIENT)
         kept.disk.work()
         number = backlog_of(queue).queue
         assert list(kept.disk.contents(number, spilled=True).values()) == [b"2", b"3"]
-        kept.house.domain.ask_nowait(DeleteQueue("t", kept.house.session))
+        kept.harness.domain.ask_nowait(DeleteQueue("t", kept.harness.session))
         kept.disk.work()
         assert kept.disk.contents(number, spilled=True) == {}
 
@@ -161,12 +161,12 @@ async def test_domains_are_apart() -> None:
     store = MemoryStore()
     for domain in ("a", "b"):
         disk, directory = open_kept(store, 0, domain)
-        async with open_house(directory) as house:
-            house.queue("q", QueueOptions(max_length=ord(domain)))
-            house.sink("s")
-            house.bind("s", "q", domain)
+        async with open_harness(directory) as harness:
+            harness.queue("q", QueueOptions(max_length=ord(domain)))
+            harness.sink("s")
+            harness.bind("s", "q", domain)
             disk.work()
-    assert recovered_domains(Keeping(Disk(store).journal)) == ["a", "b"]
+    assert recovered_domains(Persistence(Disk(store).journal)) == ["a", "b"]
     for domain in ("a", "b"):
         directory = open_kept(store, 0, domain)[1]
         assert directory.queues["q"].declared.max_length == ord(domain)
@@ -178,23 +178,23 @@ async def test_a_domain_is_known_by_anything_in_it() -> None:
     disk.journal.add(Put(Kind.SINK, encode_key("d", "s"), encode_options(SinkOptions())))
     disk.journal.add(Put(Kind.JOB, b"job", b""))
     disk.work()
-    assert recovered_domains(Keeping(Disk(disk.store).journal)) == ["d"]
+    assert recovered_domains(Persistence(Disk(disk.store).journal)) == ["d"]
 
 
 def test_before_the_store_is_open_nothing_is_known() -> None:
-    keeping = Keeping(Journal())
-    directory = Directory("d", keeping=keeping)
+    persistence = Persistence(Journal())
+    directory = Directory("d", persistence=persistence)
     recover(directory)
     recover(Directory("d"))
-    assert recovered_domains(keeping) == []
+    assert recovered_domains(persistence) == []
     assert (directory.sinks, directory.queues) == ({}, {})
 
 
 async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    async with open_kept_house() as kept:
-        kept.house.queue("q")
-        kept.house.sink("s")
-        kept.house.bind("s", "q")
+    async with open_durable_harness() as kept:
+        kept.harness.queue("q")
+        kept.harness.sink("s")
+        kept.harness.bind("s", "q")
         kept.disk.work()
     store = kept.disk.store
     store.commit([Batch(store.committed + 1, [DeleteQueueThere(1)])])
@@ -203,15 +203,15 @@ async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptur
 
 
 async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
-    async with open_kept_house() as kept:
-        queue = kept.house.queue("q")
+    async with open_durable_harness() as kept:
+        queue = kept.harness.queue("q")
         publish(queue, b"1", b"22", b"333", head=KEPT)
         publish(queue, b"4444", head=TRANSIENT)
         kept.disk.work()
-    async with open_kept_house(kept.disk.store) as again:
-        statistics = again.house.directory.queues["q"].statistics()
+    async with open_durable_harness(kept.disk.store) as again:
+        statistics = again.harness.directory.queues["q"].statistics()
         assert (statistics.ready, statistics.ready_bytes) == (3, 6)
-        assert again.house.queue("new").backlog.queue == 2  # type: ignore[union-attr]
+        assert again.harness.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
 def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:

@@ -22,7 +22,7 @@ from triomq.store import Reading
 if TYPE_CHECKING:
     from triomq.core.directory import Directory
     from triomq.core.session import Session
-    from triomq.core.sink import SinkStore
+    from triomq.core.sink import SinkState
 
 
 class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +77,7 @@ class OptionsChanged(Message, frozen=True):
     """To a queue: your store has other options now."""
 
 
-class QueueStore:
+class QueueState:
     """What of a queue outlives its incarnations; made and kept by the domain.
 
     ``options`` are those in force: what was declared, under the policy that applies. ``durable`` says whether it is
@@ -154,7 +154,7 @@ class QueueStore:
         self.room_wanted: list[Callable[[], None]] | None = None
         self.arrived_wanted: list[Callable[[], None]] | None = None
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
-        self.bound: dict[Binding, SinkStore] | None = None  # the bindings to it, with their sources
+        self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
         self.feeds: dict[Feed, None] | None = None
         self.published = 0
         self.delivered = 0
@@ -170,13 +170,13 @@ class QueueStore:
 
     def _make_backlog(self, number: int) -> Backlog:
         levels, directory = self.declared.max_priority, self.directory
-        keeping, now = directory.keeping, directory.clock.now
-        if keeping is None:
+        persistence, now = directory.persistence, directory.clock.now
+        if persistence is None:
             return PriorityBacklog(levels) if levels else MemoryBacklog()
-        number = number or keeping.number_queue()
+        number = number or persistence.number_queue()
         if levels:
-            return PagedPriorityBacklog(levels, keeping, number, name=self.name, durable=self.durable, now=now)
-        return PagedPlainBacklog(keeping, number, name=self.name, durable=self.durable, now=now)
+            return PagedPriorityBacklog(levels, persistence, number, name=self.name, durable=self.durable, now=now)
+        return PagedPlainBacklog(persistence, number, name=self.name, durable=self.durable, now=now)
 
     def ready_count(self) -> int:
         """Return how many messages no consumer has, wherever they are."""
@@ -184,7 +184,7 @@ class QueueStore:
 
     def keeps(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
-        return self.durable and head.persistent and self.directory.keeping is not None
+        return self.durable and head.persistent and self.directory.persistence is not None
 
     def set_ceiling(self, octets: int) -> None:
         """Let expendable messages give way above so many octets, unless the options set a limit of their own."""

@@ -20,7 +20,7 @@ from triomq.core import (
     Target,
     make_predicate,
 )
-from triomq.core.stored import (
+from triomq.core.records import (
     HeadCodec,
     decode_binding,
     decode_key,
@@ -187,7 +187,7 @@ def test_heads_that_are_equal_are_given_as_one() -> None:
 
 
 def test_no_more_heads_are_remembered_than_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triomq.core.stored._MOST", 2)
+    monkeypatch.setattr("triomq.core.records._MOST", 2)
     codec = HeadCodec()
     heads = [Head(routing_key=str(number)) for number in range(5)]
     for _ in range(2):

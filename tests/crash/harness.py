@@ -17,7 +17,7 @@ from .books import Books
 from .message import DELAYED, Message
 from .wire import Wire, open_wire
 
-__all__ = ["House", "Life"]
+__all__ = ["Harness", "Life"]
 
 NOTHING: Mapping[str, str] = {}
 
@@ -50,7 +50,7 @@ class Life:
         self.process.kill()
 
 
-class House:
+class Harness:
     """Where broker and clients meet; made by ``open_house``.
 
     ``draining`` is set when nothing is published any more and everything is to be taken out.
@@ -212,7 +212,7 @@ class House:
             await trio.sleep(0.01)
         os.kill(store, number)
 
-    async def bury(self) -> None:
+    async def dead_letter(self) -> None:
         """Wait until nothing is left of a broker that was killed, and all that it had said was read."""
         life, self.life = self.life, None
         assert life is not None
@@ -221,7 +221,7 @@ class House:
         self.books.broker_died()
         self.changed()
 
-    async def __aenter__(self) -> "House":
+    async def __aenter__(self) -> "Harness":
         return self
 
     async def __aexit__(

@@ -15,7 +15,7 @@ from triomq.core import (
     Enlist,
     Feed,
     Head,
-    Keeping,
+    Persistence,
     Publish,
     QueueOptions,
     Receipt,
@@ -27,7 +27,7 @@ from .disk import Disk
 from .kept_books import Kept, Putting, QueueBooks
 from .kept_topology import Picture, Topology
 from .model import Kind
-from .still_house import StillHouse
+from .still_harness import StillHarness
 from .wall import WALL
 
 T = TypeVar("T")
@@ -57,12 +57,12 @@ class Told:
         self.delay = delay
 
 
-class KeptHouse(RuleBasedStateMachine):
+class DurableHarness(RuleBasedStateMachine):
     """A domain, a disk, and the books of both; subclasses say what happens."""
 
     choice: ClassVar[tuple[QueueOptions, ...]] = (QueueOptions(),)
     kinds: ClassVar[list[Kind]] = []
-    still: StillHouse
+    still: StillHarness
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,13 +79,13 @@ class KeptHouse(RuleBasedStateMachine):
         """Start a broker over what the store has, with books that say what that must be."""
         picture, queues = self.pictures.get(self.store.committed, (None, {}))
         self.disk = Disk(self.store)
-        self.keeping = Keeping(self.disk.journal, self.memory)
+        self.persistence = Persistence(self.disk.journal, self.memory)
         WALL.stop()
-        self.still = StillHouse(self.make_directory)
+        self.still = StillHarness(self.make_directory)
         WALL.go_with(self.still)
-        self.house = self.still.house
+        self.harness = self.still.harness
         self.topology = Topology(picture)
-        self.topology.check(self.house.directory)
+        self.topology.check(self.harness.directory)
         self.deliveries: list[Batch] = []
         self.feeds: dict[Feed, Taking] = {}
         self.dead: list[Batch] = []
@@ -100,14 +100,14 @@ class KeptHouse(RuleBasedStateMachine):
         self.after()
 
     def make_directory(self) -> Directory:
-        directory = Directory("house", keeping=self.keeping)
+        directory = Directory("house", persistence=self.persistence)
         recover(directory)
         return directory
 
     def open_books(self, name: str) -> QueueBooks:
-        return QueueBooks(self.house.directory.queues[name], lambda message: self.bury(name, message))
+        return QueueBooks(self.harness.directory.queues[name], lambda message: self.dead_letter(name, message))
 
-    def bury(self, name: str, message: Kept) -> int:
+    def dead_letter(self, name: str, message: Kept) -> int:
         """Enter that a queue gave a message up, and tell how many queues that went to."""
         letters = self.books.get(LETTERS)
         if self.books[name].options.dead_letter_sink is None or letters is None:
@@ -129,7 +129,7 @@ class KeptHouse(RuleBasedStateMachine):
     # Declaring
 
     def declare(self, name: str, options: QueueOptions) -> None:
-        self.turn(lambda: self.house.queue(name, options))
+        self.turn(lambda: self.harness.queue(name, options))
         self.topology.queues[name] = options
         self.books[name] = self.open_books(name)
 
@@ -138,7 +138,7 @@ class KeptHouse(RuleBasedStateMachine):
         self.forget_feeds(name)
         del self.books[name]
         self.topology.forget_queue(name)
-        self.turn(lambda: self.house.domain.ask_nowait(DeleteQueue(name, self.house.session)))
+        self.turn(lambda: self.harness.domain.ask_nowait(DeleteQueue(name, self.harness.session)))
         self.check_waiting(name)
 
     def forget_feeds(self, name: str) -> None:
@@ -149,7 +149,7 @@ class KeptHouse(RuleBasedStateMachine):
     def begin_confirms(self) -> None:
         self.promised: dict[int, int] = {}  # by number of the publish: the batch that it must be in; 0 for none
         self.woken = False
-        self.confirms = Confirms(self.wake, self.keeping, self.wake)
+        self.confirms = Confirms(self.wake, self.persistence, self.wake)
         self.confirmed = 0  # all up to here
 
     def wake(self) -> None:
@@ -236,7 +236,7 @@ class KeptHouse(RuleBasedStateMachine):
 
     def name_of(self, batch: Batch) -> str:
         assert batch.queue is not None
-        return self.house.directory.name_of(batch.queue)
+        return self.harness.directory.name_of(batch.queue)
 
     def check_waiting(self, name: str) -> None:
         """See that those were told who waited for messages of a queue."""

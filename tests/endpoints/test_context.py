@@ -6,5 +6,5 @@ from triomq.app import open_broker
 async def test_the_house_lends_its_domains_users_and_codecs() -> None:
     async with open_broker(users={"ada": "secret"}) as broker:
         await broker.declare_queue("q")
-        assert broker.house.domains["default"].directory.queues.keys() == {"q"}
-        assert broker.house.users.check("ada", b"secret")
+        assert broker.context.domains["default"].directory.queues.keys() == {"q"}
+        assert broker.context.users.check("ada", b"secret")

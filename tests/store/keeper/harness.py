@@ -9,15 +9,15 @@ import trio
 from triomq.actors.testing import open_test_system
 from triomq.errors import StoreError
 from triomq.store import DeclareQueue, Journal, Reading, SegmentFound, SqliteStore, assemble
-from triomq.store.keeper import HostKind, Keeper, StoreSettings, WaitCommitted
+from triomq.store.keeper import HostKind, StoreSettings, StoreSupervisor, WaitCommitted
 
 Answer = Reading | StoreError
 
 
-class House:
+class Harness:
     """A journal whose store is being kept."""
 
-    def __init__(self, journal: Journal, keeper: Keeper) -> None:
+    def __init__(self, journal: Journal, keeper: StoreSupervisor) -> None:
         self.journal = journal
         self.keeper = keeper
 
@@ -40,12 +40,14 @@ class House:
 
 
 @asynccontextmanager
-async def house(directory: Path, host: HostKind, *, patience: float = 0) -> AsyncIterator[House]:
+async def harness(directory: Path, host: HostKind, *, patience: float = 0) -> AsyncIterator[Harness]:
     journal = Journal()
     async with open_test_system() as system:
-        ref = await system.start(lambda: Keeper(journal, StoreSettings(directory, host, patience)), name="store")
-        assert isinstance(ref.actor, Keeper)
-        yield House(journal, ref.actor)
+        ref = await system.start(
+            lambda: StoreSupervisor(journal, StoreSettings(directory, host, patience)), name="store"
+        )
+        assert isinstance(ref.actor, StoreSupervisor)
+        yield Harness(journal, ref.actor)
 
 
 def declare(journal: Journal) -> None:

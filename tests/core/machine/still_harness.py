@@ -15,19 +15,19 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triomq.core import Directory
 
-from ..cast import House, open_house
+from ..cast import Harness, open_harness
 
 T = TypeVar("T")
 
 
-class StillHouse:
+class StillHarness:
     """A house, its time, and the loop that it is the guest of.
 
     Args:
         directory: Makes the directory of its domain, when the clock is there; without it that is new and empty.
     """
 
-    house: House
+    harness: Harness
 
     def __init__(self, directory: Callable[[], Directory] | None = None) -> None:
         self._directory = directory
@@ -45,7 +45,7 @@ class StillHouse:
 
     async def _live(self) -> None:
         self._called = trio.Event()
-        async with open_house(self._directory and self._directory()) as self.house:
+        async with open_harness(self._directory and self._directory()) as self.harness:
             while not self._closes:
                 await wait_all_tasks_blocked()
                 self._rests = True
@@ -64,7 +64,7 @@ class StillHouse:
             self._end.unwrap()
 
     def turn(self, function: Callable[[], T]) -> T:
-        return self.house.turn(function)
+        return self.harness.turn(function)
 
     def rest(self) -> None:
         """Let everybody do what can be done now."""
@@ -82,7 +82,7 @@ class StillHouse:
 
     def crash_domain(self) -> None:
         """Crash the domain and wait until it is back."""
-        self.house.crash_domain_nowait()
+        self.harness.crash_domain_nowait()
         self.rest()
 
     def close(self) -> None:

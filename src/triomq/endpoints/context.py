@@ -25,7 +25,7 @@ class DomainAccess(msgspec.Struct, frozen=True):
     directory: Directory
 
 
-class House(msgspec.Struct, frozen=True):
+class BrokerContext(msgspec.Struct, frozen=True):
     """What a broker lends to its endpoints.
 
     Args:
@@ -51,7 +51,7 @@ class House(msgspec.Struct, frozen=True):
     quotas: Quotas = msgspec.field(default_factory=Quotas)
     failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
     unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
-    guessing: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
+    password_limiter: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
     instance: str = msgspec.field(default_factory=partial(token_hex, 8))
     origins: Origins = msgspec.field(default_factory=Origins)
     direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)

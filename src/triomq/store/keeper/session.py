@@ -38,7 +38,7 @@ _MENDABLE = (DiskFull, StoreUnwritable, StoreLocked)
 """What may be over when one tries again."""
 
 
-class Conversation:
+class StoreSession:
     """One host's part of a store's life; made by the store's actor, ends with the host.
 
     Args:
@@ -131,8 +131,8 @@ class Conversation:
 
     def _to_say(self) -> list[ToStore]:
         journal, again, self._again = self._journal, self._again, False
-        relief, self._relieve = journal.relief() if self._relieve else [], False
-        said: list[ToStore] = [Relieve(relief)] if relief else []
+        settles_alone, self._relieve = journal.settles_alone() if self._relieve else [], False
+        said: list[ToStore] = [Relieve(settles_alone)] if settles_alone else []
         said += [Write(batch) for batch in journal.unanswered] if again else []
         while (batch := journal.take()) is not None:
             said.append(Write(batch))

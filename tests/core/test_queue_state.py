@@ -1,16 +1,16 @@
-from triomq.core import Directory, Publish, QueueOptions, QueueStatistics, QueueStore, Window
+from triomq.core import Directory, Publish, QueueOptions, QueueState, QueueStatistics, Window
 
-from .cast import HEAD, close, open_house, publish, ready, settle
+from .cast import HEAD, close, open_harness, publish, ready, settle
 
 
 def test_a_new_store_is_empty() -> None:
-    assert QueueStore("q", QueueOptions(), Directory("d")).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
+    assert QueueState("q", QueueOptions(), Directory("d")).statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0)
 
 
 async def test_statistics_count_what_is_there_and_what_was() -> None:
-    async with open_house() as house:
-        store, consumer = house.queue("q", QueueOptions(max_length=2)), house.consumer()
-        house.feed(store, consumer, messages=1)
+    async with open_harness() as harness:
+        store, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
+        harness.feed(store, consumer, messages=1)
         publish(store, b"1", b"22", b"333", b"4444")
         settle(consumer.batches[0])
         assert store.statistics() == QueueStatistics(
@@ -19,38 +19,38 @@ async def test_statistics_count_what_is_there_and_what_was() -> None:
 
 
 async def test_taking_back_closes_every_feed_and_gives_every_window_back() -> None:
-    async with open_house() as house:
-        store, channel = house.queue("q"), Window(9)
-        consumers = [house.consumer(), house.consumer()]
+    async with open_harness() as harness:
+        store, channel = harness.queue("q"), Window(9)
+        consumers = [harness.consumer(), harness.consumer()]
         for consumer in consumers:
-            house.feed(store, consumer, shared=(channel,))
+            harness.feed(store, consumer, shared=(channel,))
         publish(store, b"1", b"2", b"3")
         assert channel.used == 3
-        house.turn(lambda: store.take_back("for this test"))
+        harness.turn(lambda: store.take_back("for this test"))
         assert [consumer.closed for consumer in consumers] == [["for this test"]] * 2
         assert (channel.used, channel.used_bytes) == (0, 0)
         assert ready(store) == [b"1", b"2", b"3"]
-        house.turn(lambda: store.take_back("again"))
+        harness.turn(lambda: store.take_back("again"))
         assert [len(consumer.closed) for consumer in consumers] == [1, 1]
 
 
 async def test_taking_back_reaches_what_a_closed_feed_has_not_settled() -> None:
-    async with open_house() as house:
-        store, channel, consumer = house.queue("q"), Window(9), house.consumer()
-        feed = house.feed(store, consumer, shared=(channel,))
+    async with open_harness() as harness:
+        store, channel, consumer = harness.queue("q"), Window(9), harness.consumer()
+        feed = harness.feed(store, consumer, shared=(channel,))
         publish(store, b"1")
         close(feed)
-        house.turn(lambda: store.take_back("for this test"))
+        harness.turn(lambda: store.take_back("for this test"))
         assert (channel.used, ready(store), consumer.closed) == (0, [b"1"], [])
 
 
 async def test_a_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
-    async with open_house() as house:
-        store, consumer = house.queue(), house.consumer()
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
         assert store.idle
         publish(store, b"1")
         assert store.idle, "nobody is here to take it"
-        feed = house.feed(store, consumer, messages=1)
+        feed = harness.feed(store, consumer, messages=1)
         assert not store.idle
         settle(consumer.batches[0])
         assert store.idle
@@ -62,10 +62,10 @@ async def test_a_queue_is_idle_when_nothing_happens_in_it_by_itself() -> None:
 
 
 async def test_a_queue_is_not_idle_while_messages_wait_for_their_time() -> None:
-    async with open_house() as house:
-        store = house.queue()
+    async with open_harness() as harness:
+        store = harness.queue()
         store.ref.tell_nowait(Publish(HEAD, [b"x"], 1, delay=3600))
         assert not store.idle
-        dying = house.queue("dying", QueueOptions(message_ttl=3600, dead_letter_sink=""))
+        dying = harness.queue("dying", QueueOptions(message_ttl=3600, dead_letter_sink=""))
         publish(dying, b"x")
         assert not dying.idle
