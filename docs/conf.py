@@ -43,7 +43,7 @@ nitpick_ignore = [
     ("py:class", "triomq.transports.stream.Transport"),
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
     ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with a house
-    ("py:class", "triomq.endpoints.origins.Origins"),
+    ("py:class", "triomq.endpoints.base.origins.Origins"),
     ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),
     *[  # what the client for Trio is made of

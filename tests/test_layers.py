@@ -91,8 +91,8 @@ def door_of(here: str, module: str, source: Path) -> str:
     return ".".join(parts[: 3 if own_door else 2])
 
 
-ENDPOINT_PROTOCOLS = ("amqp", "dmp", "synchronis")
-"""How the modules and folders in ``endpoints`` begin that speak one protocol; ``synchronis`` is federation.
+ENDPOINT_PROTOCOLS = ("amqp", "dmp", "federation")
+"""How the modules and folders in ``endpoints`` begin that speak one protocol.
 
 No protocol knows another, nor its engine. Federation alone may import AMQP's engine, since its methods are a class of
 AMQP's wire, 61501, and come over connections of AMQP; what it reads in messages is ``endpoints.content``. AMQP starts
@@ -120,13 +120,13 @@ def wrong_acquaintance(here: str, module: str) -> str | None:
     own, there = endpoint_protocol(here), endpoint_protocol(module)
     if own and module.startswith("triomq.protocols."):
         engine = module.split(".")[2]
-        there = engine if engine in ENDPOINT_PROTOCOLS and (own, engine) != ("synchronis", "amqp") else None
+        there = engine if engine in ENDPOINT_PROTOCOLS and (own, engine) != ("federation", "amqp") else None
     if there in (None, own) or here in COMPOSERS:
         return None
     return (
         f"no protocol knows another, and {own or here!r} is to know nothing of {there!r}. What both read in messages "
         "goes to triomq.endpoints.content, what both sides of a direct connection tell each other to "
-        "triomq.endpoints.direct; anything else is passed in by who composes them (BrokerContext, as its field `direct` is)."
+        "triomq.endpoints.direct; anything else is passed in by who composes them (in BrokerContext, as `direct` is)."
     )
 
 
@@ -222,9 +222,13 @@ FORBIDDEN = [
     ("core/queue.py", "from triomq import open_broker", "; not 'triomq'"),
     ("endpoints/amqp.py", "from triomq.protocols.engine import Engine", "`from triomq.protocols import …`"),
     ("endpoints/amqp.py", "from triomq.protocols.amqp.frames import X", "`from triomq.protocols.amqp import …`"),
-    ("endpoints/dmp_sink.py", "from triomq.endpoints.amqp_channel import X", "no protocol knows another"),
-    ("endpoints/amqp/login.py", "from triomq.endpoints.dmp.sink import X", "'amqp' is to know nothing of 'dmp'"),
-    ("endpoints/synchroniser.py", "from triomq.endpoints.amqp_direct import X", "no protocol knows another"),
+    ("endpoints/dmp_sink.py", "from triomq.endpoints.amqp.channel import X", "no protocol knows another"),
+    (
+        "endpoints/amqp/login.py",
+        "from triomq.endpoints.dmp.protocol.sink import X",
+        "'amqp' is to know nothing of 'dmp'",
+    ),
+    ("endpoints/federation/synchroniser.py", "from triomq.endpoints.amqp.direct import X", "no protocol knows another"),
     (
         "endpoints/house.py",
         "from triomq.endpoints.dmp_flow import X",
@@ -240,9 +244,15 @@ ALLOWED = [
     ("protocols/amqp/frames.py", "from triomq.protocols.engine import Engine\nfrom ..engine import Engine"),
     ("core/queue.py", "import os.path\nfrom triomq.actors import Ref\nfrom triomq import errors"),
     ("endpoints/amqp.py", "from triomq.core import Queue\nfrom triomq.protocols.amqp import AMQPEngine"),
-    ("endpoints/amqp_login.py", "from triomq.endpoints.base import X\nfrom triomq.endpoints.amqp_names import Y"),
-    ("endpoints/synchroniser.py", "from triomq.protocols.amqp import DeliverRun"),
-    ("endpoints/__init__.py", "from triomq.endpoints.amqp import X\nfrom triomq.endpoints.dmp import Y"),
+    (
+        "endpoints/amqp_login.py",
+        "from triomq.endpoints.base.endpoint import X\nfrom triomq.endpoints.amqp.names import Y",
+    ),
+    ("endpoints/federation/synchroniser.py", "from triomq.protocols.amqp import DeliverRun"),
+    (
+        "endpoints/__init__.py",
+        "from triomq.endpoints.amqp.endpoint import X\nfrom triomq.endpoints.dmp.protocol import Y",
+    ),
     ("app/cli/__init__.py", "import typer\nfrom triomq import __version__\nfrom triomq.app.broker import open_broker"),
 ]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from triomq.actors import Ref
 from triomq.core import Batch, Feed, Head, Window
 from triomq.core.backlog import MemoryBacklog
-from triomq.core.dispatch import Dispatch
+from triomq.core.dispatch.dispatch import Dispatch
 
 NOBODY = cast("Ref", None)
 HEADS = [Head(), Head(publisher=1), Head(publisher=2)]

@@ -13,7 +13,7 @@ from triomq.core import (
     make_binding,
     make_predicate,
 )
-from triomq.core.predicate import Comparison, Condition
+from triomq.core.routing.predicate import Comparison, Condition
 
 from .cast import Harness, open_harness, publish, ready
 

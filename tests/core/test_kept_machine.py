@@ -30,7 +30,7 @@ def small_pieces_and_a_clock(caplog: pytest.LogCaptureFixture, monkeypatch: pyte
     monkeypatch.setattr("triomq.core.backlog.tail._READ", 200)
     monkeypatch.setattr("triomq.core.backlog.tail._PEEK", 100)
     monkeypatch.setattr("triomq.store.batch_builder._SEGMENT", 150)
-    for module in ("stored", "kept_delay", "timekeeper"):
+    for module in ("persistence.records", "persistence.recorded_delay", "queue.timekeeper"):
         monkeypatch.setattr(f"triomq.core.{module}.time", WALL)
 
 

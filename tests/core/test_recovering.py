@@ -1,7 +1,7 @@
 """What a store gives back while a domain is being started."""
 
 from triomq.core import Directory, Persistence, QueueOptions, recover
-from triomq.core.records import encode_key, encode_options
+from triomq.core.persistence.records import encode_key, encode_options
 from triomq.store import DelayedFound, Journal, QueueFound, Recovered, RecoveredQueue
 
 

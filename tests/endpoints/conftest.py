@@ -9,9 +9,9 @@ import trio.testing
 from endpoints.client import Client
 from triomq.actors import Ref
 from triomq.app import Broker, open_broker
-from triomq.core.feed import Wake
+from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQP, AMQPEndpoint
-from triomq.endpoints.amqp_connection import AMQPConnection
+from triomq.endpoints.amqp.connection import AMQPConnection
 
 Connect = Callable[..., Awaitable[Client]]
 

@@ -13,8 +13,8 @@ from triomq.actors import Ref
 from triomq.app import Broker
 from triomq.core import octets_ready
 from triomq.endpoints import AMQPEndpoint
+from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
 from triomq.endpoints.direct.flow import MARK, STALL, SinkFlow
-from triomq.endpoints.wire_outlet import OUTLET_BYTES
 from triomq.protocols.amqp import (
     LOST_CAPABILITY,
     BasicConsume,

@@ -2,10 +2,7 @@
 
 from triomq.core.backlog import Entry
 from triomq.core.batch import Batch
-from triomq.core.bindings import Binding, Target, make_binding
-from triomq.core.browse import Browse, Discard, Purge
 from triomq.core.clock import Clock
-from triomq.core.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.delivery import (
     CloseFeed,
     Deliver,
@@ -19,23 +16,20 @@ from triomq.core.delivery import (
     postpone,
     settle,
 )
-from triomq.core.directory import Directory, Route
-from triomq.core.domain import Domain
-from triomq.core.feed import Feed
-from triomq.core.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
+from triomq.core.dispatch.feed import Feed
+from triomq.core.dispatch.subscription import Subscription
+from triomq.core.dispatch.window import Window
 from triomq.core.ledger import Ledger, Numbered, Settler
-from triomq.core.limits import octets_ready
 from triomq.core.memory import MemoryAlarm, Process
 from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
-from triomq.core.observer import Action, Changed, Kind, Observers
-from triomq.core.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
-from triomq.core.persistence import QUEUE_MEMORY, Persistence
-from triomq.core.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
-from triomq.core.predicate import Comparison, Condition, Predicate, make_predicate
+from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
+from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
+from triomq.core.persistence.records import decode_key, encode_key, encode_options
 from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
-from triomq.core.publish import Fits, Offer, Publish, take_now
-from triomq.core.publishing import (
+from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
+from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
+from triomq.core.publishing.publishing import (
     EVERYTHING,
     CachedRoute,
     Expecting,
@@ -46,10 +40,11 @@ from triomq.core.publishing import (
     RoutedRun,
     Unrouted,
 )
-from triomq.core.queue_state import Enlist, QueueState, QueueStatistics
-from triomq.core.quotas import Quotas, UserLimitReached
-from triomq.core.recorded_topology import recover, recovered_domains, recovering, require_decodable
-from triomq.core.records import decode_key, encode_key, encode_options
+from triomq.core.publishing.transaction import Transaction
+from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
+from triomq.core.queue.browse import Browse, Discard, Purge
+from triomq.core.queue.limits import octets_ready
+from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
@@ -70,10 +65,21 @@ from triomq.core.refusals import (
     SinkBroken,
     SinkInternal,
     SinkInUse,
+    TooManyKeys,
     TooManyLeases,
     UnknownDelivery,
 )
-from triomq.core.requests import (
+from triomq.core.routing.bindings import Binding, Target, make_binding
+from triomq.core.routing.predicate import Comparison, Condition, Predicate, make_predicate
+from triomq.core.routing.sink import SinkState
+from triomq.core.topology.directory import Directory, Route
+from triomq.core.topology.domain import Domain
+from triomq.core.topology.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
+from triomq.core.topology.observer import Action, Changed, Kind, Observers
+from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
+from triomq.core.topology.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
+from triomq.core.topology.quotas import Quotas, UserLimitReached
+from triomq.core.topology.requests import (
     Bind,
     DeclareQueue,
     DeclareSink,
@@ -83,12 +89,7 @@ from triomq.core.requests import (
     SetPolicies,
     Unbind,
 )
-from triomq.core.session import Session
-from triomq.core.sink import SinkState
-from triomq.core.subscription import Subscription
-from triomq.core.transaction import Transaction
-from triomq.core.waiting_publisher import WaitingPublisher, makes_wait
-from triomq.core.window import Window
+from triomq.core.topology.session import Session
 
 __all__ = [
     "CORE_CODEC",
@@ -195,6 +196,7 @@ __all__ = [
     "SinkState",
     "Subscription",
     "Target",
+    "TooManyKeys",
     "TooManyLeases",
     "Transaction",
     "Unbind",

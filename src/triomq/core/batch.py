@@ -10,7 +10,7 @@ from triomq.actors import Ref
 from triomq.core.message import Head, Message
 
 if TYPE_CHECKING:
-    from triomq.core.feed import Feed
+    from triomq.core.dispatch.feed import Feed
 
 
 class Batch(msgspec.Struct, eq=False):

@@ -6,7 +6,7 @@ from enum import Enum
 from triomq.actors import Message as ActorMessage
 from triomq.actors import Request
 from triomq.core.batch import Batch
-from triomq.core.feed import Feed
+from triomq.core.dispatch.feed import Feed
 from triomq.errors import ActorStopped
 
 

@@ -22,7 +22,7 @@ from triomq.core.delivery import Outcome, Settle
 from triomq.core.refusals import UnknownDelivery
 
 if TYPE_CHECKING:
-    from triomq.core.domain import Domain
+    from triomq.core.topology.domain import Domain
 
 _TABLE = 16_384
 """Numbers after which a table is closed, if it is at least half full: to settle all of them takes some 5 ms, and is

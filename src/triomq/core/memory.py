@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from triomq.core.queue_state import QueueState
+from triomq.core.queue.queue_state import QueueState
 
 if TYPE_CHECKING:
-    from triomq.core.directory import Directory
+    from triomq.core.topology.directory import Directory
 
 _log = logging.getLogger("triomq.core")
 

@@ -30,7 +30,7 @@ from triomq.errors import (
 )
 
 if TYPE_CHECKING:
-    from triomq.core.queue_state import QueueState
+    from triomq.core.queue.queue_state import QueueState
 
 __all__ = [
     "BeingDeleted",

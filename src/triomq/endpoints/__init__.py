@@ -1,9 +1,10 @@
 """The listeners: each translates one protocol's events into calls of the core, and back."""
 
-from triomq.endpoints.amqp import AMQP, AMQPEndpoint
-from triomq.endpoints.amqp_definitions import declare_all
-from triomq.endpoints.amqp_policies import read_policy
-from triomq.endpoints.base import (
+from triomq.endpoints.amqp.definitions import declare_all
+from triomq.endpoints.amqp.endpoint import AMQP, AMQPEndpoint
+from triomq.endpoints.amqp.policies import read_policy
+from triomq.endpoints.base.context import BrokerContext, DomainAccess
+from triomq.endpoints.base.endpoint import (
     CloseConnection,
     Connection,
     Endpoint,
@@ -12,10 +13,11 @@ from triomq.endpoints.base import (
     StopListening,
     Tick,
 )
+from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.content import from_amqp, to_amqp
-from triomq.endpoints.context import BrokerContext, DomainAccess
-from triomq.endpoints.dmp import DMP
-from triomq.endpoints.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.dmp.protocol import DMP
+from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
 from triomq.endpoints.registry import (
     DEFAULT_DIRECT,
     DEFAULT_ENDPOINTS,
@@ -24,8 +26,6 @@ from triomq.endpoints.registry import (
     EndpointTypes,
     decode_endpoint,
 )
-from triomq.endpoints.synchronise import PeerActor, PeerStatistics, Synchronise, peer_spec
-from triomq.endpoints.unfinished import Unfinished
 from triomq.transports import TLS
 
 __all__ = [

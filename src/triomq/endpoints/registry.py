@@ -16,10 +16,10 @@ from typing import Final
 
 import msgspec
 
-from triomq.endpoints.amqp import AMQP
+from triomq.endpoints.amqp.endpoint import AMQP
+from triomq.endpoints.base.endpoint_config import EndpointConfig
 from triomq.endpoints.direct import DirectProtocol
-from triomq.endpoints.dmp import DMP
-from triomq.endpoints.endpoint_config import EndpointConfig
+from triomq.endpoints.dmp.protocol import DMP
 from triomq.errors import ConfigError
 
 GROUP: Final = "triomq.endpoints"

@@ -5,7 +5,7 @@ import pytest
 from memory_store import MemoryStore
 from triomq.core import Batch, Fits, Head, Overflow, Persistence, Publish, QueueOptions
 from triomq.core.backlog import PagedBacklog, PagedPlainBacklog, PagedPriorityBacklog
-from triomq.core.limits import is_full
+from triomq.core.queue.limits import is_full
 from triomq.errors import StoreError
 from triomq.store import DeclareQueue, Reading
 

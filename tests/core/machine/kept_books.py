@@ -45,11 +45,11 @@ class Kept(msgspec.Struct):
     def come_back(self) -> None:
         self.attempts += 1
         if self.attempts > 1:
-            self.sync_point = self.attempts
+            self.noted = self.attempts
 
     def after_crash(self) -> "Kept":
         """Give what the next life knows of it."""
-        attempts = max(1, self.sync_point) if self.went else 0
+        attempts = max(1, self.noted) if self.went else 0
         seen = None if self.seen is None else (_anonymous(self.seen[0]), self.seen[1])
         return msgspec.structs.replace(self, attempts=attempts, seen=seen)
 

@@ -20,7 +20,7 @@ from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
 from triomq.core.message import Head, Message
-from triomq.core.persistence import Persistence
+from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import Attempts, Reading
 

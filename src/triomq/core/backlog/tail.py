@@ -15,7 +15,7 @@ import msgspec
 
 from triomq.core.backlog.backlog import ReadDone
 from triomq.core.message import Head
-from triomq.core.persistence import Persistence
+from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
 

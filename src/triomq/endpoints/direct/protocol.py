@@ -7,8 +7,8 @@ from triomq.core import Leases
 from triomq.transports import Transport
 
 if TYPE_CHECKING:
-    from triomq.endpoints.context import BrokerContext
-    from triomq.endpoints.wire_connection import StreamConnection
+    from triomq.endpoints.base.context import BrokerContext
+    from triomq.endpoints.base.stream_connection import StreamConnection
 
 
 LARGEST_MESSAGE = (1 << 24) - 1

@@ -1,0 +1,168 @@
+"""Dispatch: which feed gets which message next. Here are the round robin and what all strategies have in common.
+
+A strategy is a class with no task and no queue: it keeps the order of the feeds, and moves batches from a backlog to
+feeds with room. A queue calls it once at the end of a turn. See ``strategies`` for which one a queue takes.
+
+Each feed with room gets one message in turn: that is the round robin, and the order that clients see. To give messages
+out one by one would cost a batch, a window account and an encoding for each, so two short cuts give the same result for
+less:
+
+- One feed in the ready list takes as many as its windows and ``BATCH_BYTES`` allow, as one batch.
+- Several feeds that all have room are given several rounds at once, as one batch each: the first of three feeds gets
+  messages 1, 4, 7, the second 2, 5, 8. No window may be exceeded by it, so the largest of the messages in question is
+  assumed for all of them.
+
+A feed whose window is full leaves the ready list until something of it is settled. A dispatch looks at no more feeds
+than there are messages, so that a thousand idle feeds cost nothing.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Protocol
+
+from triomq.core.batch import Batch
+from triomq.core.dispatch.feed import Feed
+from triomq.core.dispatch.window import Window
+from triomq.core.message import Head
+
+BATCH_BYTES = 128 * 1024
+"""Largest total of a batch, one message excepted: what a connection writes at once (more costs page faults)."""
+
+_DEAL = 64  # messages dealt at once to several feeds: looked at for the longest before they are dealt
+
+
+class Ready(Protocol):
+    """What a strategy sees of a backlog: the messages that are ready, from the first; see ``MemoryBacklog``."""
+
+    @property
+    def resident(self) -> int:
+        """How many messages may be taken; only whether there are any is looked at."""
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal."""
+
+    def next_head(self) -> Head:
+        """Give the head of the first message."""
+
+    def next_size(self) -> int:
+        """Tell the octets of the first message."""
+
+    def longest(self, count: int) -> int:
+        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+
+    def take(self, most: int, most_bytes: int) -> Batch:
+        """Hand out the first messages."""
+
+    def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
+        """Hand out messages in turns."""
+
+
+class Dispatch(Protocol):
+    """What a queue asks of a strategy; it needs to say no more than this.
+
+    ``add`` when a feed is opened, and again whenever something of it was settled or a window has called it, unless it
+    is seated or waits in a line: each time it gets its seat back, if the strategy lets it have one. ``remove`` when it
+    is closed, and only then. ``dispatch`` at the end of each turn in which something is ready.
+    """
+
+    def add(self, feed: Feed) -> None:
+        """Take part from now on, or again."""
+
+    def remove(self, feed: Feed) -> None:
+        """Take part no longer."""
+
+    def dispatch(self, backlog: Ready) -> list[Batch]:
+        """Take ready messages out of the backlog, as far as feeds have room; each batch names its feed."""
+
+
+class RoundRobin:
+    """Each feed with room gets one message in turn.
+
+    A feed whose own window is full loses its seat until the queue hears that something is settled; one that a shared
+    window blocks waits in that window's line, and is added again when it is called. A dispatch looks at no more feeds
+    than there are messages ready, so that a thousand idle feeds cost nothing.
+    """
+
+    __slots__ = ("_seated",)
+
+    def __init__(self) -> None:
+        self._seated: deque[Feed] = deque()
+
+    def add(self, feed: Feed) -> None:
+        """Give a feed a seat at the end of the round."""
+        if not feed.seated:
+            feed.seated = True
+            self._seated.append(feed)
+
+    def remove(self, feed: Feed) -> None:
+        """Take a feed's seat away."""
+        if feed.seated:
+            feed.seated = False
+            self._seated.remove(feed)
+
+    @property
+    def has_seats(self) -> bool:
+        """Whether any feed takes part just now."""
+        return bool(self._seated)
+
+    def dispatch(self, backlog: Ready) -> list[Batch]:
+        """Deal until nothing is ready or no feed has room."""
+        batches: list[Batch] = []
+        seated = self._seated
+        while backlog.resident and seated:
+            size = backlog.next_size()
+            feed = seated.popleft()
+            window = feed.blocked_by(size)
+            if window is not None:
+                feed.seated = False
+                if window is not feed.window:
+                    window.wait(feed, size)
+            elif seated:
+                seated.appendleft(feed)
+                self._deal(backlog, batches)
+            else:
+                messages, octets = feed.room() if backlog.resident > 1 else (1, size)
+                batches.append(self._give(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
+        return batches
+
+    def _give(self, batch: Batch, feed: Feed) -> Batch:
+        """Give a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
+        batch.feed = feed
+        feed.take(batch)
+        if feed.is_full():
+            feed.seated = False
+        else:
+            self._seated.append(feed)
+        return batch
+
+    def _deal(self, backlog: Ready, batches: list[Batch]) -> None:
+        """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
+        seats, rounds = self._plan(backlog)
+        players = [self._seated.popleft() for _ in range(seats)]
+        dealt = [backlog.take(1, 1)] if seats == 1 else backlog.take_turns(seats, rounds)
+        batches += map(self._give, dealt, players)
+
+    def _plan(self, backlog: Ready) -> tuple[int, int]:
+        """Choose how many of the next feeds can be served together, and how often, with no window exceeded.
+
+        A window that several of them share must have room for each of them, whichever of the messages it gets.
+        """
+        most = min(len(self._seated), backlog.run_length, _DEAL)
+        if most < 2:
+            return 1, 1
+        longest = backlog.longest(_DEAL)
+        uses: dict[Window, int] = {}
+        seats = 0
+        for feed in islice(self._seated, most):
+            if feed.blocked_by(longest) is not None:
+                break
+            for window in feed.limits:
+                uses[window] = uses.get(window, 0) + 1
+            if not all(window.rounds(uses[window], longest) for window in feed.limits):
+                break
+            seats += 1
+        if seats < len(self._seated):
+            return max(1, seats), 1
+        rounds = min([window.rounds(feeds, longest) for window, feeds in uses.items()])
+        return seats, min(rounds, _DEAL // seats)

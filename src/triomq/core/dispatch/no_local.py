@@ -1,0 +1,103 @@
+"""No-local: feeds that do not want what their own session has published."""
+
+from collections.abc import Callable
+
+from triomq.core.batch import Batch
+from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.feed import Feed
+from triomq.core.message import Head
+
+
+class NoLocal:
+    """A strategy around another one, which keeps feeds away from the messages of their own session.
+
+    Feeds that do not want the first message sit out until another session's is first. A message that no feed wants
+    would block the queue for ever, so it is discarded; a blocked feed counts as one that wants it.
+
+    Args:
+        inner: The strategy that deals; must keep a feed's place in the round while it sits out.
+        discard: Takes the first ready message out of the backlog for good.
+    """
+
+    __slots__ = ("_discard", "_feeds", "_inner", "_sessions")
+
+    def __init__(self, inner: Dispatch, discard: Callable[[], None]) -> None:
+        self._inner = inner
+        self._discard = discard
+        self._feeds: dict[Feed, None] = {}
+        self._sessions: dict[int, dict[Feed, None]] = {}  # those with a no_local, by it
+
+    def join(self, feed: Feed) -> None:
+        """Count a feed as one that is open, whether it has a seat or not."""
+        self._feeds[feed] = None
+        if feed.no_local:
+            self._sessions.setdefault(feed.no_local, {})[feed] = None
+
+    def add(self, feed: Feed) -> None:
+        """Let a feed take part."""
+        self.join(feed)
+        self._inner.add(feed)
+
+    def remove(self, feed: Feed) -> None:
+        """Let a feed take part no longer."""
+        self._inner.remove(feed)
+        self._feeds.pop(feed, None)
+        unwilling = self._sessions.get(feed.no_local)
+        if unwilling is not None:
+            unwilling.pop(feed, None)
+            if not unwilling:
+                del self._sessions[feed.no_local]
+
+    def dispatch(self, backlog: Ready) -> list[Batch]:
+        """Let the inner strategy deal one stretch after the other, each without those who do not want it."""
+        if not self._sessions:
+            return self._inner.dispatch(backlog)
+        batches: list[Batch] = []
+        while backlog.resident:
+            session = self._session(backlog.next_head())
+            unwilling = self._sessions.get(session, ())
+            if len(unwilling) == len(self._feeds):
+                self._discard()
+                continue
+            stretch = _Stretch(backlog, session, self._session)
+            batches += self._deal(stretch, [feed for feed in unwilling if feed.seated])
+            if stretch.resident:  # who wants it has no room
+                break
+        return batches
+
+    def _session(self, head: Head) -> int:
+        """Tell whose message this is, if there are feeds that do not want messages of that session; 0 otherwise."""
+        return head.publisher if head.publisher in self._sessions else 0
+
+    def _deal(self, stretch: Ready, sitting_out: list[Feed]) -> list[Batch]:
+        for feed in sitting_out:
+            self._inner.remove(feed)
+        batches = self._inner.dispatch(stretch)
+        for feed in sitting_out:
+            self._inner.add(feed)
+        return batches
+
+
+class _Stretch:
+    """A backlog up to the first message of another session."""
+
+    __slots__ = ("_backlog", "_session", "_session_of", "longest", "next_head", "next_size", "take", "take_turns")
+
+    def __init__(self, backlog: Ready, session: int, session_of: Callable[[Head], int]) -> None:
+        self._backlog = backlog
+        self._session = session
+        self._session_of = session_of
+        self.next_head = backlog.next_head
+        self.next_size = backlog.next_size
+        self.longest = backlog.longest
+        self.take = backlog.take
+        self.take_turns = backlog.take_turns
+
+    @property
+    def resident(self) -> int:
+        backlog = self._backlog
+        return backlog.resident if backlog.resident and self._session_of(backlog.next_head()) == self._session else 0
+
+    @property
+    def run_length(self) -> int:
+        return self._backlog.run_length

@@ -1,0 +1,1 @@
+"""What of the core is on disk, and how it comes back."""

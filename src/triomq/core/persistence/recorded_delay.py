@@ -1,0 +1,108 @@
+"""Delayed messages in a store: they have no ids yet, so they stand apart, by numbers of their own.
+
+When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from time import time
+
+import msgspec
+
+from triomq.actors import Message as ActorMessage
+from triomq.core.backlog import PagedBacklog
+from triomq.core.queue.delay import DelayedRun
+from triomq.core.queue.queue_state import QueueState
+from triomq.errors import StoreError
+from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
+
+_log = logging.getLogger("triomq.core")
+
+_AT_ONCE = 500
+"""Records that are read at once."""
+
+
+def keep_delayed(store: QueueState, run: DelayedRun, due: float) -> None:
+    """Keep messages that are not ready before a time, in seconds since 1970."""
+    persistence, backlog = store.directory.persistence, store.backlog
+    assert persistence is not None
+    assert isinstance(backlog, PagedBacklog)
+    encoded = persistence.heads.encode(run.head, 0, float("inf"), 0.0)
+    persistence.journal.add(
+        Delay(
+            queue=backlog.queue,
+            number=run.number,
+            due=due,
+            count=len(run.contents),
+            size=run.size,
+            body=encode_body([BodyRun(0, encoded, run.contents)]),
+        )
+    )
+
+
+def forget_delayed(store: QueueState, numbers: Sequence[int]) -> None:
+    """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
+    kept = [number for number in numbers if number]
+    if kept and store.directory.persistence is not None:
+        assert isinstance(store.backlog, PagedBacklog)
+        store.directory.persistence.journal.add(Drop(store.backlog.queue, kept))
+
+
+class DelayedRead(ActorMessage, frozen=True):
+    """To a queue: here is what an earlier life of the broker has delayed.
+
+    Args:
+        found: What there is, by its numbers.
+        bodies: The messages; or why they cannot be read.
+        epoch: The time of the domain's clock when 1970 began, the same for all, so that they keep their order.
+    """
+
+    found: Sequence[DelayedFound]
+    bodies: Sequence[bytes | None] | StoreError
+    epoch: float
+
+
+def read_delayed(store: QueueState) -> None:
+    """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
+    persistence = store.directory.persistence
+    if persistence is None or store.delayed is None:
+        return
+    assert isinstance(store.backlog, PagedBacklog)
+    found = list(store.delayed.expected.values())
+    epoch = store.directory.clock.now() - time()
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        persistence.journal.fetch_delayed(
+            store.backlog.queue, [each.number for each in some], partial(_tell, store, some, epoch)
+        )
+
+
+def _tell(
+    store: QueueState, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
+) -> None:
+    store.ref.tell_nowait(DelayedRead(found, bodies, epoch))
+
+
+def put_back_delayed(store: QueueState, message: DelayedRead) -> None:
+    """Delay messages again, for as long as is left; those that cannot be read stay in the store."""
+    if isinstance(message.bodies, StoreError):
+        fields = {"queue": store.name, "reason": str(message.bodies)}
+        _log.error("delayed messages cannot be read", extra={"fields": fields})
+        return
+    persistence, delayed, now = store.directory.persistence, store.delayed, store.directory.clock.now()
+    assert persistence is not None
+    assert delayed is not None
+    for found, body in zip(message.found, message.bodies, strict=True):
+        if not delayed.arrive(found.number):
+            continue
+        try:
+            runs = [(stored, persistence.heads.decode(stored.head, now)[0]) for stored in decode_body(body or b"")]
+        except msgspec.DecodeError:
+            _log.error(
+                "delayed messages are damaged and set aside; see `triomq store salvage`",
+                extra={"fields": {"queue": store.name, "messages": found.count}},
+            )
+            continue
+        for stored, head in runs:
+            delayed.push(DelayedRun(head, stored.contents, found.size, found.number), message.epoch + found.due)

@@ -1,0 +1,238 @@
+"""Sinks, queues and bindings in a store: what of a domain is there again after a restart, and how it comes back.
+
+A binding is kept if both its ends are durable. What belongs to one session is not.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from triomq.core.backlog import PagedBacklog
+from triomq.core.persistence.persistence import Persistence
+from triomq.core.persistence.records import (
+    decode_binding,
+    decode_key,
+    decode_maker,
+    decode_queue_options,
+    decode_sink_options,
+    encode_binding,
+    encode_key,
+    encode_maker,
+    encode_options,
+)
+from triomq.core.queue.delay import Delayed
+from triomq.core.queue.queue_state import QueueState
+from triomq.core.routing.bindings import Binding, Target
+from triomq.core.routing.sink import Destination, SinkState
+from triomq.core.topology.directory import Directory
+from triomq.core.topology.options import QueueOptions, SinkOptions
+from triomq.errors import StoreCorrupt
+from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
+
+_log = logging.getLogger("triomq.core")
+
+
+# Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
+
+
+def record_sink(directory: Directory, store: SinkState, *, is_new: bool) -> None:
+    """Keep a sink, if it is durable."""
+    persistence = directory.persistence
+    if persistence is not None and store.declared.durable:
+        if is_new:
+            key = encode_key(directory.name, store.name)
+            persistence.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin, store.user)))
+        persistence.note()
+
+
+def forget_sink(directory: Directory, store: SinkState) -> None:
+    """Keep a sink no longer."""
+    persistence = directory.persistence
+    if persistence is not None and store.declared.durable:
+        persistence.journal.add(Remove(Kind.SINK, encode_key(directory.name, store.name)))
+        persistence.note()
+
+
+def record_queue(directory: Directory, store: QueueState, *, is_new: bool) -> None:
+    """Keep a queue, if it is durable."""
+    persistence = directory.persistence
+    if persistence is not None and store.durable:
+        assert isinstance(store.backlog, PagedBacklog)
+        if is_new:
+            options = encode_options(store.declared, store.origin, store.user)
+            persistence.journal.add(DeclareQueue(store.backlog.queue, encode_key(directory.name, store.name), options))
+        persistence.note()
+
+
+def forget_queue(directory: Directory, store: QueueState) -> None:
+    """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
+    persistence = directory.persistence
+    if persistence is not None:
+        assert isinstance(store.backlog, PagedBacklog)
+        if store.durable or store.backlog.has_spilled:
+            persistence.journal.add(DeleteQueue(store.backlog.queue))
+        if store.durable:
+            persistence.note()
+
+
+def record_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
+    """Keep a binding, if both its ends are kept."""
+    persistence, sinks = directory.persistence, directory.sinks
+    ends = directory.queues if binding.target is Target.QUEUE else sinks
+    if persistence is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
+        if is_new:
+            maker = encode_maker(origin, user)
+            persistence.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
+        persistence.note()
+
+
+def forget_binding(directory: Directory, binding: Binding, source: SinkState, destination: Destination) -> None:
+    """Keep a binding no longer; its ends may have gone from the directory already."""
+    persistence = directory.persistence
+    if persistence is not None and _is_kept(source, destination):
+        persistence.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
+        persistence.note()
+
+
+def _is_kept(source: SinkState, destination: Destination) -> bool:
+    durable = destination.durable if isinstance(destination, QueueState) else destination.declared.durable
+    return durable and source.declared.durable
+
+
+# Reading
+
+
+@contextmanager
+def _decoding(what: str, key: bytes) -> Iterator[None]:
+    """Raise whatever decoding raises as one error that names the record.
+
+    Raises:
+        StoreCorrupt: The record means nothing.
+    """
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StoreCorrupt(
+            f"the store has a {what} that cannot be decoded ({error}), with the key {key.hex()}. Start on a backup, or "
+            "`triomq store salvage` writes what can be read to a new directory"
+        ) from error
+
+
+def _decode_sink(record: RecordFound) -> tuple[str, str, SinkOptions, str, str]:
+    with _decoding("sink", record.key):
+        domain, name = decode_key(record.key)
+        return domain, name, *decode_sink_options(record.value)
+
+
+def _decode_bound(record: RecordFound) -> tuple[str, Binding, str, str]:
+    with _decoding("binding", record.key):
+        return *decode_binding(record.key), *decode_maker(record.value)
+
+
+def _decode_queue(found: QueueFound) -> tuple[str, str, QueueOptions, str, str]:
+    with _decoding("queue", found.key):
+        domain, name = decode_key(found.key)
+        return domain, name, *decode_queue_options(found.value)
+
+
+def require_decodable(piece: RecordFound | QueueFound) -> None:
+    """Decode a record or a queue.
+
+    Raises:
+        StoreCorrupt: It means nothing.
+    """
+    if isinstance(piece, QueueFound):
+        _decode_queue(piece)
+    elif piece.kind == Kind.SINK:
+        _decode_sink(piece)
+    elif piece.kind == Kind.BINDING:
+        _decode_bound(piece)
+
+
+def recovered_domains(persistence: Persistence) -> list[str]:
+    """List the domains that the store knows something of."""
+    recovered = persistence.journal.recovered
+    if recovered is None:
+        return []
+    domains = [_decode_queue(found.found)[0] for found in recovered.queues.values()]
+    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == Kind.SINK]
+    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == Kind.BINDING]
+    return list(dict.fromkeys(domains))
+
+
+def recover(directory: Directory) -> None:
+    """Fill a directory with what the store has of its domain; to be called before the domain is started.
+
+    Raises:
+        StoreCorrupt: A record cannot be decoded.
+    """
+    for _ in recovering(directory):
+        pass
+
+
+def recovering(directory: Directory) -> Iterator[None]:
+    """Fill a directory as ``recover`` does, step by step, each some 20 µs, so that others can have the loop."""
+    persistence = directory.persistence
+    recovered = persistence.journal.recovered if persistence is not None else None
+    if persistence is None or recovered is None:
+        return
+    for record in recovered.records:
+        if record.kind == Kind.SINK:
+            domain, name, declared, origin, user = _decode_sink(record)
+            if domain == directory.name:
+                directory.sinks[name] = SinkState(name, declared, directory.policies, origin, user)
+                directory.quotas.take(user, "sinks")
+                yield
+    for found in recovered.queues.values():
+        domain, name, options, origin, user = _decode_queue(found.found)
+        if domain == directory.name:
+            directory.queues[name] = _recover_queue(directory, name, options, found, origin, user)
+            yield
+    nowhere = 0
+    for record in recovered.records:
+        if record.kind == Kind.BINDING:
+            domain, binding, origin, user = _decode_bound(record)
+            if domain == directory.name and not _bind(directory, binding, origin, user):
+                persistence.journal.add(Remove(Kind.BINDING, record.key))
+                nowhere += 1
+            yield
+    if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
+        _log.warning("bindings led nowhere and are removed", extra={"fields": {"bindings": nowhere}})
+
+
+def _recover_queue(
+    directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
+) -> QueueState:
+    found = recovered.found
+    store = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
+    directory.quotas.take(user, "queues")
+    assert isinstance(store.backlog, PagedBacklog)
+    store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    if recovered.missing:
+        fields = {"queue": name, "messages": recovered.missing}
+        _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
+    if recovered.delayed:
+        store.delayed = Delayed()
+        for delayed in recovered.delayed:
+            store.delayed.expect(delayed)
+    recovered.delayed = []  # nobody else asks for them
+    return store
+
+
+def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
+    """Bind again; tell whether both ends are there."""
+    source = directory.sinks.get(binding.source)
+    ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
+    destination: Destination | None = ends.get(binding.destination)
+    if source is None or destination is None:
+        return False
+    source.add(binding, destination)
+    source.note_maker(binding, origin, user)
+    directory.quotas.take(user, "bindings")
+    directory.quotas.take(user, "steps", source.weight(binding))
+    if destination.bound is None:
+        destination.bound = {}
+    destination.bound[binding] = source
+    return True

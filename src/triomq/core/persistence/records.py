@@ -1,0 +1,293 @@
+"""What the core writes into a store, as octets, and back: names, options, bindings, heads of messages.
+
+All of it is on disk, so a field is added at the end of its struct with a default, and never taken away. Names may hold
+octets that are no text (AMQP's short strings are octets), so they are kept as octets.
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from math import inf
+from secrets import randbits
+from time import time
+from typing import TypeVar
+
+import msgspec
+from msgspec.msgpack import Decoder, Encoder, Ext
+
+from triomq.core.message import Head
+from triomq.core.packing import from_extension, packable
+from triomq.core.routing.bindings import Binding, Target
+from triomq.core.routing.predicate import Predicate
+from triomq.core.topology.options import QueueOptions, SinkOptions
+
+T = TypeVar("T")
+
+_OCTETS = 3
+"""Number of the extension for a text that is none, beside those of ``packing``; on disk, so never reused."""
+
+_ORIGIN, _USER = "origin", "user"
+"""Beside the names of options."""
+
+_BUILTIN = (bytes, datetime, Decimal)  # that ``packable`` knows
+
+_encoder = Encoder(order="deterministic")
+
+
+def _octets(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
+
+
+# Records
+
+
+def encode_key(domain: str, *names: str) -> bytes:
+    """Name something in a domain."""
+    return _encoder.encode([_octets(name) for name in (domain, *names)])
+
+
+_names = Decoder(list[bytes])
+
+
+def decode_key(key: bytes) -> list[str]:
+    """Give the domain and the names back."""
+    return [_text(name) for name in _names.decode(key)]
+
+
+def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: str = "") -> bytes:
+    """Encode what a queue or a sink was declared with, the peer that had it made, and the user for whom it counts."""
+    fields = {
+        name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
+    }
+    if origin:
+        fields[_ORIGIN] = origin
+    if user:
+        fields[_USER] = user
+    return _encoder.encode(packable(_escaped(fields)))
+
+
+def _escaped(value: object) -> object:
+    """Give the same value with an extension for each text that is none."""
+    match value:
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return Ext(_OCTETS, _octets(value))
+            return value
+        case dict():
+            return {name: _escaped(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_escaped(item) for item in value]
+        case _:
+            return value
+
+
+def _from_extension(code: int, data: memoryview) -> object:
+    return _text(bytes(data)) if code == _OCTETS else from_extension(code, data)
+
+
+_fields = Decoder(dict[str, object], ext_hook=_from_extension)
+
+
+def _decode(value: bytes, kind: type[T]) -> tuple[T, str, str]:
+    fields = _fields.decode(value)
+    origin, user = fields.pop(_ORIGIN, ""), fields.pop(_USER, "")
+    return msgspec.convert(fields, kind, builtin_types=_BUILTIN), str(origin), str(user)
+
+
+def decode_queue_options(value: bytes) -> tuple[QueueOptions, str, str]:
+    """Return a queue's options, the peer that had it made, and the user for whom it counts."""
+    return _decode(value, QueueOptions)
+
+
+def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:
+    """Return a sink's options, the peer that had it made, and the user for whom it counts."""
+    return _decode(value, SinkOptions)
+
+
+class _Binding(msgspec.Struct, array_like=True):
+    domain: bytes
+    source: bytes
+    target: str
+    destination: bytes
+    key: bytes
+    arguments: bytes
+    predicate: bytes | None = None
+
+
+_BETWEEN = b"\0"
+"""Between a peer and a user; before there were users, a peer stood alone."""
+
+
+def encode_maker(origin: str, user: str = "") -> bytes:
+    """Encode which peer had a binding made, and the user for whom it counts."""
+    peer = _octets(origin)
+    return peer + _BETWEEN + _octets(user) if user or _BETWEEN in peer else peer
+
+
+def decode_maker(value: bytes) -> tuple[str, str]:
+    """Return the peer and the user, each empty if there was none."""
+    peer, between, user = value.rpartition(_BETWEEN)
+    return (_text(peer), _text(user)) if between else (_text(value), "")
+
+
+_bindings = Decoder(_Binding)
+
+
+def encode_binding(domain: str, binding: Binding) -> bytes:
+    """Keep a binding; it is its own key."""
+    return _encoder.encode(
+        _Binding(
+            _octets(domain),
+            _octets(binding.source),
+            binding.target.value,
+            _octets(binding.destination),
+            _octets(binding.key),
+            binding.encoded_arguments,
+            None if binding.predicate is None else binding.predicate.encoded,
+        )
+    )
+
+
+def decode_binding(key: bytes) -> tuple[str, Binding]:
+    """Give a binding back, and its domain's name."""
+    found = _bindings.decode(key)
+    binding = Binding(
+        _text(found.source),
+        Target(found.target),
+        _text(found.destination),
+        _text(found.key),
+        found.arguments,
+        None if found.predicate is None else Predicate(found.predicate),
+    )
+    return _text(found.domain), binding
+
+
+# Heads
+
+
+class _Head(msgspec.Struct, array_like=True, gc=False):
+    codec: int
+    exchange: bytes
+    routing_key: bytes
+    properties_start: int
+    properties_stop: int
+    body_start: int
+    body_trailer: int
+    frame: int
+    flags: int
+    has_expiration: bool
+    has_priority: bool
+    persistent: bool
+    level: int = 0
+    until: float | None = None  # seconds since 1970
+    publisher: int = 0
+    life: int = 0  # of the broker; says whether the publisher means anybody
+    expendable: bool = False
+    repeated: bool = False
+
+
+_heads = Decoder(_Head)
+
+_MOST = 4096
+"""Heads that are remembered: publishers repeat them."""
+
+
+class HeadCodec:
+    """Heads of messages with what their queue knows of them besides; made with a domain's directory.
+
+    Who published is given back in the same life of the broker alone: in the next one that session has ended. Heads that
+    are equal are given back as one, so that runs can be put together again.
+    """
+
+    __slots__ = ("_decoded", "_encoded", "_heads", "_life")
+
+    def __init__(self) -> None:
+        self._encoded: dict[tuple[Head, int], bytes] = {}
+        self._decoded: dict[bytes, tuple[Head, int]] = {}
+        self._heads: dict[Head, Head] = {}
+        self._life = randbits(32)
+
+    def encode(self, head: Head, level: int, deadline: float, now: float) -> bytes:
+        """Encode a head.
+
+        Args:
+            head: The head.
+            level: The priority that its messages count as.
+            deadline: When they expire, in seconds of the domain's clock; infinity if never.
+            now: The time by that clock.
+        """
+        if deadline < inf:
+            return self._encode(head, level, time() + deadline - now)
+        key = (head, level)
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            if len(self._encoded) >= _MOST:
+                self._encoded.clear()
+            encoded = self._encoded[key] = self._encode(head, level, None)
+        return encoded
+
+    def decode(self, encoded: bytes, now: float) -> tuple[Head, int, float]:
+        """Give the head, the level and the deadline back; the arguments are those of ``encode``."""
+        known = self._decoded.get(encoded)
+        if known is not None:
+            return (*known, inf)
+        found = _heads.decode(encoded)
+        head = Head(
+            found.codec,
+            _text(found.exchange),
+            _text(found.routing_key),
+            found.properties_start,
+            found.properties_stop,
+            found.body_start,
+            found.body_trailer,
+            found.frame,
+            found.flags,
+            found.publisher if found.life == self._life else 0,
+            found.has_expiration,
+            found.has_priority,
+            found.persistent,
+            found.expendable,
+            found.repeated,
+        )
+        head = self._one(head)
+        if found.until is not None:
+            return head, found.level, now + found.until - time()
+        if len(self._decoded) >= _MOST:
+            self._decoded.clear()
+        self._decoded[encoded] = (head, found.level)
+        return head, found.level, inf
+
+    def _one(self, head: Head) -> Head:
+        """Give the head that is equal to this one and was given before, if there was one."""
+        if len(self._heads) >= _MOST:
+            self._heads.clear()
+        return self._heads.setdefault(head, head)
+
+    def _encode(self, head: Head, level: int, until: float | None) -> bytes:
+        return _encoder.encode(
+            _Head(
+                head.codec,
+                _octets(head.exchange),
+                _octets(head.routing_key),
+                head.properties_start,
+                head.properties_stop,
+                head.body_start,
+                head.body_trailer,
+                head.frame,
+                head.flags,
+                head.has_expiration,
+                head.has_priority,
+                head.persistent,
+                level,
+                until,
+                head.publisher,
+                self._life if head.publisher else 0,
+                head.expendable,
+                head.repeated,
+            )
+        )

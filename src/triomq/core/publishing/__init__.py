@@ -1,0 +1,1 @@
+"""The guarded way in: publishers, receipts, transactions."""

@@ -1,0 +1,174 @@
+"""Confirms: telling a publisher what has been placed, though queues may take their time.
+
+A publish is *placed* when the handler of every queue that it was routed to has run. Usually that is the case before
+the publisher's turn ends; while a queue is being restarted it is not. So each run of publishes gets a ``Receipt``
+that counts what is missing, and each channel in confirm mode a ``Confirms`` that keeps receipts in order and says
+what can be confirmed now: as one "up to here" where nothing earlier is missing, singly where something is.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from triomq.core.persistence.persistence import Persistence
+
+
+class Receipt:
+    """What is missing until a run of publishes is placed.
+
+    Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
+
+    ``number`` is the batch of the store that has to be on disk before anything is said; 0 if there is none.
+
+    Args:
+        first: The publisher's own number of the run's first message.
+        count: How many messages the run has.
+        copies: Messages times queues: how many placements will be reported.
+        done: Called once, when the last placement has been reported.
+    """
+
+    __slots__ = ("_done", "count", "first", "missing", "number", "refusals")
+
+    def __init__(self, first: int, count: int, copies: int, done: Callable[[], None]) -> None:
+        self.first = first
+        self.count = count
+        self.missing = copies
+        self.number = 0
+        self.refusals: set[int] | None = None
+        self._done = done
+
+    def placed(self, count: int) -> None:
+        """Report that a queue has so many of the messages."""
+        self.missing -= count
+        if not self.missing:
+            self._done()
+
+    def refused(self, position: int, count: int) -> None:
+        """Report that a queue will not have so many messages, from this position of the run on."""
+        if self.refusals is None:
+            self.refusals = set()
+        self.refusals.update(range(self.first + position, self.first + position + count))
+        self.placed(count)
+
+
+class SingleReceipt(Receipt):
+    """The receipt of one message, made by whoever publishes it, without ``Confirms``; ``done`` as for any receipt."""
+
+    __slots__ = ()
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Follow the fate of the message from now on."""
+        self.missing = queues
+        return self
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """What a channel can tell its publisher now.
+
+    Args:
+        refused: Numbers to be refused, each singly, before anything else is said.
+        single: Numbers to be confirmed one by one.
+        up_to: Everything up to this number is confirmed, which is more than one; 0 says nothing.
+    """
+
+    refused: list[int]
+    single: list[int]
+    up_to: int
+
+
+class Confirms:
+    """The publish numbers of one channel in confirm mode; created by its endpoint, ends with the channel.
+
+    Args:
+        wake: Called when a receipt that was missing something is complete, so that ``take`` is called soon.
+        keeping: The broker's, if it has a store.
+        committed: Called, outside of any turn, when something is on disk that ``take`` had to hold back.
+    """
+
+    __slots__ = ("_committed", "_confirmed", "_next", "_persistence", "_receipts", "_waits", "_wake")
+
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        persistence: Persistence | None = None,
+        committed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._next = 1
+        self._receipts: deque[Receipt] = deque()
+        self._confirmed: set[int] = set()  # first numbers of receipts that were confirmed out of order
+        self._wake = wake
+        self._persistence = persistence
+        self._committed = committed
+        self._waits = False  # whether we are told of a commit
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Number the next run of publishes, which was routed to so many queues, and follow its fate."""
+        receipt = Receipt(self._next, count, count * queues, self._wake)
+        self._next += count
+        self._receipts.append(receipt)
+        if not queues:
+            self._wake()
+        return receipt
+
+    def take(self) -> Confirmed:
+        """Collect what can be said now; each number is said once."""
+        refused: list[int] = []
+        on_disk = 0 if self._persistence is None else self._persistence.journal.committed
+        count, up_to = self._take_front(refused, on_disk)
+        single = self._take_rest(refused, on_disk) if self._receipts else []
+        # RabbitMQ says "up to here" only of more than one, and some clients take it at its word.
+        return Confirmed(refused, [up_to, *single], 0) if count == 1 else Confirmed(refused, single, up_to)
+
+    def _take_front(self, refused: list[int], on_disk: int) -> tuple[int, int]:
+        """Confirm whole receipts from the front, as far as nothing is missing, on disk neither; count what that is."""
+        count = up_to = 0
+        receipts = self._receipts
+        while receipts and not (receipt := receipts[0]).missing:
+            if receipt.number > on_disk:
+                self._wait_for(receipt.number)
+                break
+            receipts.popleft()
+            if self._confirmed and receipt.first in self._confirmed:
+                self._confirmed.discard(receipt.first)
+                continue
+            if receipt.refusals is None:
+                count += receipt.count
+                up_to = receipt.first + receipt.count - 1
+                continue
+            last = receipt.first + receipt.count - 1
+            refused += sorted(receipt.refusals)
+            while last in receipt.refusals:
+                last -= 1  # a number that was refused is not confirmed as well
+            count += receipt.count - len(receipt.refusals)
+            up_to = last if last >= receipt.first else up_to
+        return count, up_to
+
+    def _wait_for(self, number: int) -> None:
+        """Be told when a batch is on disk; about one after the other, for they are so in order."""
+        assert self._persistence is not None
+        if not self._waits:
+            self._waits = True
+            self._persistence.when_committed(number, self._on_disk)
+
+    def _on_disk(self) -> None:
+        self._waits = False
+        self._committed()
+
+    def _take_rest(self, refused: list[int], on_disk: int) -> list[int]:
+        """Confirm receipts behind one that is not placed, or waits for a disk that fails, message by message."""
+        single: list[int] = []
+        if not self._receipts[0].missing and (self._persistence is None or self._persistence.journal.fault is None):
+            return single  # it waits for the disk, and so do those behind it, which come with it
+        for receipt in self._receipts:
+            if receipt.missing or receipt.first in self._confirmed:
+                continue
+            if receipt.number > on_disk:
+                self._wait_for(receipt.number)
+                continue
+            self._confirmed.add(receipt.first)
+            refusals = receipt.refusals or ()
+            refused += sorted(refusals)
+            numbers = range(receipt.first, receipt.first + receipt.count)
+            single += [number for number in numbers if number not in refusals]
+        return single

@@ -1,0 +1,67 @@
+"""What publishers tell and ask queues."""
+
+from collections.abc import Sequence
+
+import trio
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Ref, Request
+from triomq.core.message import Head
+from triomq.core.publishing.confirms import Receipt
+from triomq.errors import ActorError
+
+
+class Publish(ActorMessage, frozen=True):
+    """To a queue: store the messages of a run.
+
+    Args:
+        head: What they share.
+        contents: Their octets.
+        size: Total of the octets.
+        receipt: Where to report that they are placed; None when nobody asks.
+        position: Where in the receipt's run these messages begin.
+        delay: Seconds until they become ready.
+    """
+
+    head: Head
+    contents: Sequence[bytes]
+    size: int
+    receipt: Receipt | None = None
+    position: int = 0
+    delay: float = 0.0
+
+    def split(self) -> Sequence["Publish"]:
+        """Give each message alone, so that the one that crashes a queue takes no other with it."""
+        return [
+            Publish(self.head, [content], len(content), self.receipt, self.position + offset, self.delay)
+            for offset, content in enumerate(self.contents)
+        ]
+
+    def abandoned(self, error: BaseException) -> None:
+        """Refuse what no queue will ever store."""
+        if self.receipt is not None:
+            self.receipt.refused(self.position, len(self.contents))
+
+
+class Offer(Request[bool], frozen=True):
+    """To a queue: take this message only if a consumer gets it at once; answers whether.
+
+    AMQP 0-9-1 section 1.8.3.7, the flag immediate.
+    """
+
+    head: Head
+    content: bytes
+
+
+def take_now(queue: Ref, offer: Offer) -> bool:
+    """Offer a message to a queue, and tell whether a consumer gets it."""
+    try:
+        return queue.ask_nowait(offer)
+    except (trio.WouldBlock, ActorError):
+        return False  # it is being restarted, or was stopped: no consumer gets anything from it now
+
+
+class Fits(Request[bool], frozen=True):
+    """To a queue: would you refuse none of these runs, if nobody consumed meanwhile?"""
+
+    runs: Sequence[Publish]

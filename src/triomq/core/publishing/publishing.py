@@ -1,0 +1,420 @@
+"""Publishing: the one way for messages into the queues of a domain, with every guard on it.
+
+    a protocol's adapter: (route, head, contents)
+        │ Publisher.publish
+        ├─ the first publish of a turn: is memory short, is the store behind?         the guards change here
+        ├─ the route stands: one comparison with ``Directory.version``
+        └─ it does not: permission, sink, bindings, guards ── raise, and nothing of the run is taken
+        │
+    each queue is told ``Publish``; the receipt, the turn's budget and the memory account are kept
+
+Rules:
+
+- What is not taken is raised, never returned. A protocol that forgets a returned verdict says OK for a message that is
+  lost; an exception that it forgets ends its client.
+- A run is taken whole, or nothing of it is. So a protocol that waits may publish the very same run again. Therefore all
+  messages that are routed by their content are looked at before the first one is placed, and the guards change between
+  turns alone: memory is summed up, and the store asked how far behind it is, before a turn's first publish.
+- A route that was found stands until ``Directory.version`` moves. Whatever could make it wrong moves that: bindings,
+  sinks, queues, and the begin and the end of each pressure. While a pressure lasts no route is remembered, so every
+  publish passes the guards; at all other times the guards cost one comparison for a run of any length.
+- Taken is not placed. ``publish`` returns to how many queues a run went. Whether they have it, or refused it as full,
+  is in the receipt, and when it is on disk the journal knows.
+- What to do about a pressure is up to the protocol: stop reading, let a request wait, refuse, or answer "not taken".
+  Mandatory is the protocol's as well; when a message expires is the queue's.
+
+Dead letters do not come this way: they were taken before, and refusing them would lose them.
+
+Tried and dropped: a verdict as an enum (see the first rule); head and route in two tables, looked up at each change of
+the key (1.6 % more bytecodes at fifty keys); summing up memory inside of a turn (an alarm between two parts of a run
+would have had the first part published twice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import trio
+
+from triomq.actors import Ref
+from triomq.core.memory import MESSAGE_OVERHEAD
+from triomq.core.message import Message
+from triomq.core.publishing.fanout import AT_ONCE, FanOut
+from triomq.core.publishing.publish import Offer, Publish, take_now
+from triomq.core.refusals import Forbidden
+
+if TYPE_CHECKING:
+    from triomq.actors import Turn
+    from triomq.core.message import Head
+    from triomq.core.properties import HeaderValue, Properties
+    from triomq.core.publishing.confirms import Receipt
+    from triomq.core.publishing.transaction import Transaction
+    from triomq.core.topology.directory import Directory, Route
+
+_NEVER = -1  # no directory has this version
+
+
+class Pressure(Enum):
+    """Why nothing is taken for now; the values are for texts."""
+
+    MEMORY = "low on memory"
+    DISK = "the store cannot be written"
+    BEHIND = "too much is on its way to the disk, or to queues"
+
+
+class PublishingPaused(Exception):
+    """Nothing of a run was taken; publish the same run again when ``Publisher.when_open`` calls.
+
+    Not a ``Refused``: a client has done nothing wrong.
+
+    Args:
+        pressure: Why.
+        queues: Where the run would have gone.
+    """
+
+    def __init__(self, pressure: Pressure, queues: Sequence[Ref] = ()) -> None:
+        self.pressure = pressure
+        self.queues = queues
+        super().__init__(f"{pressure.value}: nothing was published; publish it again when that is over")
+
+
+class Permissions(Protocol):
+    """What a user may do; ``triomq.security.Access`` is one."""
+
+    def may_write(self, name: str, /) -> bool:
+        """Tell whether the user may publish into a sink."""
+
+    def may_read(self, name: str, /) -> bool:
+        """Tell whether the user may consume from a queue."""
+
+
+class _Everything:
+    """May do everything."""
+
+    def may_write(self, name: str, /) -> bool:
+        return True
+
+    def may_read(self, name: str, /) -> bool:
+        return True
+
+
+EVERYTHING: Final[Permissions] = _Everything()
+"""For this program itself, and for its peers; named wherever it is given, and never a default."""
+
+
+Unrouted = Callable[["Head", Sequence[bytes]], None]
+"""Deals with messages that no queue is bound for."""
+
+
+class Expecting(Protocol):
+    """Numbers runs and follows their fate: ``Confirms`` does it for a channel, ``SingleReceipt`` for one message."""
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        """Make the receipt of a run of so many messages, which goes to so many queues."""
+
+
+class CachedRoute:
+    """Where messages with one sink and one key go; made and remembered by a publisher's adapter.
+
+    Args:
+        sink: The sink's name; the empty one is the default sink, which leads to the queue that is called like the key.
+        key: The routing key.
+        keys: Further keys that the message is routed by.
+    """
+
+    __slots__ = ("key", "keys", "queues", "sink", "version")
+
+    def __init__(self, sink: str, key: str, keys: tuple[str, ...] = ()) -> None:
+        self.sink = sink
+        self.key = key
+        self.keys = keys
+        self.queues: tuple[Ref, ...] = ()
+        self.version = _NEVER  # of the directory, when ``queues`` was found
+
+    def _found(self, queues: tuple[Ref, ...], version: int) -> CachedRoute:
+        """Give a route of the same name that stands."""
+        route = CachedRoute(self.sink, self.key, self.keys)
+        route.queues, route.version = queues, version
+        return route
+
+
+class RoutedRun(NamedTuple):
+    """Messages that share head and route: what ``Publisher.publish`` takes as its first arguments."""
+
+    route: CachedRoute
+    head: Head
+    contents: Sequence[bytes]
+    size: int
+
+
+class Publisher:
+    """The way into one domain for one client; made when the client enters the domain, ends with it.
+
+    Args:
+        directory: The domain's.
+        access: What the client may do; ``EVERYTHING`` is for this program itself.
+        turn: The one in which its publishes happen.
+    """
+
+    __slots__ = ("_access", "_directory", "_fanout", "_memory", "_persistence", "_turn")
+
+    def __init__(self, directory: Directory, access: Permissions, turn: Turn) -> None:
+        self._directory = directory
+        self._access = access
+        self._turn = turn
+        self._fanout: FanOut | None = None  # what very many queues are still to be told
+        self._memory = directory.memory
+        self._persistence = directory.persistence
+
+    def publish(
+        self,
+        route: CachedRoute,
+        head: Head,
+        contents: Sequence[bytes],
+        size: int,
+        confirms: Expecting | None = None,
+        unrouted: Unrouted | None = None,
+        delay: float = 0.0,
+    ) -> int:
+        """Hand a run of messages to its queues, in a turn.
+
+        Args:
+            route: Where it goes; remembers what is found.
+            head: What the messages share.
+            contents: Their octets; the sequence must not change any more.
+            size: Total of the octets.
+            confirms: Follows what becomes of the run; None if nobody asks.
+            unrouted: Called with the head, and the messages that no queue is bound for: what mandatory means is the
+                protocol's.
+            delay: Seconds until the messages become ready.
+
+        Returns:
+            How many queues the run went to; if it is routed by content, how many one of its messages went to at most.
+
+        Raises:
+            Forbidden: The user may not.
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+            PublishingPaused: Not now.
+        """
+        turn = self._turn
+        if not turn.spent:
+            self._look()
+        if route.version != self._directory.version:
+            return self._publish_admitted([RoutedRun(route, head, contents, size)], confirms, unrouted, delay)
+        queues = route.queues
+        receipt = None if confirms is None else confirms.expect(len(contents), len(queues))
+        if queues:
+            pushes = len(contents) * len(queues)
+            turn.spent += pushes
+            self._memory.fresh += size + pushes * MESSAGE_OVERHEAD
+            message = Publish(head, contents, size, receipt, 0, delay)
+            if pushes > AT_ONCE or self._fanout is not None:
+                self._spread(message, queues)
+            else:
+                for queue in queues:
+                    queue.tell_nowait(message)
+        elif unrouted is not None:
+            unrouted(head, contents)
+        return len(queues)
+
+    def _spread(self, message: Publish, queues: Sequence[Ref]) -> None:
+        """Tell very many queues, the first ones now."""
+        if self._fanout is not None:
+            self._fanout.add(message, queues)
+            return
+        for queue in queues[:AT_ONCE]:
+            queue.tell_nowait(message)
+        if len(queues) > AT_ONCE:
+            self._fanout = FanOut(self._directory, self._spread_out)
+            self._fanout.add(message, queues[AT_ONCE:])
+            self._directory.chores.add(self._fanout)
+
+    def _spread_out(self) -> None:
+        self._fanout = None
+
+    def publish_all(
+        self,
+        runs: Sequence[RoutedRun],
+        confirms: Expecting | None = None,
+        unrouted: Unrouted | None = None,
+    ) -> int:
+        """Hand several runs to their queues, all of them or none; otherwise as ``publish``."""
+        if len(runs) == 1:
+            return self.publish(*runs[0], confirms, unrouted)
+        return self._publish_admitted(runs, confirms, unrouted)
+
+    def _publish_admitted(
+        self,
+        runs: Sequence[RoutedRun],
+        confirms: Expecting | None,
+        unrouted: Unrouted | None,
+        delay: float = 0.0,
+    ) -> int:
+        return max([self.publish(*run, confirms, unrouted, delay) for run in self.admit(runs)], default=0)
+
+    def offer(self, run: RoutedRun, confirms: Expecting | None = None) -> Sequence[bytes]:
+        """Hand each message of an admitted run to consumers that are there now (AMQP 0-9-1's immediate).
+
+        Returns:
+            The messages that no consumer takes.
+        """
+        route, head, contents, size = run
+        queues = route.queues
+        receipt = None if confirms is None else confirms.expect(len(contents), 0)  # nobody will report
+        self.count(len(contents) * len(queues), size)
+        missed = [content for content in contents if not self._offer(head, content, queues)]
+        if receipt is not None and queues and head.persistent and self._persistence is not None:
+            receipt.number = self._persistence.journal.last_batch  # consumers may have got what is recorded
+        return missed
+
+    def _offer(self, head: Head, content: bytes, queues: Sequence[Ref]) -> bool:
+        taken = [take_now(queue, Offer(head, content)) for queue in queues]  # each of them is asked
+        return any(taken)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Do what a transaction has gathered, whose runs were admitted; raises what ``Transaction.commit`` does."""
+        octets = transaction.octets
+        self.count(transaction.commit(), octets)
+
+    def count(self, pushes: int, octets: int) -> None:
+        """Count what went to queues against the turn's budget and the broker's memory."""
+        self._turn.spent += pushes
+        self._memory.fresh += octets + pushes * MESSAGE_OVERHEAD
+
+    # The guards
+
+    def _look(self) -> None:
+        """Look at what publishers may have to wait for: before a turn's first publish, and at no other time."""
+        if self._fanout is not None:
+            self._directory.changed()  # no route stands, so the guards see it
+        memory = self._memory
+        if memory.fresh > memory.room:
+            memory.measure()
+        if self._persistence is not None:
+            self._persistence.look()
+
+    def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:
+        """Pass the guards alone, and find where the messages go; for ``offer`` and ``Transaction``.
+
+        Returns:
+            The same messages in the same order, in runs whose routes stand for the rest of this turn. Messages that
+            are routed by their content may need several runs.
+
+        Raises:
+            Forbidden: The user may not.
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+            PublishingPaused: Not now.
+        """
+        if not self._turn.spent:
+            self._look()
+        version = self._directory.version
+        admitted: list[RoutedRun] = []
+        for run in runs:
+            if run.route.version == version:
+                admitted.append(run)
+            else:
+                admitted += self._admit(run, version)
+        return admitted
+
+    def _admit(self, run: RoutedRun, version: int) -> list[RoutedRun]:
+        """Admit one run whose route does not stand."""
+        route, head, contents, _ = run
+        if not self._access.may_write(route.sink):
+            raise Forbidden("sink", route.sink)
+        found = self._find(route, head, contents[0])
+        if found.by_headers:
+            return self._admit_singly(run, version)
+        self._require_open(head, found.queues)
+        if self._is_open:
+            route.queues, route.version = found.queues, version
+            return [run]
+        return [run._replace(route=route._found(found.queues, version))]
+
+    def _admit_singly(self, run: RoutedRun, version: int) -> list[RoutedRun]:
+        """Admit a run whose messages may go different ways; neighbours with the same way stay together."""
+        route, head, contents, size = run
+        admitted: list[RoutedRun] = []
+        for queues, group in groupby(contents, key=lambda content: self._find(route, head, content).queues):
+            self._require_open(head, queues)
+            members = list(group)
+            octets = size if len(members) == len(contents) else sum(map(len, members))
+            admitted.append(RoutedRun(route._found(queues, version), head, members, octets))
+        return admitted
+
+    def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:
+        """Ask the directory where a message goes; its properties are decoded only if a sink asks for them."""
+        codecs, message = self._directory.codecs, Message(head, content)
+
+        def properties() -> Properties | None:
+            return codecs.read(message)
+
+        def headers() -> dict[str, HeaderValue]:
+            found = codecs.read(message)
+            return {} if found is None else found.headers or {}
+
+        if not route.keys:
+            return self._directory.route(route.sink, route.key, headers, properties=properties)
+        return self._directory.route_all(route.sink, (route.key, *route.keys), headers, properties=properties)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether there is no pressure at all, so that routes may be remembered."""
+        persistence = self._persistence
+        if self._memory.on or self._fanout is not None:
+            return False
+        return persistence is None or (persistence.journal.fault is None and not persistence.behind)
+
+    def _require_open(self, head: Head, queues: Sequence[Ref]) -> None:
+        """Refuse what some queues are not to get now.
+
+        Memory comes first: whoever waits for it loses nothing, but a full disk may end a client.
+
+        Raises:
+            PublishingPaused: That is so.
+        """
+        if not queues or self._is_open:
+            return
+        if self._memory.on:
+            raise PublishingPaused(Pressure.MEMORY, queues)
+        if head.persistent and self._directory.fault_of(queues) is not None:
+            raise PublishingPaused(Pressure.DISK, queues)
+        if self._fanout is not None or (self._persistence is not None and self._persistence.behind):
+            raise PublishingPaused(Pressure.BEHIND, queues)
+
+    def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
+        """Have something called, once, when a pressure is over.
+
+        To be asked for in the turn that met the pressure. The call may come within somebody else's turn, so it should
+        not publish at once.
+        """
+        if pressure is Pressure.BEHIND and self._fanout is not None:
+            self._fanout.when_done(callback)
+        elif pressure is Pressure.MEMORY or self._persistence is None:
+            self._memory.when_over(callback)
+        elif pressure is Pressure.DISK:
+            self._persistence.when_writable(callback)
+        else:
+            self._persistence.when_caught_up(callback)
+
+    async def wait_open(self, pressure: Pressure) -> None:
+        """Wait until a pressure is over that was met just now."""
+        over = trio.Event()
+        self.when_open(pressure, over.set)
+        try:
+            await over.wait()
+        finally:
+            self.forget(over.set)
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Call that no more, should it not have been called yet."""
+        self._memory.forget(callback)
+        if self._fanout is not None:
+            self._fanout.forget(callback)
+        if self._persistence is not None:
+            self._persistence.forget_writable(callback)
+            self._persistence.forget_caught_up(callback)

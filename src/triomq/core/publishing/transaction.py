@@ -1,0 +1,97 @@
+"""A transaction: publishes and settlements over any number of queues, done in one turn, all of them or none.
+
+Until ``commit`` nothing has happened. ``commit`` asks every queue whether it would refuse anything; if one does, the
+answer is its refusal and still nothing has happened. Then all queues are told, in the same turn, so that nobody sees
+a part; with a store all of it is one batch on disk.
+"""
+
+from collections.abc import Sequence
+
+import trio
+
+from triomq.actors import Ref
+from triomq.core.batch import Batch
+from triomq.core.delivery import Outcome, Settle
+from triomq.core.publishing.publish import Fits, Publish
+from triomq.core.refusals import QueueFull, QueueStopped, Restarting
+from triomq.core.topology.directory import Directory
+from triomq.errors import ActorError
+
+
+class Transaction:
+    """What is to happen together; made by whoever has one going on, used again after each commit or rollback.
+
+    Args:
+        directory: The domain's: a queue that was deleted meanwhile is left out, as routing would have.
+    """
+
+    __slots__ = ("_directory", "_publishes", "_settlements")
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._publishes: dict[Ref, list[Publish]] = {}
+        self._settlements: list[tuple[Batch, Outcome, Sequence[int] | None]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a commit would do nothing."""
+        return not self._publishes and not self._settlements
+
+    @property
+    def octets(self) -> int:
+        """Total of the octets of what is to be published."""
+        return sum(run.size for runs in self._publishes.values() for run in runs)
+
+    def publish(self, queues: Sequence[Ref], message: Publish) -> None:
+        """Let a run go to some queues at the commit."""
+        for queue in queues:
+            self._publishes.setdefault(queue, []).append(message)
+
+    def settle(self, batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
+        """Let deliveries be settled at the commit; until then they hold their room in the windows."""
+        self._settlements.append((batch, outcome, positions))
+
+    def commit(self) -> int:
+        """Do everything, in the present turn.
+
+        Returns:
+            How many copies of messages went to queues.
+
+        Raises:
+            QueueFull: A queue has no room; nothing was done.
+            QueueStopped: A queue crashed so often that it was stopped; nothing was done.
+            Restarting: A queue is being restarted; nothing was done, commit again when it runs.
+        """
+        present = {queue: runs for queue, runs in self._publishes.items() if self._directory.has(queue)}
+        for queue in present:  # what has expired by now goes first: it may become another's dead letters
+            self._check(queue, ())
+        for queue, runs in present.items():
+            self._check(queue, runs)
+        settlements = self._settlements
+        self.rollback()
+        for queue, runs in present.items():
+            for run in runs:
+                queue.tell_nowait(run)
+        for batch, outcome, positions in settlements:
+            assert batch.queue is not None
+            batch.queue.tell_nowait(Settle(batch, outcome, positions))
+        persistence = self._directory.persistence
+        if persistence is not None:
+            persistence.note()
+        return sum(len(run.contents) for runs in present.values() for run in runs)
+
+    def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:
+        """Refuse what a queue would refuse."""
+        try:
+            fits = queue.ask_nowait(Fits(runs))
+        except trio.WouldBlock:
+            raise Restarting(queue) from None
+        except ActorError as error:
+            raise QueueStopped(self._directory.name_of(queue)) from error
+        if not fits:
+            raise QueueFull(self._directory.name_of(queue))
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        self._publishes = {}
+        self._settlements = []

@@ -1,0 +1,200 @@
+"""Publishing for tasks, which can wait: for room, for the end of a pressure, for placement, and for the disk.
+
+Queues with overflow ``wait`` make only such publishers wait. Each of these queues has a line, in which one message at a
+time waits for room: were all of them woken when there is some, each would wake the others. A message that goes to
+several queues waits in one line after the other and is placed in all of them or in none.
+"""
+
+from collections.abc import Collection
+
+import trio
+
+from triomq.actors import Ref, Turn
+from triomq.core.publishing.confirms import Receipt, SingleReceipt
+from triomq.core.publishing.publish import Fits, Publish
+from triomq.core.publishing.publishing import Pressure, Publisher, PublishingPaused, RoutedRun, Unrouted
+from triomq.core.queue.queue_state import QueueState
+from triomq.core.topology.directory import Directory
+from triomq.core.topology.options import Overflow
+from triomq.errors import ActorError, ActorStopped, LimitExceeded
+
+
+class WaitingPublisher:
+    """Publishes messages of tasks one by one; made beside its ``Publisher``, ends with it.
+
+    While memory is short a message waits if every queue that it goes to makes publishers wait, and is refused
+    otherwise. A store that is behind is always waited for, a disk that cannot be written never: that may last for days.
+
+    Args:
+        publisher: The way in, with the guards.
+        directory: The domain's.
+        turn: The one in which it publishes.
+    """
+
+    def __init__(self, publisher: Publisher, directory: Directory, turn: Turn) -> None:
+        self._publisher = publisher
+        self._directory = directory
+        self._turn = turn
+        self._lines: dict[QueueState, trio.Lock] = {}  # of those who wait for room, by queue
+
+    async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
+        """Publish one message, and wait until every queue has answered and what is persistent is on disk.
+
+        Cancelled while it waits for room or for the end of a pressure, nothing was published.
+
+        Args:
+            run: The message.
+            delay: Seconds until it becomes ready; limits of queues do not apply to it then.
+            unrouted: As for ``Publisher.publish``.
+
+        Returns:
+            The receipt, which says whether a queue has refused it.
+
+        Raises:
+            LimitExceeded: A queue will never have room for it.
+            PublishingPaused: It was not published, and is not to wait.
+            Refused: As ``Publisher.publish`` does.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        answered = trio.Event()
+        receipt = SingleReceipt(1, 1, 0, answered.set)
+        stood: set[QueueState] = set()  # whose lines we have stood in until it was our turn
+        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, stood)) is not None:
+            if isinstance(obstacle, Pressure):
+                await self._publisher.wait_open(obstacle)
+            else:
+                await self._stand_in_line(obstacle, _told(run, delay))
+                stood.add(obstacle)
+        if receipt.missing:
+            await answered.wait()
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        if receipt.number and self._directory.persistence is not None:
+            await self._directory.persistence.wait_committed(receipt.number)
+        return receipt
+
+    def publish_nowait(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
+        """Publish one message without waiting for anything; arguments and errors are those of ``publish``.
+
+        Raises:
+            trio.WouldBlock: It would have to wait; nothing was published.
+        """
+        receipt = SingleReceipt(1, 1, 0, _nothing)
+        if self._turn.run(self._place, run, receipt, delay, unrouted, None) is not None:
+            raise trio.WouldBlock
+        return receipt
+
+    def _place(
+        self,
+        run: RoutedRun,
+        receipt: SingleReceipt,
+        delay: float,
+        unrouted: Unrouted | None,
+        stood: Collection[QueueState] | None,
+    ) -> QueueState | Pressure | None:
+        """Publish, or return what has to be waited for first.
+
+        Args:
+            run: The message.
+            receipt: Its own.
+            delay: Seconds until it becomes ready.
+            unrouted: As for ``Publisher.publish``.
+            stood: Queues in whose lines it was our turn already; None is to wait for queues that restart as well.
+        """
+        directory = self._directory
+        try:
+            if run.route.version != directory.version:
+                (run,) = self._publisher.admit((run,))
+            for queue in run.route.queues:
+                store = directory.queues[directory.name_of(queue)]
+                if stood is None and queue.state in ("starting", "backing_off"):
+                    return store
+                if makes_wait(store) and not delay and not self._has_room(store, run, stood or ()):
+                    return store
+            self._publisher.publish(*run, receipt, unrouted, delay)
+        except PublishingPaused as paused:
+            return self._obstacle(paused)
+        return None
+
+    def _store(self, queue: Ref) -> QueueState:
+        return self._directory.queues[Directory.name_of(queue)]
+
+    def _obstacle(self, paused: PublishingPaused) -> QueueState | Pressure:
+        """Return what to wait for, if a paused message is to wait."""
+        if paused.pressure is Pressure.BEHIND:
+            return paused.pressure
+        if paused.pressure is Pressure.MEMORY:
+            stores = [self._store(queue) for queue in paused.queues]
+            if all(map(makes_wait, stores)):
+                return stores[0]
+        raise paused
+
+    def _has_room(self, store: QueueState, run: RoutedRun, stood: Collection[QueueState]) -> bool:
+        """Tell whether it is our turn at a queue, and it has room."""
+        if store in self._lines and store not in stood:
+            return False
+        return _fits(store, _told(run, 0.0))
+
+    async def _stand_in_line(self, store: QueueState, told: Publish) -> None:
+        """Wait until it is our turn and the queue has room, or is gone."""
+        line = self._lines.setdefault(store, trio.Lock())
+        try:
+            async with line:
+                while not _fits(store, told):
+                    await self._wait_change(store)
+        finally:
+            if not line.locked():
+                self._lines.pop(store, None)
+
+    async def _wait_change(self, store: QueueState) -> None:
+        """Wait until a queue may have more room, runs again, or is gone."""
+        if store.ref.state != "running":
+            try:
+                await store.ref.wait_running()
+            except ActorStopped:
+                await trio.lowlevel.checkpoint()
+            return
+        if store.directory.memory.on:
+            await self._publisher.wait_open(Pressure.MEMORY)
+            return
+        changed = trio.Event()
+        store.wait_room(changed.set)
+        try:
+            await changed.wait()
+        finally:
+            store.forget_room(changed.set)
+
+
+def makes_wait(store: QueueState) -> bool:
+    """Tell whether a queue makes publishers wait for room."""
+    return store.options.overflow is Overflow.WAIT and store.options.is_bounded
+
+
+def _told(run: RoutedRun, delay: float) -> Publish:
+    return Publish(run.head, run.contents, run.size, delay=delay)
+
+
+def _fits(store: QueueState, told: Publish) -> bool:
+    """Tell whether a queue would take a message now; one that is gone does not matter.
+
+    Raises:
+        LimitExceeded: It will never have room.
+    """
+    options, size = store.options, told.size - told.head.overhead
+    if (options.max_bytes is not None and options.max_bytes < size) or options.max_length == 0:
+        raise LimitExceeded(
+            f"queue {store.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
+            f"max_bytes is {options.max_bytes}"
+        )
+    if store.directory.memory.on:
+        return False
+    try:
+        return store.ref.ask_nowait(Fits([told]))
+    except trio.WouldBlock:
+        return False
+    except ActorError:
+        return True
+
+
+def _nothing() -> None:
+    """Nobody waits for this receipt."""

@@ -1,0 +1,1 @@
+"""A queue: the actor, its state, and what happens to its messages."""

@@ -1,0 +1,89 @@
+"""The ceiling of a queue: a bound that a lease or a peer brings, and not whoever has declared the queue.
+
+So it takes nothing away. What was there before stays, and so does what a publisher was told is safe, or will be. Only
+*expendable* messages give way, which nobody is ever told about: the oldest of them first, as far as they stand in
+front. What still does not fit is refused where there is no store, as publishers with confirms and in transactions hear,
+and is paged where there is one; if it is expendable itself it is dropped.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from triomq.core.memory import MESSAGE_OVERHEAD
+from triomq.core.publishing.publish import Publish
+from triomq.core.queue.deadletter import MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue.limits import octets_ready
+from triomq.core.queue.queue_state import QueueState
+
+_log = logging.getLogger("triomq.core")
+
+_QUIET = 60.0
+"""Seconds between two lines in the log about one queue: it may have no room for thousands of messages in a second."""
+
+
+def octets_of(run: Publish) -> int:
+    """Tell how many octets a run takes."""
+    return run.size + len(run.contents) * MESSAGE_OVERHEAD
+
+
+def fits_below(store: QueueState, ceiling: int, runs: Sequence[Publish]) -> bool:
+    """Tell whether none of some runs would be refused, if no older message gave way."""
+    return _pages(store) or octets_ready(store) + sum(map(octets_of, runs)) <= ceiling
+
+
+def make_room(store: QueueState, ceiling: int, run: Publish) -> int:
+    """Let messages give way to a run if it does not fit; tell how many of its messages may be stored then."""
+    fitting = len(run.contents)
+    if octets_ready(store) + octets_of(run) <= ceiling:
+        return fitting
+    lost = _drop_oldest(store, ceiling - octets_of(run))
+    if run.head.expendable or not _pages(store):
+        fitting = _count_fitting(store, ceiling, run)
+    refused = len(run.contents) - fitting
+    if run.head.expendable:
+        lost += refused
+    store.lost += lost
+    if lost or refused:
+        _warn(store, ceiling, refused=0 if run.head.expendable else refused)
+    return fitting
+
+
+def _pages(store: QueueState) -> bool:
+    return store.directory.persistence is not None
+
+
+def _drop_oldest(store: QueueState, most: int) -> int:
+    """Drop expendable messages from the front until no more octets than this are left; tell how many went."""
+    backlog, dropped = store.backlog, 0
+    while backlog.resident and (over := octets_ready(store) - most) > 0:
+        level = backlog.lowest_level
+        count = over // (backlog.next_size() + MESSAGE_OVERHEAD)
+        head, contents = backlog.first(max(1, min(count, MOST_LETTERS)), level)
+        if not head.expendable:
+            break
+        if store.options.dead_letter_sink is not None:
+            store.dead_lettered += dead_letter(store, head, contents, Reason.MAX_LENGTH)
+        backlog.drop(len(contents), level)
+        dropped += len(contents)
+    store.dropped += dropped
+    return dropped
+
+
+def _count_fitting(store: QueueState, ceiling: int, run: Publish) -> int:
+    """Count how many of a run's messages there is room for, from the first on; an empty queue takes any one."""
+    used = octets_ready(store)
+    room = ceiling - used
+    for number, content in enumerate(run.contents):
+        room -= len(content) + MESSAGE_OVERHEAD
+        if room < 0 and (used or number):
+            return number
+    return len(run.contents)
+
+
+def _warn(store: QueueState, ceiling: int, *, refused: int) -> None:
+    now = store.directory.clock.now()
+    if now >= store.warned + _QUIET:
+        store.warned = now
+        event = "queue has no room and refuses messages" if refused else "queue has no room and loses messages"
+        fields = {"domain": store.directory.name, "queue": store.name, "ceiling": ceiling, "lost": store.lost}
+        _log.warning(event, extra={"fields": fields})

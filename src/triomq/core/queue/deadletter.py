@@ -1,0 +1,223 @@
+"""Dead letters: what becomes of a message that its queue will not deliver any more.
+
+It is published again, to the sink and with the key that the queue names, in the same turn and in the very queue's name.
+Its headers tell its history in the form that RabbitMQ's clients know: ``x-death`` lists, newest first, which queue gave
+it up, why and how often; ``x-first-death-…`` keep how it began. Where the queue names no key, the further keys of the
+header ``CC`` count again; where it does, that header is taken off.
+
+Queues may dead-letter into each other. A message that comes back to a queue by expiry alone would go round for ever, so
+it is dropped there; with a rejection in the circle somebody has decided each time, and it may go on.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, cast
+
+from triomq.core.message import Head, Message
+from triomq.core.properties import Codecs, HeaderValue, Properties
+from triomq.core.publishing.publish import Publish
+from triomq.errors import NotFound
+
+if TYPE_CHECKING:
+    from triomq.core.queue.queue_state import QueueState
+
+MOST_LETTERS = 2_000
+"""Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
+
+MOST_DROPPED = 100_000
+"""Messages that one turn drops without dead letters, each about 0.1 µs with its memory."""
+
+_log = logging.getLogger("triomq.core")
+
+History = list[dict[str, HeaderValue]]
+
+_FURTHER_KEYS = ("CC",)  # the header; BCC is taken off before a message is queued
+
+_MOST = 1 << 31  # deaths that are counted: a history that a publisher made up may hold any number
+
+
+class Reason(Enum):
+    """Why a queue gave a message up."""
+
+    REJECTED = "rejected"
+    """A consumer will not have it."""
+    EXPIRED = "expired"
+    """Its time to live is over."""
+    MAX_LENGTH = "maxlen"
+    """The queue was full."""
+    DELIVERY_LIMIT = "delivery_limit"
+    """It came back too often."""
+
+
+def dead_letter(store: "QueueState", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
+    """Publish messages that a queue gives up to its dead-letter sink, if it has one.
+
+    Args:
+        store: The queue's.
+        head: What the messages share.
+        contents: Their octets.
+        reason: Why.
+
+    Returns:
+        How many copies went to queues.
+    """
+    sink = store.options.dead_letter_sink
+    if sink is None:
+        return 0
+    return sum(_bury_one(store, sink, Message(head, content), reason) for content in contents)
+
+
+def _bury_one(store: "QueueState", sink: str, message: Message, reason: Reason) -> int:
+    directory, name = store.directory, _octets_if_no_text(store.name)
+    message, properties = _readable(directory.codecs, message)
+    headers = dict(properties.headers or {})
+    history = _merged(_history_of(headers.get("x-death")))
+    came_by = [message.head.routing_key, *_further_keys(headers)]
+    news = _continued(history, name, message.head, properties, reason, came_by)
+    key = store.options.dead_letter_key
+    keys, without = (came_by, ()) if key is None else ([key], _FURTHER_KEYS)
+    changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
+    try:
+        route = directory.route_all(sink, keys, lambda: headers | changes, properties=lambda: properties, inside=True)
+    except NotFound:
+        return 0  # it may be declared again later; until then dead letters are dropped
+    encoded, flags = directory.codecs.amend(message, changes, without=without)
+    content = encoded + message.body
+    publish = Publish(_head_of(message.head, sink, keys[0], encoded, flags), [content], len(content))
+    copies = 0
+    for queue in route.queues:
+        if reason is not Reason.REJECTED and _is_circle(news, _octets_if_no_text(directory.name_of(queue))):
+            _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", store.name, queue.path)
+            continue
+        queue.tell_nowait(publish)
+        copies += 1
+    return copies
+
+
+def _readable(codecs: Codecs, message: Message) -> tuple[Message, Properties]:
+    """Read the properties; a message that came with some that nobody can read goes on without them."""
+    properties = codecs.read(message)
+    if properties is not None:
+        return message, properties
+    head = message.head
+    plain = Head(
+        exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher, persistent=head.persistent
+    )
+    return Message(plain, message.body), Properties()
+
+
+def _octets_if_no_text(name: str) -> str | bytes:
+    """Give a name as a header says it: wires may name things with octets that are no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
+
+
+def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Head:
+    """Make the head of a dead letter: the sink and the key are new, the expiration is gone."""
+    start = len(encoded)
+    return Head(
+        codec=head.codec,
+        exchange=sink,
+        routing_key=key,
+        properties_stop=start,
+        body_start=start,
+        flags=flags,
+        publisher=head.publisher,
+        has_priority=head.has_priority,
+        persistent=head.persistent,
+    )
+
+
+def _history_of(found: HeaderValue) -> History:
+    """Read the history; what a publisher made up in its place is none."""
+    if not isinstance(found, list):
+        return []
+    return [dict(entry) for entry in found if isinstance(entry, dict)]
+
+
+def _merged(history: History) -> History:
+    """Join deaths of one queue and reason, as RabbitMQ does: old brokers told each one alone, without a count.
+
+    Where the first of them has a count, that is taken for all; where it has none, they are counted.
+    """
+    if len(history) < 2:  # what is alone is left as it is
+        return history
+    merged: dict[tuple[str | bytes, str], dict[str, HeaderValue]] = {}
+    counting: dict[tuple[str | bytes, str], int] = {}
+    others: History = []  # which nobody but the publisher understands
+    for entry in history:
+        queue, reason = entry.get("queue"), entry.get("reason")
+        if not isinstance(queue, str | bytes) or not isinstance(reason, str):
+            others.append(entry)
+            continue
+        key = (queue, reason)
+        if key not in merged:
+            merged[key] = entry
+            if not isinstance(entry.get("count"), int):
+                counting[key] = 1
+        elif key in counting:
+            counting[key] += 1
+    for key, count in counting.items():
+        merged[key] = merged[key] | {"count": count}
+    return [*merged.values(), *others]
+
+
+def _further_keys(headers: Mapping[str, HeaderValue]) -> list[str]:
+    """Read the keys that a message names beside its own."""
+    found = headers.get(_FURTHER_KEYS[0])
+    return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
+
+
+def _continued(
+    history: History,
+    queue: str | bytes,
+    head: Head,
+    properties: Properties,
+    reason: Reason,
+    came_by: Sequence[str],
+) -> History:
+    """Add this death to the history, or count it where the same has happened before; either way it comes first."""
+    for entry in history:
+        if entry.get("queue") == queue and entry.get("reason") == reason.value:
+            count = entry.get("count")
+            again = {**entry, "count": count + 1 if isinstance(count, int) and 0 <= count < _MOST else 1}
+            return [again, *(other for other in history if other is not entry)]
+    entry = {
+        "count": 1,
+        "reason": reason.value,
+        "queue": queue,
+        "time": datetime.now(UTC).replace(microsecond=0),
+        "exchange": _octets_if_no_text(head.exchange),
+        "routing-keys": [_octets_if_no_text(key) for key in came_by],
+    }
+    if properties.expiration is not None:
+        entry["original-expiration"] = str(round(properties.expiration * 1000))
+    return [entry, *history]
+
+
+def _first_death(
+    headers: Mapping[str, HeaderValue], queue: str | bytes, head: Head, reason: Reason
+) -> dict[str, HeaderValue]:
+    """Say how it began, once."""
+    if "x-death" in headers:  # of whatever kind: it is not the first, or somebody wants it to look so
+        return {}
+    return {
+        "x-first-death-exchange": _octets_if_no_text(head.exchange),
+        "x-first-death-queue": queue,
+        "x-first-death-reason": reason.value,
+    }
+
+
+def _is_circle(history: Sequence[Mapping[str, HeaderValue]], queue: str | bytes) -> bool:
+    """Tell whether the message was in this queue before, and nobody has rejected it since."""
+    for entry in history:
+        if entry.get("reason") == Reason.REJECTED.value:
+            return False
+        if entry.get("queue") == queue:
+            return True
+    return False

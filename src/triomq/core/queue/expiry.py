@@ -1,0 +1,86 @@
+"""Expiry: which messages of a queue are over, when the next one is, and when the queue itself is.
+
+A message expires at the front: one that waits behind another is looked at when it comes first, as in RabbitMQ. So a
+queue has one next deadline, and finding it costs nothing. In a priority queue each level has a front.
+"""
+
+from math import inf
+
+from triomq.core.backlog import Backlog
+from triomq.core.queue.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue.queue_state import QueueState
+
+
+def drop_expired(store: QueueState, now: float) -> bool:
+    """Drop the messages that have expired, or let them become dead letters.
+
+    Args:
+        store: The queue's.
+        now: Seconds of the domain's clock.
+
+    Returns:
+        Whether that was all; the rest is for another turn, and must not be delivered before.
+    """
+    backlog, letters, gone = store.backlog, 0, 0
+    lettered = store.options.dead_letter_sink is not None
+    while (level := backlog.expired_level(now)) is not None:
+        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
+            return False
+        head, contents = backlog.first(MOST_LETTERS, level)
+        if lettered:
+            store.dead_lettered += dead_letter(store, head, contents, Reason.EXPIRED)
+            letters += len(contents)
+        backlog.drop(len(contents), level)
+        store.expired += len(contents)
+        gone += len(contents)
+    return True
+
+
+class Unexpired:
+    """A backlog up to the first message that has expired, for a strategy: what is over is never handed out.
+
+    Messages that share a head and a deadline leave together, so it is enough to look at the first.
+
+    Args:
+        backlog: The queue's.
+        now: Seconds of the domain's clock.
+    """
+
+    __slots__ = ("_backlog", "_now", "longest", "next_head", "next_size", "take", "take_turns")
+
+    def __init__(self, backlog: Backlog, now: float) -> None:
+        self._backlog = backlog
+        self._now = now
+        self.next_head = backlog.next_head
+        self.next_size = backlog.next_size
+        self.longest = backlog.longest
+        self.take = backlog.take
+        self.take_turns = backlog.take_turns
+
+    @property
+    def resident(self) -> int:
+        """How many messages may be taken; none when one that goes first in its level has expired."""
+        return 0 if self._backlog.expired_level(self._now) is not None else self._backlog.resident
+
+    @property
+    def run_length(self) -> int:
+        """How many messages ``take_turns`` can deal."""
+        return self._backlog.run_length
+
+
+def next_deadline(store: QueueState) -> float:
+    """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
+    deadline = store.backlog.next_deadline()
+    if store.delayed is not None:
+        deadline = min(deadline, store.delayed.next_due)
+    if store.postponed is not None:
+        deadline = min(deadline, store.postponed.next_due)
+    if store.options.expires is not None and not store.feeds:
+        deadline = min(deadline, store.used + store.options.expires)
+    return deadline
+
+
+def is_unused(store: QueueState, now: float) -> bool:
+    """Tell whether nobody has used the queue for so long that it goes."""
+    expires = store.options.expires
+    return expires is not None and not store.feeds and store.used + expires <= now < inf

@@ -1,0 +1,466 @@
+"""A queue: ordered messages, and the feeds that they leave by.
+
+A queue never waits and never makes anyone wait. What arrives is stored by its handler; at the end of the turn it
+dispatches once to the feeds that have room. Being full is an answer: the oldest give way, or the newest are refused.
+
+Its messages live in a ``Backlog`` that the domain owns, so that they outlive a crash: the domain puts what was out with
+consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
+
+Its ``Timekeeper`` looks after messages that expire or wait. Most queues have none, and never look at the clock.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from triomq.actors import InPlaceActor
+from triomq.core.backlog import Entry, PagedBacklog, Remains
+from triomq.core.batch import Batch
+from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
+from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.feed import Feed, Wake
+from triomq.core.dispatch.strategies import suitable_dispatch
+from triomq.core.dispatch.window import UNLIMITED, Window
+from triomq.core.message import Head
+from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
+from triomq.core.publishing.confirms import Receipt
+from triomq.core.publishing.publish import Fits, Offer, Publish
+from triomq.core.queue.browse import Browse, Discard, Purge
+from triomq.core.queue.ceiling import fits_below, make_room, octets_of
+from triomq.core.queue.deadletter import Reason, dead_letter
+from triomq.core.queue.expiry import is_unused
+from triomq.core.queue.freeing import free
+from triomq.core.queue.intake import sort_out
+from triomq.core.queue.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
+from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
+from triomq.core.queue.timekeeper import Due, Timekeeper
+from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
+from triomq.core.topology.options import Overflow
+from triomq.core.topology.requests import QueueExpired, QueueUnused
+from triomq.errors import Refused
+
+
+class Queue(InPlaceActor):
+    """The actor of one queue; started by its domain, lives until deleted."""
+
+    __slots__ = (
+        "_backlog",
+        "_called",
+        "_ceiling",
+        "_checks",
+        "_dispatch",
+        "_rejects",
+        "_sheds",
+        "_slack",
+        "_sorts",
+        "_store",
+        "_time",
+    )
+
+    def __init__(self, store: QueueState) -> None:
+        self._store = store
+        self._backlog = store.backlog
+        self._look()
+        self._time = Timekeeper(store)
+        self._dispatch: Dispatch | None = None
+        self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
+
+    def _look(self) -> None:
+        """See what the options ask of this queue."""
+        options = self._store.options
+        self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
+        self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
+        self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
+        self._slack = 0  # octets that fit below the ceiling, at least
+        self._sorts = options.message_ttl is not None or options.max_priority > 0
+
+    def options_changed(self, message: OptionsChanged) -> None:
+        """Live by other options from now on; ``after_batch`` lets messages give way to new limits."""
+        self._look()
+        self._time.begin()
+
+    def on_start(self) -> None:
+        """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
+        self._time.begin()
+        if isinstance(self._backlog, PagedBacklog):
+            self._backlog.forget_reading()
+            read_delayed(self._store)
+            self._store.tell_arrived()
+
+    def on_stop(self) -> None:
+        """Close all feeds: the queue is deleted, or its domain ends."""
+        self._store.take_back("the queue is deleted")
+        if isinstance(self._backlog, PagedBacklog):
+            self._backlog.forget_reading()
+        if self._store.gone:
+            remains: list[Remains] = []
+            self._backlog.release(remains)
+            free(remains, self._store.directory.chores)
+        self._store.directory.clock.forget(self._store)
+        self._store.tell_room()
+        self._store.tell_arrived()
+
+    # Publishing
+
+    def publish(self, message: Publish) -> None:
+        """Store a run, or as much of it as there is room for."""
+        store = self._store
+        placed = count = len(message.contents)
+        if message.delay > 0:
+            self._time.put_off(message)
+        elif self._checks:
+            placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
+        else:
+            self._push(message.head, message.contents, message.size)
+        store.published += placed
+        if placed < count:
+            store.dropped += count - placed
+            if store.options.overflow is Overflow.REJECT_PUBLISH_DLX:
+                store.dead_lettered += dead_letter(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
+        if message.receipt is not None:
+            if placed and store.keeps(message.head):
+                assert store.directory.persistence is not None
+                message.receipt.number = store.directory.persistence.journal.open_batch
+            self._report(message.receipt, message, placed)
+
+    def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
+        refused = len(message.contents) - placed
+        if refused:
+            receipt.refused(message.position + placed, refused)
+        if placed:
+            receipt.placed(placed)
+
+    def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
+        """Store messages behind those that are there."""
+        if not self._sorts and not head.has_expiration:
+            self._backlog.push(head, contents, size)
+            return
+        store = self._store
+        now = store.directory.clock.now()
+        for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
+            self._backlog.push(head, part.contents, part.size, part.deadline, part.level)
+            if part.deadline < inf:
+                self._time.expect_expiry(now)
+
+    def _push_fitting(self, run: Publish) -> int:
+        """Store as much as fits, letting feeds make room as long as they can; tell how many messages were stored."""
+        contents, placed = run.contents, 0
+        while placed < len(contents):
+            self._deliver()
+            fitting = count_fitting(self._store, run.head, contents[placed:])
+            if not fitting:
+                break
+            part = contents[placed : placed + fitting]
+            self._push(run.head, part, sum(map(len, part)))
+            placed += fitting
+        return placed
+
+    def _push_below_ceiling(self, run: Publish) -> int:
+        """Store a run, or as much of it as there is room for when messages have given way that may."""
+        # What is in the queue is looked at only when as much has come as there was room for then.
+        self._slack -= octets_of(run)
+        if self._slack >= 0:
+            self._push(run.head, run.contents, run.size)
+            return len(run.contents)
+        self._deliver()
+        count = make_room(self._store, self._ceiling, run)
+        self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
+        if count == len(run.contents):
+            self._push(run.head, run.contents, run.size)
+        else:
+            part = run.contents[:count]
+            self._push(run.head, part, sum(map(len, part)))
+        return count
+
+    def offer(self, message: Offer) -> bool:
+        """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
+        self._deliver()
+        backlog = self._backlog
+        if backlog.ready:
+            return False
+        dropped = self._store.dropped
+        self._push(message.head, [message.content], len(message.content))
+        self._dispatch_all()
+        if backlog.resident:
+            backlog.drop(1, backlog.lowest_level)
+            return False
+        if self._store.dropped > dropped:  # no feed wanted it
+            self._store.dropped = dropped
+            return False
+        self._store.published += 1
+        return True
+
+    def fits(self, message: Fits) -> bool:
+        """Tell whether nothing of some runs would be refused."""
+        if not self._rejects and not self._ceiling:
+            return True
+        self._deliver()
+        if self._ceiling:
+            return fits_below(self._store, self._ceiling, message.runs)
+        return fits_all(self._store, message.runs)
+
+    # Settling
+
+    def settle(self, message: Settle) -> None:
+        """Settle deliveries, and give their room back to the windows of their feed."""
+        batch, positions, outcome = message.batch, message.positions, message.outcome
+        if not self._backlog.holds(batch):
+            return
+        if outcome is Outcome.ACCEPT:
+            count, size = self._backlog.accept(batch, positions)
+        elif outcome is Outcome.REJECT:
+            count, size = give_up(self._store, batch, positions, Reason.REJECTED)
+        else:
+            count, size = put_back(self._store, batch, positions, marked=outcome is Outcome.REQUEUE)
+            if batch.deadline < inf:
+                self._time.expect_expiry()
+        feed = batch.feed
+        if feed is not None:
+            feed.give(count, size)
+            if not feed.seated and not feed.waiting:
+                self._seat(feed)
+
+    def postpone(self, message: Postpone) -> None:
+        """Put a message back after a while, and give its room back at once."""
+        batch = message.batch
+        if self._backlog.holds(batch):
+            count, size = postpone(self._store, batch, message.position, message.reason)
+            self._time.keeps = True
+            if batch.feed is not None:
+                batch.feed.give(count, size)
+                self._seat(batch.feed)
+
+    def _seat(self, feed: Feed) -> None:
+        """Let a feed take part in the dispatch again, if it is still open."""
+        if self._dispatch is not None and self._store.feeds and feed in self._store.feeds:
+            self._dispatch.add(feed)
+
+    # Consuming
+
+    def open_feed(self, message: OpenFeed) -> None:
+        """Let a feed take part in the dispatch."""
+        feeds = self._store.feeds
+        if feeds and (message.feed.exclusive or next(iter(feeds)).exclusive):  # an exclusive feed is always alone
+            raise InExclusiveUse(self._store.name)
+        if feeds is None:
+            feeds = self._store.feeds = {}
+        self._dispatch = suitable_dispatch(
+            self._dispatch,
+            message.feed,
+            feeds,
+            discard=self._drop_unwanted,
+            single_active=self._store.options.single_active,
+        )
+        self._dispatch.add(message.feed)
+        feeds[message.feed] = None
+
+    def move_feed(self, message: MoveFeed) -> None:
+        """Let a feed take the place of another one of the same kind."""
+        feeds, feed, successor = self._store.feeds, message.feed, message.successor
+        if not feeds or feed not in feeds or self._dispatch is None:
+            return
+        self._store.feeds = {successor if other is feed else other: None for other in feeds}
+        feed.forget()
+        self._dispatch.remove(feed)
+        self._dispatch.add(successor)
+
+    def _drop_unwanted(self) -> None:
+        """Drop the message that goes next, since no feed wants it."""
+        self._backlog.drop(1, self._backlog.next_level)
+        self._store.dropped += 1
+
+    def close_feed(self, message: CloseFeed) -> None:
+        """Deliver no more to a feed; tell the domain when the last one leaves an auto-delete queue."""
+        feeds, feed = self._store.feeds, message.feed
+        if not feeds or feed not in feeds:
+            return
+        del feeds[feed]
+        feed.forget()
+        if self._dispatch is not None:
+            self._dispatch.remove(feed)
+        if feeds:
+            return
+        self._time.use()
+        if self._store.options.auto_delete:
+            assert self.ref.parent is not None
+            self.ref.parent.tell_nowait(QueueUnused(self._store.name))
+
+    def get(self, message: Get) -> Batch | None:
+        """Hand out one message, after feeds have taken what they can."""
+        self._time.use()
+        if not self._deliver():
+            return None
+        if not self._backlog.resident:
+            if self._backlog.paged and not any(feed.seated for feed in self._store.feeds or ()):
+                self._require_resident()
+            else:
+                return None
+        self._store.delivered += 1
+        batch = self._backlog.take(1, UNLIMITED)
+        batch.queue = self.ref
+        return batch
+
+    def purge(self, message: Purge) -> int:
+        """Forget all messages that no consumer has, after feeds have taken what they can."""
+        self._deliver()
+        store = self._store
+        if store.delayed is not None:
+            forget_delayed(store, store.delayed.numbers())
+        remains: list[Remains] = []
+        count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
+        count += forget_postponed(store)
+        if store.durable and store.directory.persistence is not None:
+            store.directory.persistence.note()
+        store.tell_arrived()  # what was being read will not come
+        free(remains, store.directory.chores)
+        return count
+
+    def browse(self, message: Browse) -> Sequence[Entry]:
+        """Show ready messages, after feeds have taken what they can."""
+        self._deliver()
+        if self._backlog.paged and not self._backlog.resident:
+            self._look_for_more()
+        ref = self._store.ref
+        entries = self._backlog.browse(message.after, message.limit, lambda reading: ref.tell_nowait(PageRead(reading)))
+        if entries is None:
+            raise self._not_resident()
+        return entries
+
+    def discard(self, message: Discard) -> int:
+        """Forget ready messages up to an id; those that are paged are paged in for it, some at a time."""
+        count = self._backlog.discard(message.up_to)
+        while self._backlog.has_paged(message.up_to):
+            if not self._page_in():
+                raise self._not_resident(count)
+            count += self._backlog.discard(message.up_to)
+        return count
+
+    def enlist(self, message: Enlist) -> QueueStatistics:
+        """Take a snapshot, after feeds have taken what they can."""
+        self._deliver()
+        return self._store.statistics()
+
+    # Time and dispatching
+
+    def due(self, message: Due) -> None:
+        """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
+        self._time.keeps = True
+        if is_unused(self._store, self._store.directory.clock.now()):
+            assert self.ref.parent is not None
+            self.ref.parent.tell_nowait(QueueExpired(self._store.name))
+
+    def wake(self, message: Wake) -> None:
+        """Let a feed take part again that waited for a window."""
+        self._wake(message.feed, message.window)
+
+    def _wake(self, feed: Feed, window: Window) -> None:
+        self._seat(feed)
+        if self._called is None:
+            self._called = []
+        self._called.append((window, feed))
+
+    def after_batch(self) -> None:
+        """Dispatch once per turn."""
+        self._deliver()
+        store = self._store
+        if self._backlog.paged:
+            self._look_for_more()
+        if store.room_wanted and not is_full(store):
+            store.tell_room()
+        if store.directory.idle_wanted:
+            store.directory.look_idle()
+
+    # Paging, in a broker with a store
+
+    def _look_for_more(self) -> None:
+        """Page more messages in, if few are resident; those that need not be read are delivered at once."""
+        while self._page_in():
+            self._deliver()
+
+    def _page_in(self) -> bool:
+        """Page more messages in, if few are resident; return whether some need not be read first."""
+        store, backlog = self._store, self._backlog
+        assert isinstance(backlog, PagedBacklog)
+        found = backlog.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading)))
+        self._note_expiring(backlog)
+        return found
+
+    def _note_expiring(self, backlog: PagedBacklog) -> None:
+        """Note that messages may expire that were paged in."""
+        if backlog.expiring_paged_in:
+            backlog.expiring_paged_in = False
+            self._time.expect_expiry()
+
+    def _require_resident(self) -> None:
+        """Page the first message in.
+
+        Raises:
+            NotResident: It has to be read first.
+            QueueUnreadable: It cannot be read.
+        """
+        self._look_for_more()
+        if not self._backlog.resident:
+            raise self._not_resident()
+
+    def _not_resident(self, done: int = 0) -> Refused:
+        """Return why what was asked for is not in memory."""
+        return QueueUnreadable(self._store.name) if self._backlog.is_unreadable else NotResident(self._store, done)
+
+    def page_read(self, message: PageRead) -> None:
+        """Have ready what was read for somebody who browses."""
+        assert isinstance(self._backlog, PagedBacklog)
+        self._backlog.page_read(message.reading)
+        self._store.tell_arrived()
+
+    def arrived(self, message: Arrived) -> None:
+        """Page in what was read; ``after_batch`` delivers it."""
+        assert isinstance(self._backlog, PagedBacklog)
+        self._backlog.arrived(message.reading)
+        self._note_expiring(self._backlog)
+        self._store.tell_arrived()
+
+    def delayed_read(self, message: DelayedRead) -> None:
+        """Delay again what an earlier life of the broker has delayed."""
+        self._time.put_back(message)
+
+    def _deliver(self) -> bool:
+        """Hand out what feeds have room for, then let the oldest give way if there is still too much.
+
+        Returns:
+            Whether what is ready now may be delivered; if not, too much has expired for one turn.
+        """
+        time = self._time
+        if time.keeps and not time.catch_up(self._push):
+            return False
+        self._dispatch_all()
+        if self._sheds and not shed(self._store):
+            time.hurry()
+        return not time.keeps or time.look_ahead()
+
+    def _dispatch_all(self) -> None:
+        while True:
+            if self._backlog.resident and self._dispatch is not None:
+                self._hand_out(self._dispatch.dispatch)
+            if not self._called:
+                break
+            self._pass_on()
+
+    def _hand_out(self, deal: Callable[[Ready], list[Batch]]) -> None:
+        for batch in self._time.deal_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
+            assert batch.feed is not None
+            batch.queue = self.ref
+            self._store.delivered += batch.left
+            batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
+
+    def _pass_on(self) -> None:
+        """End the turns of feeds that windows had called; whoever is called next may be one of this queue's too."""
+        called, self._called = self._called, None
+        for window, feed in called or ():
+            following = window.pass_on(feed)
+            if following is None:
+                continue
+            if following.queue is self.ref:
+                self._wake(following, window)
+            else:
+                following.wake(window)

@@ -1,0 +1,286 @@
+"""What of a queue outlives its incarnations: its options, its messages, the list of its feeds."""
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from triomq.actors import Message, Ref, Request
+from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, PagedPriorityBacklog, PriorityBacklog
+from triomq.core.delivery import FeedClosed
+from triomq.core.dispatch.feed import Feed
+from triomq.core.message import Head
+from triomq.core.queue.delay import Delayed
+from triomq.core.queue.postponed import Postponed
+from triomq.core.routing.bindings import Binding
+from triomq.core.topology.options import QueueOptions
+from triomq.core.topology.policy import Policy, queue_options
+from triomq.errors import StoreError
+from triomq.store import Reading
+
+if TYPE_CHECKING:
+    from triomq.core.routing.sink import SinkState
+    from triomq.core.topology.directory import Directory
+    from triomq.core.topology.session import Session
+
+
+class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot of a queue.
+
+    Args:
+        ready: Messages that no consumer has.
+        ready_bytes: Octets of their bodies.
+        unsettled: Messages that are out with consumers.
+        feeds: Open feeds.
+        published: Messages stored since the queue was declared.
+        delivered: Messages handed out since then, again and again counted again.
+        dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
+        delayed: Messages whose time has not come, or over which a consumer failed and that come back after a while.
+        expired: Messages whose time was over.
+        dead_lettered: Copies of given up messages that went to other queues.
+        rejected: Messages that a consumer rejected.
+        exhausted: Messages that came back more often than the delivery limit allows.
+    """
+
+    ready: int
+    ready_bytes: int
+    unsettled: int
+    feeds: int
+    published: int
+    delivered: int
+    dropped: int
+    delayed: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
+    rejected: int = 0
+    exhausted: int = 0
+
+
+class Enlist(Request[QueueStatistics], frozen=True):
+    """To a queue: what is in you, now that everything before this has been dealt with?"""
+
+
+class Arrived(Message, frozen=True):
+    """To a queue: here are the messages that you wanted to page in."""
+
+    reading: Reading | StoreError
+
+
+class PageRead(Message, frozen=True):
+    """To a queue: here are the messages that you wanted to show to somebody who browses."""
+
+    reading: Reading | StoreError
+
+
+class OptionsChanged(Message, frozen=True):
+    """To a queue: your store has other options now."""
+
+
+class QueueState:
+    """What of a queue outlives its incarnations; made and kept by the domain.
+
+    ``options`` are those in force: what was declared, under the policy that applies. ``durable`` says whether it is
+    there again after a restart: what belongs to one session is not.
+
+    Args:
+        name: The queue's name.
+        declared: What it was declared with.
+        directory: The domain's directory.
+        owner: The session that has the queue for itself.
+        origin: The peer that had it made; empty if it is our own.
+        user: Whose session declared it, for whom it counts; empty if it was the program itself.
+        number: Its number in the store, if that knows it already.
+    """
+
+    __slots__ = (
+        "arrived_wanted",
+        "backlog",
+        "bound",
+        "ceiling",
+        "dead_lettered",
+        "declared",
+        "delayed",
+        "delivered",
+        "directory",
+        "dropped",
+        "durable",
+        "exhausted",
+        "expired",
+        "feeds",
+        "gone",
+        "lost",
+        "name",
+        "options",
+        "origin",
+        "owner",
+        "policy",
+        "postponed",
+        "published",
+        "ref",
+        "rejected",
+        "room_wanted",
+        "used",
+        "user",
+        "warned",
+    )
+
+    ref: Ref
+
+    def __init__(
+        self,
+        name: str,
+        declared: QueueOptions,
+        directory: "Directory",
+        owner: "Session | None" = None,
+        origin: str = "",
+        *,
+        user: str = "",
+        number: int = 0,
+    ) -> None:
+        self.name = name
+        self.declared = declared
+        self.options = declared
+        self.policy: Policy | None = None
+        self.directory = directory
+        self.owner = owner
+        self.origin = origin
+        self.user = user
+        self.durable = declared.durable and owner is None
+        self.backlog = self._make_backlog(number)
+        self.delayed: Delayed | None = None
+        self.postponed: Postponed | None = None
+        self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
+        self.room_wanted: list[Callable[[], None]] | None = None
+        self.arrived_wanted: list[Callable[[], None]] | None = None
+        self.gone = False  # whether it was deleted; then its bindings go bit by bit
+        self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
+        self.feeds: dict[Feed, None] | None = None
+        self.published = 0
+        self.delivered = 0
+        self.dropped = 0
+        self.expired = 0
+        self.dead_lettered = 0
+        self.lost = 0  # of those dropped: what gave way to a ceiling
+        self.ceiling = 0  # octets above which expendable messages give way; 0 is none
+        self.warned = -inf  # when the log was told last that there is no room
+        self.rejected = 0
+        self.exhausted = 0
+        self.govern()
+
+    def _make_backlog(self, number: int) -> Backlog:
+        levels, directory = self.declared.max_priority, self.directory
+        persistence, now = directory.persistence, directory.clock.now
+        if persistence is None:
+            return PriorityBacklog(levels) if levels else MemoryBacklog()
+        number = number or persistence.number_queue()
+        if levels:
+            return PagedPriorityBacklog(levels, persistence, number, name=self.name, durable=self.durable, now=now)
+        return PagedPlainBacklog(persistence, number, name=self.name, durable=self.durable, now=now)
+
+    def ready_count(self) -> int:
+        """Return how many messages no consumer has, wherever they are."""
+        return self.backlog.ready
+
+    def keeps(self, head: Head) -> bool:
+        """Whether messages with this head are there again after a restart."""
+        return self.durable and head.persistent and self.directory.persistence is not None
+
+    def set_ceiling(self, octets: int) -> None:
+        """Let expendable messages give way above so many octets, unless the options set a limit of their own."""
+        self.ceiling = octets
+        self.ref.tell_nowait(OptionsChanged())
+
+    def govern(self) -> bool:
+        """Live under the policy that the directory has for this queue; tell whether options differ from before."""
+        self.policy, before = self.directory.policies.of_queue(self.name), self.options
+        self.options = queue_options(self.declared, self.policy)
+        return self.options != before
+
+    def use(self) -> None:
+        """Note that somebody uses the queue now."""
+        if self.options.expires is not None:
+            self.used = self.directory.clock.now()
+
+    def statistics(self) -> QueueStatistics:
+        """Take a snapshot."""
+        backlog, postponed = self.backlog, len(self.postponed or ())
+        feeds = len(self.feeds) if self.feeds else 0
+        return QueueStatistics(
+            backlog.ready,
+            backlog.ready_bytes,
+            backlog.unsettled - postponed,
+            feeds,
+            self.published,
+            self.delivered,
+            self.dropped,
+            (self.delayed.count if self.delayed is not None else 0) + postponed,
+            self.expired,
+            self.dead_lettered,
+            self.rejected,
+            self.exhausted,
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody works on a message, and none waits for its time or for a feed that is there.
+
+        What the queue was told and has not handled is still to happen: dead letters of another queue in this turn,
+        publishes while it is being restarted.
+        """
+        backlog, options = self.backlog, self.options
+        if self.ref.waiting or backlog.unsettled or (self.delayed is not None and self.delayed.count):
+            return False
+        dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
+        return not backlog.ready or not (self.feeds or dying)
+
+    def wait_room(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, when the queue may have room again or is gone."""
+        if self.room_wanted is None:
+            self.room_wanted = []
+        self.room_wanted.append(callback)
+
+    def forget_room(self, callback: Callable[[], None]) -> None:
+        """Call that no more, should it not have been called yet."""
+        if self.room_wanted and callback in self.room_wanted:
+            self.room_wanted.remove(callback)
+
+    def tell_room(self) -> None:
+        """Call whoever waits for room."""
+        wanted, self.room_wanted = self.room_wanted, None
+        for callback in wanted or ():
+            callback()
+
+    def wait_arrived(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, when messages are in memory that had to be read."""
+        if self.arrived_wanted is None:
+            self.arrived_wanted = []
+        self.arrived_wanted.append(callback)
+
+    def tell_arrived(self) -> None:
+        """Call whoever waits for messages to be in memory."""
+        wanted, self.arrived_wanted = self.arrived_wanted, None
+        for callback in wanted or ():
+            callback()
+
+    def take_back(self, reason: str) -> None:
+        """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.
+
+        The feeds of a queue that was deleted are closed by its domain.
+        What its consumers settle from now on is ignored, so the room that it took in windows is given back here.
+        """
+        feeds, self.feeds = self.feeds, None
+        for feed in feeds or ():
+            close_feed(feed, reason)
+        for batch in self.postponed.take_all() if self.postponed is not None else ():
+            self.backlog.requeue(batch, marked=False)  # its failure is counted already
+        for batch in self.backlog.outstanding():
+            count, size = self.backlog.requeue(batch)
+            if batch.feed is not None:
+                batch.feed.give(count, size)
+
+
+def close_feed(feed: Feed, reason: str) -> None:
+    """Close a feed, and tell its consumer."""
+    feed.forget()
+    feed.consumer.tell_nowait(FeedClosed(feed, reason))

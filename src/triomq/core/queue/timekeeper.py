@@ -1,0 +1,137 @@
+"""What a queue does as time passes: messages become ready whose time has come, others are over.
+
+Time is the domain's: a queue that has a deadline sets it in the domain's clock, and is told ``Due``. What expires may
+still be taken in the turn in which it came, so that a time to live of 0 means: at once, or never.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf, nextafter
+from time import time
+
+from triomq.actors import Message as ActorMessage
+from triomq.core.batch import Batch
+from triomq.core.dispatch.dispatch import Ready
+from triomq.core.message import Head
+from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, keep_delayed, put_back_delayed
+from triomq.core.publishing.publish import Publish
+from triomq.core.queue.delay import Delayed, DelayedRun
+from triomq.core.queue.expiry import Unexpired, drop_expired, next_deadline
+from triomq.core.queue.limits import is_full
+from triomq.core.queue.queue_state import QueueState
+
+
+class Due(ActorMessage, frozen=True):
+    """To a queue: the deadline that you have set has come."""
+
+
+class Timekeeper:
+    """The sense of time of one incarnation of a queue; made and asked by it, ends with it.
+
+    ``keeps`` says whether there may be a deadline: a queue without one asks nothing else. ``has_expiring`` says whether
+    messages may expire that are ready, first or not.
+
+    Args:
+        store: The queue's.
+    """
+
+    __slots__ = ("_hurries", "_store", "_turn_began", "has_expiring", "keeps")
+
+    def __init__(self, store: QueueState) -> None:
+        self._store = store
+        self._turn_began = inf  # when the first message of this turn that can expire came
+        self._hurries = False
+        self.keeps = True  # looked at once even if there is no deadline
+        self.has_expiring = store.backlog.resident > 0
+
+    def begin(self) -> None:
+        """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
+
+        A queue may begin with too much, if its domain has crashed and what was out came back. That gives way a moment
+        later, for dead letters go to queues that may not run yet. Where messages that are only on disk may become dead
+        letters by themselves, somebody has to look.
+        """
+        store = self._store
+        self.keeps = True
+        store.use()
+        options = store.options
+        unseen = store.backlog.paged and (options.message_ttl is not None or options.dead_letter_sink is not None)
+        deadline = store.directory.clock.now() if unseen or is_full(store) else next_deadline(store)
+        if deadline < inf:
+            store.directory.clock.set(store, deadline)
+
+    def expect_expiry(self, came: float = inf) -> None:
+        """Note that messages which can expire came at a time, or came back."""
+        self._turn_began = min(self._turn_began, came)
+        self.keeps = self.has_expiring = True
+
+    def put_off(self, run: Publish) -> None:
+        """Keep a run until its time has come; it is stored then, whatever the limits say."""
+        store = self._store
+        delayed = store.delayed
+        if delayed is None:
+            delayed = store.delayed = Delayed()
+        number = delayed.last_number + 1 if store.keeps(run.head) else 0
+        put_off = DelayedRun(run.head, run.contents, run.size, number)
+        delayed.push(put_off, store.directory.clock.now() + run.delay)
+        if number:
+            keep_delayed(store, put_off, time() + run.delay)
+        self.keeps = True
+
+    def put_back(self, message: DelayedRead) -> None:
+        """Keep runs until their time has come, which an earlier life of the broker has put off."""
+        put_back_delayed(self._store, message)
+        self.keeps = True
+
+    def hurry(self) -> None:
+        """Let the queue be told ``Due`` at once: it has more to do than one turn should take."""
+        self.keeps = self._hurries = True
+
+    def use(self) -> None:
+        """Note that somebody uses the queue."""
+        if self._store.options.expires is not None:
+            self._store.use()
+            self.keeps = True
+
+    def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
+        """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
+        store, now = self._store, self._store.directory.clock.now()
+        while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
+            push(run.head, run.contents, run.size)
+            forget_delayed(store, (run.number,))
+        while store.postponed is not None and (batch := store.postponed.take_due(now)) is not None:
+            store.backlog.requeue(batch, marked=False)  # its failure was counted when it was postponed
+            if batch.deadline < inf:
+                self.expect_expiry()
+        if drop_expired(store, self._over_before()):
+            return True
+        store.directory.clock.set(store, now)
+        return False
+
+    def _over_before(self) -> float:
+        """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
+        return min(self._store.directory.clock.now(), nextafter(self._turn_began, -inf))
+
+    def look_ahead(self) -> bool:
+        """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
+        store = self._store
+        clock = store.directory.clock
+        now = clock.now()
+        self._turn_began = inf
+        dropped_all = drop_expired(store, now)
+        deadline = next_deadline(store) if dropped_all and not self._hurries else now
+        self._hurries = False
+        self.has_expiring = self.has_expiring and store.backlog.resident > 0
+        self.keeps = self.has_expiring or deadline < inf
+        if deadline < inf:
+            clock.set(store, deadline)
+        return dropped_all
+
+    def deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
+        """Deal up to the first message that is over, drop it, and go on behind it."""
+        over, backlog = self._over_before(), self._store.backlog
+        batches: list[Batch] = []
+        while drop_expired(self._store, over):
+            batches += deal(Unexpired(backlog, over))
+            if backlog.expired_level(over) is None:
+                break
+        return batches

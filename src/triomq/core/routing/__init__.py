@@ -1,0 +1,1 @@
+"""From a sink to queues: bindings, patterns, predicates."""

@@ -1,0 +1,241 @@
+"""A sink: what one publishes into. It owns bindings and routes by them; it stores nothing.
+
+Routing is a read, so it is a function of the directory over the sinks' tables, not a message; bindings change by
+messages to the sink's actor.
+"""
+
+from collections.abc import Callable, Collection
+
+from triomq.actors import InPlaceActor, Ref, Request
+from triomq.core.packing import pack_arguments
+from triomq.core.properties import Properties
+from triomq.core.queue.queue_state import QueueState
+from triomq.core.routing.bindings import Binding, Headers, Table, Target, make_table
+from triomq.core.routing.guards import Guards
+from triomq.core.topology.options import SinkKind, SinkOptions
+from triomq.core.topology.policy import Policies, Policy, sink_options
+from triomq.core.topology.requests import SinkUnused
+
+_HOP = 10
+"""Steps for which a binding to another sink counts: to go there takes some 3 µs."""
+
+
+class SinkState:
+    """What of a sink outlives its incarnations; made and kept by the domain.
+
+    ``options`` are those in force: what was declared, under the policy that applies.
+
+    Args:
+        name: The sink's name.
+        declared: What it was declared with.
+        policies: Those of the domain.
+        origin: The peer that had it made; empty if it is our own.
+        user: Whose session declared it, for whom it counts; empty if it was the program itself.
+    """
+
+    __slots__ = (
+        "bindings",
+        "bound",
+        "declared",
+        "gone",
+        "guards",
+        "is_plain",
+        "makers",
+        "name",
+        "options",
+        "origin",
+        "origins",
+        "policy",
+        "ref",
+        "table",
+        "user",
+    )
+
+    ref: Ref
+
+    def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "", user: str = "") -> None:
+        self.name = name
+        self.origin = origin
+        self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
+        self.user = user
+        self.makers: dict[Binding, str] | None = None  # the users for whom bindings count
+        self.declared = declared
+        self.options = declared
+        self.policy: Policy | None = None
+        self.bindings: dict[Binding, Destination] = {}
+        self.gone = False  # whether it was deleted; then its bindings go bit by bit
+        self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
+        self.table: Table[Destination] = make_table(declared.kind)
+        self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
+        self.govern(policies)
+
+    def govern(self, policies: Policies) -> bool:
+        """Live under the policy that there is for this sink; tell whether options differ from before."""
+        self.policy, before = policies.of_sink(self.name), self.options
+        self.options = sink_options(self.declared, self.policy)
+        self._look()
+        return self.options != before
+
+    def _look(self) -> None:
+        """See whether a message's key and the table are all that it takes to find its way."""
+        options = self.options
+        by_properties = options.kind is SinkKind.HEADERS or options.hash_header is not None
+        self.is_plain = not (
+            by_properties
+            or options.hash_property is not None
+            or options.alternate is not None
+            or self.guards is not None
+        )
+
+    def add(self, binding: Binding, destination: "Destination") -> None:
+        """Route by a binding from now on.
+
+        Raises:
+            PreconditionFailed: The binding's arguments or its key mean nothing to this kind of sink.
+        """
+        if binding.predicate is None:
+            self.table.add(binding, destination)
+        else:
+            guards = Guards(self.options.kind) if self.guards is None else self.guards
+            guards.add(binding, destination)
+            self.guards = guards
+            self._look()
+        self.bindings[binding] = destination
+
+    def remove(self, binding: Binding) -> "Destination | None":
+        """Route by a binding no longer; give where it led, None if it is not there."""
+        destination = self.bindings.pop(binding, None)
+        if destination is None:
+            return None
+        if self.origins is not None:
+            self.origins.pop(binding, None)
+        if self.makers is not None:
+            self.makers.pop(binding, None)
+        if destination.bound is not None and destination.bound.get(binding) is self:
+            del destination.bound[binding]
+        if self.guards is None or binding.predicate is None:
+            self.table.remove(binding, destination)
+        else:
+            self.guards.remove(binding)
+            self.guards = self.guards if len(self.guards) else None
+            self._look()
+        return destination
+
+    def origin_of(self, binding: Binding) -> str:
+        """Tell which peer had a binding made; empty if it is our own."""
+        return "" if self.origins is None else self.origins.get(binding, "")
+
+    def weight(self, binding: Binding) -> int:
+        """Return the steps that a publish can take for a binding at worst; of a user's all are limited together."""
+        return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
+
+    def note_maker(self, binding: Binding, origin: str, user: str) -> None:
+        """Note which peer had a binding made, and for which user it counts; either may be empty."""
+        if origin:
+            self.origins = {} if self.origins is None else self.origins
+            self.origins[binding] = origin
+        if user:
+            self.makers = {} if self.makers is None else self.makers
+            self.makers[binding] = user
+
+    def maker_of(self, binding: Binding) -> str:
+        """Tell for which user a binding counts; empty if for none."""
+        return "" if self.makers is None else self.makers.get(binding, "")
+
+    def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
+        """Find where a message with these keys goes from here, the alternate left aside.
+
+        Args:
+            keys: The routing key, and any others that it is routed by as well.
+            headers: Gives its headers.
+            properties: Gives all its properties.
+        """
+        options = self.options
+        if options.kind is SinkKind.CONSISTENT_HASH:
+            text = self._hashed(keys[0], headers, properties)
+            keys, by_headers = (text,), options.hash_header is not None or options.hash_property is not None
+        else:
+            by_headers = options.kind is SinkKind.HEADERS
+        if self.guards is None and len(keys) == 1:
+            return self.table.match(keys[0], headers), by_headers
+        found: dict[Destination, None] = {}
+        for key in keys:
+            found.update(dict.fromkeys(self.table.match(key, headers)))
+            if self.guards is not None and (admitted := self.guards.match(key, headers)) is not None:
+                by_headers = True
+                found.update(dict.fromkeys(admitted))
+        return found, by_headers
+
+    def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
+        """Give the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
+        options = self.options
+        if options.hash_header is not None:
+            return _text(headers().get(options.hash_header))
+        if options.hash_property is not None:
+            said = properties()
+            return "" if said is None else _text(getattr(said, options.hash_property))
+        return key
+
+
+PropertiesOf = Callable[[], Properties | None]
+"""Gives a message's properties, None if nobody can read them; called only by those who need them."""
+
+Found = tuple[Collection["Destination"], bool]
+"""Destinations, each once, and whether more than keys was looked at."""
+
+
+def _text(value: object) -> str:
+    """Give a header's value as a text, equal ones an equal text; a text stands for itself."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else pack_arguments({"": value}).decode("latin-1")
+
+
+Destination = QueueState | SinkState
+"""What a binding leads to, as the tables keep it."""
+
+
+class AddBinding(Request[bool], frozen=True):
+    """To a sink: route by this binding too. Answers whether it is new."""
+
+    binding: Binding
+    destination: Destination
+
+
+class RemoveBinding(Request[bool], frozen=True):
+    """To a sink: route by this binding no longer. Answers whether it was there."""
+
+    binding: Binding
+
+
+class Sink(InPlaceActor):
+    """The actor of one sink; started by its domain, lives until deleted."""
+
+    __slots__ = ("_changed", "_store")
+
+    def __init__(self, store: SinkState, changed: Callable[[], None]) -> None:
+        self._store = store
+        self._changed = changed
+
+    def add_binding(self, message: AddBinding) -> bool:
+        """Add a binding, once."""
+        store, binding, destination = self._store, message.binding, message.destination
+        if binding in store.bindings:
+            return False
+        store.add(binding, destination)
+        if destination.bound is None:
+            destination.bound = {}
+        destination.bound[binding] = store
+        self._changed()
+        return True
+
+    def remove_binding(self, message: RemoveBinding) -> bool:
+        """Remove a binding, if it is there; tell the domain when an auto-delete sink has none left."""
+        store = self._store
+        if store.remove(message.binding) is None:
+            return False
+        self._changed()
+        if store.options.auto_delete and not store.bindings:
+            assert self.ref.parent is not None
+            self.ref.parent.tell_nowait(SinkUnused(store.name))
+        return True

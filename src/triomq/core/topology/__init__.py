@@ -1,0 +1,1 @@
+"""What there is in a domain, and who may make it."""

@@ -1,0 +1,244 @@
+"""Long work on a domain's topology, cut into turns: it is decided at once, and done bit by bit.
+
+A client may have 100,000 exclusive queues and 200,000 bindings; taking them all away in one turn would hold the loop
+for seconds. So a chore is done in steps, each some microseconds: as many as fit in the turn in which it was decided
+(most chores are over then), and the rest in turns of their own, with everybody else's between. What one sees meanwhile:
+
+- *What was deleted is gone at once*: its name is free, routes pass over it, its actor has stopped. Its bindings are
+  taken out of the tables of others, and of the store, bit by bit; one that is made anew meanwhile replaces the old one.
+- *Consumers of a queue that was deleted* get nothing more, and hear of it when their turn comes.
+- *Exclusive queues of a session that has ended* are there, and locked to everybody, until their turn comes.
+- *What a peer had made* and is being forgotten is there until its turn comes.
+- *Policies* hold at once for what is declared from now on, and for what is there as soon as its turn comes.
+- *Counts of what users have* go down as things go.
+
+A chore holds lists of what is to go, since the first key of a dict that is emptied from its front is ever farther away.
+Chores stand in the domain's directory as data, so that the next incarnation of a domain that crashed goes on with them.
+The store of a broker that was killed between two turns has bindings that lead nowhere; the next start removes them.
+They must not lead to what has the name by then: so in a broker with a store the name of something durable is not free
+before its last binding has left the store, and who declares it waits so long.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from triomq.core.queue.queue_state import OptionsChanged, QueueState, close_feed
+from triomq.core.routing.bindings import Binding
+from triomq.core.routing.sink import SinkState
+from triomq.core.topology.policy import PolicyChange
+
+if TYPE_CHECKING:
+    from triomq.core.topology.domain import Domain
+    from triomq.core.topology.session import Session
+
+_COST = 5
+"""What a step counts against the turn's budget, in queue pushes: each takes some 10 µs."""
+
+PER_TURN = 400
+"""Steps in a turn of their own, when the budget is used up."""
+
+
+class Chore(Protocol):
+    """Something that takes many steps."""
+
+    def step(self, domain: "Domain") -> bool:
+        """Do a bit; tell whether there is more."""
+
+
+class Chores:
+    """The chores of one domain; part of its directory, so that they outlive its incarnations."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Chore] = deque()
+        self._wanted = trio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """How many chores are not done yet."""
+        return len(self._waiting)
+
+    def begin(self, chore: Chore, domain: "Domain") -> None:
+        """Do as much of a chore as fits into this turn, and have the rest done later."""
+        if _work(chore, domain):
+            self.add(chore)
+
+    def add(self, chore: Chore) -> None:
+        """Have a chore done from the next turn on."""
+        self._waiting.append(chore)
+        self._wanted.set()
+
+    def begin_later(self, chore: Chore) -> None:
+        """Have a chore done in turns of its own."""
+        self._waiting.append(chore)
+        self._wanted.set()
+
+    async def run(self, domain: "Domain") -> None:
+        """Work, in turns; for a task of the domain's own."""
+        while True:
+            await self._wanted.wait()
+            await trio.lowlevel.checkpoint()
+            domain.system.turn.run(self._go_on, domain)
+
+    def _go_on(self, domain: "Domain") -> None:
+        """Do a bit of the chore that has waited longest; several take turns."""
+        chore = self._waiting.popleft()
+        if _work(chore, domain):
+            self._waiting.append(chore)
+        elif not self._waiting:
+            self._wanted = trio.Event()
+
+
+def _work(chore: Chore, domain: "Domain") -> bool:
+    """Do steps until the turn's budget is used up, which chores that begin others share with them.
+
+    Returns:
+        Whether there are more.
+    """
+    turn = domain.system.turn
+    while not turn.exhausted:
+        turn.charge(_COST)
+        if not chore.step(domain):
+            return False
+    return True
+
+
+class EndSession:
+    """Close the feeds of a session that has ended, then delete its exclusive queues.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._feeds = session.feeds
+        self._queues = deque(session.queues)
+
+    def step(self, domain: "Domain") -> bool:
+        """Close a feed or delete a queue."""
+        session = self._session
+        if self._feeds:
+            session.close_feed(self._feeds.popleft())
+        elif self._queues:
+            name = self._queues.popleft()
+            if name in session.queues:
+                domain.remove_queue(domain.directory.queues[name], session)
+        else:
+            return False
+        return True
+
+
+class CloseFeeds:
+    """Close the feeds of a queue that was deleted.
+
+    Args:
+        store: The queue.
+    """
+
+    def __init__(self, store: QueueState) -> None:
+        feeds, store.feeds = store.feeds, None
+        self._feeds = deque(feeds or ())
+
+    def step(self, domain: "Domain") -> bool:
+        """Close one feed."""
+        if not self._feeds:
+            return False
+        close_feed(self._feeds.popleft(), "the queue is deleted")
+        return True
+
+
+class TakeBindings:
+    """Take away the bindings from and to something that was deleted.
+
+    Args:
+        store: The queue or the sink.
+        session: Who deleted it.
+    """
+
+    def __init__(self, store: QueueState | SinkState, session: "Session | None") -> None:
+        self._store = store
+        self._session = session
+        self._own = deque(store.bindings if isinstance(store, SinkState) else ())
+        self.over = trio.Event()
+
+    def step(self, domain: "Domain") -> bool:
+        """Take away one binding."""
+        store = self._store
+        if isinstance(store, SinkState) and self._own:
+            binding = self._own.popleft()
+            if binding in store.bindings:
+                domain.take_binding(store, binding, self._session)
+            return True
+        if not store.bound:
+            self.over.set()
+            domain.directory.leaving.pop((type(store), store.name), None)
+            return False
+        binding, source = store.bound.popitem()
+        if source.bindings.get(binding) is store:
+            domain.take_binding(source, binding, self._session)
+        return True
+
+
+class Forget:
+    """Delete what a peer had made.
+
+    Args:
+        bindings: Its bindings, with their sources.
+        stores: Its queues, then its sinks.
+    """
+
+    def __init__(self, bindings: Iterable[tuple[SinkState, Binding]], stores: Iterable[QueueState | SinkState]) -> None:
+        self._bindings = deque(bindings)
+        self._stores = deque(stores)
+        self.count = len(self._bindings) + len(self._stores)
+
+    def step(self, domain: "Domain") -> bool:
+        """Delete one thing, if it is still there."""
+        if self._bindings:
+            source, binding = self._bindings.popleft()
+            if binding in source.bindings:
+                domain.take_binding(source, binding, None)
+            return True
+        if not self._stores:
+            return False
+        store = self._stores.popleft()
+        if store.gone:
+            return True
+        if isinstance(store, QueueState):
+            domain.remove_queue(store)
+        else:
+            domain.remove_sink(store)
+        return True
+
+
+class Govern:
+    """Let the policies of a domain apply to what is there.
+
+    Args:
+        sinks: Its sinks.
+        queues: Its queues.
+    """
+
+    def __init__(self, sinks: Iterable[SinkState], queues: Iterable[QueueState]) -> None:
+        self._sinks = deque(sinks)
+        self._queues = deque(queues)
+        self.change = PolicyChange()
+
+    def step(self, domain: "Domain") -> bool:
+        """Look at one sink or queue."""
+        if self._sinks:
+            if self._sinks.popleft().govern(domain.directory.policies):
+                self.change.changed += 1
+                domain.directory.changed()
+            return True
+        if not self._queues:
+            self.change.finish()
+            return False
+        queue = self._queues.popleft()
+        if not queue.gone and queue.govern():
+            self.change.changed += 1
+            queue.ref.tell_nowait(OptionsChanged())
+        return True

@@ -1,0 +1,284 @@
+"""The directory of a domain: its sinks and queues by name, and the way from a sink to queues.
+
+Everything here is a read, which anyone may call at any time; only the domain and its sinks write. ``version`` grows
+with every change that can lead messages elsewhere, so that publishers may keep the routes they found until it
+differs.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from triomq.actors import Ref
+from triomq.core.clock import Clock
+from triomq.core.memory import MemoryAlarm
+from triomq.core.persistence.persistence import Persistence
+from triomq.core.properties import Codecs
+from triomq.core.queue.queue_state import QueueState
+from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, TooManyKeys
+from triomq.core.routing.bindings import Headers
+from triomq.core.routing.sink import Destination, PropertiesOf, SinkState
+from triomq.core.topology.chores import Chores
+from triomq.core.topology.observer import Observers
+from triomq.core.topology.policy import Policies
+from triomq.core.topology.quotas import Quotas
+from triomq.errors import StoreError
+
+if TYPE_CHECKING:
+    from triomq.core.topology.session import Session
+
+QUEUE = "queue."
+"""What the names of queues' actors begin with, as those of sinks do with ``sink.``: both may have the same name."""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where messages go.
+
+    Args:
+        queues: The queues, each once.
+        by_headers: Whether headers were looked at, so that the next message with the same key may go elsewhere.
+    """
+
+    queues: tuple[Ref, ...]
+    by_headers: bool = False
+
+
+_NOWHERE = Route(())
+
+
+def _none() -> None:
+    """Give no properties."""
+
+
+def _none_to_spend(pushes: int) -> None:
+    """Count nothing: no domain has been started."""
+
+
+_MOST_WORK = 20_000
+"""What finding the route of one message with several keys may cost, in queue pushes: some 40 ms."""
+
+_CHEAP = 16
+"""What finding a route may cost, in queue pushes, without being counted: less than what publishing costs anyway."""
+
+
+class Directory:
+    """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
+
+    Args:
+        name: The domain's name, for texts.
+        codecs: How properties from each wire are decoded; without it only the core's own are.
+        memory: Watches what its queues hold; without it nobody does.
+        keeping: How durable things are kept; without it everything is in memory alone.
+        quotas: Counts what users have, in this domain and others; without it nobody has a limit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        codecs: Codecs | None = None,
+        memory: MemoryAlarm | None = None,
+        persistence: Persistence | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        self.name = name
+        self.quotas = quotas or Quotas()
+        self.persistence = persistence
+        if persistence is not None:
+            persistence.watch(self)
+        self.codecs = codecs or Codecs()
+        self.memory = memory or MemoryAlarm()
+        self.memory.watch(self)
+        self.clock: Clock[QueueState] = Clock()
+        self.observers = Observers()
+        self.chores = Chores()
+        self.leaving: dict[tuple[type[Destination], str], trio.Event] = {}  # durable things, until none of it is stored
+        self.spend: Callable[[int], None] = _none_to_spend  # counts against the budget of the turn
+        self.sinks: dict[str, SinkState] = {}
+        self.queues: dict[str, QueueState] = {}
+        self.policies = Policies()
+        self.version = 0
+        self._sessions = 0
+        self.idle_wanted: list[Callable[[], None]] = []
+
+    def number_session(self) -> int:
+        """Give the next session's number, from 1."""
+        self._sessions += 1
+        return self._sessions
+
+    def changed(self) -> None:
+        """Note that routes found so far may be wrong from now on."""
+        self.version += 1
+
+    def sink(self, name: str) -> SinkState:
+        """Find a sink.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+        """
+        store = self.sinks.get(name)
+        if store is None:
+            raise NoSuchSink(name)
+        return store
+
+    def queue(self, name: str, session: "Session") -> QueueState:
+        """Find a queue that a session may use.
+
+        Raises:
+            NoSuchQueue: There is none of that name.
+            QueueStopped: Its restarts have failed for good.
+            QueueLocked: It belongs exclusively to another session.
+        """
+        store = self.queues.get(name)
+        if store is None:
+            raise NoSuchQueue(name)
+        if store.owner is not None and store.owner is not session:
+            raise QueueLocked(name)
+        if store.ref.state == "stopped":
+            raise QueueStopped(name)
+        return store
+
+    @staticmethod
+    def name_of(queue: Ref) -> str:
+        """Tell the name of the queue behind an actor."""
+        return queue.name.removeprefix(QUEUE)
+
+    def has(self, queue: Ref) -> bool:
+        """Tell whether a queue, known by its actor, is still there."""
+        store = self.queues.get(self.name_of(queue))
+        return store is not None and store.ref is queue
+
+    def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
+        """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
+        if self.persistence is None or self.persistence.journal.fault is None:
+            return None
+        durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
+        return self.persistence.journal.fault if durable else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more happens in any queue by itself."""
+        return all(queue.idle for queue in self.queues.values())
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Have something called, once, at the end of the turn in which the domain becomes idle; at once if it is."""
+        if self.idle:
+            callback()
+        else:
+            self.idle_wanted.append(callback)
+
+    def look_idle(self) -> None:
+        """Call whoever waits for the domain to be idle, if it is; for queues, when they may have become so."""
+        if self.idle_wanted and self.idle:
+            wanted, self.idle_wanted = self.idle_wanted, []
+            for callback in wanted:
+                callback()
+
+    def route(
+        self,
+        exchange: str,
+        key: str,
+        headers: Headers,
+        *,
+        properties: PropertiesOf = _none,
+        inside: bool = False,
+    ) -> Route:
+        """Find the queues for a message published into a sink; the empty name is the default sink.
+
+        The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.1).
+
+        Args:
+            exchange: The sink's name.
+            key: The routing key.
+            headers: Gives the message's headers, should a sink ask for them.
+            properties: Gives all its properties, should a sink ask for one.
+            inside: Whether the broker itself publishes, as it does with dead letters, so that internal sinks are open.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+        """
+        if not exchange:
+            store = self.queues.get(key)
+            return _NOWHERE if store is None else Route((store.ref,))
+        sink = self.sink(exchange)
+        if sink.options.internal and not inside:
+            raise SinkInternal(exchange)
+        return self._walk(sink, (key,), headers, properties)
+
+    def route_all(
+        self,
+        exchange: str,
+        keys: Sequence[str],
+        headers: Headers,
+        *,
+        properties: PropertiesOf = _none,
+        inside: bool = False,
+    ) -> Route:
+        """Find the queues for a message that is routed by several keys; each is given once.
+
+        A sink has led somewhere when one of the keys has; a consistent-hash sink takes the first key alone.
+
+        Args:
+            exchange: The sink's name.
+            keys: The routing key, then the others.
+            headers: Gives the message's headers, should a sink ask for them.
+            properties: Gives all its properties, should a sink ask for one.
+            inside: Whether the broker itself publishes.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+            SinkInternal: Only other sinks may publish into it.
+            TooManyKeys: To look all of them up would take too long.
+        """
+        if not exchange:
+            found = [self.queues[key].ref for key in keys if key in self.queues]
+            return Route(tuple(dict.fromkeys(found)))
+        sink = self.sink(exchange)
+        if sink.options.internal and not inside:
+            raise SinkInternal(exchange)
+        return self._walk(sink, tuple(keys), headers, properties, inf if inside else _MOST_WORK)
+
+    def _walk(
+        self, first: SinkState, keys: tuple[str, ...], headers: Headers, properties: PropertiesOf, most: float = inf
+    ) -> Route:
+        """Follow bindings from sink to sink, each sink once, so that a circle of bindings ends.
+
+        Raises:
+            TooManyKeys: To look up all of the keys would cost more than ``most`` queue pushes.
+        """
+        queues: dict[Ref, None] = {}
+        visited = {first: None}
+        by_headers, cost = False, 0
+        waiting = [first]
+        key, several = keys[0], len(keys) > 1
+        while waiting:
+            sink = waiting.pop()
+            cost += sink.table.cost + 1
+            if several and cost * len(keys) > most:
+                raise TooManyKeys(first.name, len(keys))
+            found: Iterable[Destination]
+            if sink.is_plain and not several:
+                found = sink.table.match(key, headers)
+            else:
+                found, looked = sink.search(keys, headers, properties)
+                by_headers = by_headers or looked
+                found = found or self._alternate(sink)
+            for destination in found:
+                if destination.gone:
+                    continue
+                if isinstance(destination, QueueState):
+                    queues[destination.ref] = None
+                elif destination not in visited:
+                    visited[destination] = None
+                    waiting.append(destination)
+        if cost > _CHEAP:
+            self.spend(cost * len(keys))
+        return Route(tuple(queues), by_headers)
+
+    def _alternate(self, sink: SinkState) -> tuple[SinkState, ...]:
+        """Give the sink that takes what another leads nowhere, if there is one, and it is there."""
+        alternate = self.sinks.get(sink.options.alternate or "")
+        return () if alternate is None else (alternate,)

@@ -1,0 +1,412 @@
+"""A domain: a namespace of sinks and queues, and their supervisor. Nothing in the core refers across domains.
+
+Its requests are answered in place, in the asker's turn: a declare is done when it returns. The stores of its sinks and
+queues stand in a ``Directory`` that outlives it, so that even a domain that crashes comes back with what it had.
+
+It also keeps the time for its queues: one task that waits for the next deadline of them all.
+"""
+
+import trio
+
+from triomq.actors import ChildSpec, DynamicSupervisor, Ref, Request
+from triomq.core.persistence.recorded_topology import (
+    forget_binding,
+    forget_queue,
+    forget_sink,
+    record_binding,
+    record_queue,
+    record_sink,
+)
+from triomq.core.queue.expiry import is_unused
+from triomq.core.queue.queue import Queue
+from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
+from triomq.core.queue.timekeeper import Due
+from triomq.core.refusals import (
+    BeingDeleted,
+    ForeignName,
+    ForeignResource,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    Restarting,
+    SinkBroken,
+    SinkInUse,
+)
+from triomq.core.routing.bindings import Binding, Target
+from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
+from triomq.core.topology.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
+from triomq.core.topology.directory import QUEUE, Directory
+from triomq.core.topology.observer import Action, Changed, Kind
+from triomq.core.topology.options import require_equivalent
+from triomq.core.topology.policy import Policies, PolicyChange
+from triomq.core.topology.requests import (
+    Bind,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    ForgetOrigin,
+    QueueExpired,
+    QueueUnused,
+    SessionEnded,
+    SetPolicies,
+    SinkUnused,
+    Unbind,
+)
+from triomq.core.topology.session import Session
+from triomq.errors import ActorError, ActorStopped, HandlerFailed
+
+_COST = 10
+"""What a declare or a bind counts against the turn's budget, in queue pushes: each takes some 20 µs."""
+
+
+class Domain(DynamicSupervisor):
+    """The supervisor of one namespace; a child of the broker.
+
+    Args:
+        directory: Where its sinks and queues stand; outlives it.
+    """
+
+    answers_in_place = True
+
+    def __init__(self, directory: Directory) -> None:
+        super().__init__()
+        self.directory = directory
+
+    async def on_start(self) -> None:
+        """Start an actor for each store that is there already."""
+        await super().on_start()
+        directory = self.directory
+        directory.spend = self.system.turn.charge
+        for number, sink in enumerate(directory.sinks.values()):
+            self._start_sink(sink)
+            await self._breathe(number)
+        for number, queue in enumerate(directory.queues.values()):
+            self._start_queue(queue)
+            await self._breathe(number)
+        directory.changed()  # routes found so far lead to the actors of an earlier incarnation
+        self.start_task(self._keep_time)
+        self.start_task(directory.chores.run, self)
+
+    async def _breathe(self, number: int) -> None:
+        """Let others have the loop when the broker starts; after a crash of ours nobody is to see half a domain."""
+        if self.ref.epoch == 1 and number % PER_TURN == PER_TURN - 1:
+            await trio.lowlevel.checkpoint()
+
+    async def _keep_time(self) -> None:
+        """Tell queues when their deadlines have come."""
+        clock, earlier = self.directory.clock, trio.Event()
+        clock.on_earlier = lambda: earlier.set()
+        while True:
+            with trio.CancelScope(deadline=clock.next_deadline):
+                await earlier.wait()
+            earlier = trio.Event()
+            for store in clock.take_due(clock.now()):
+                store.ref.tell_nowait(Due())
+                await trio.lowlevel.checkpoint()
+
+    def declare_sink(self, message: DeclareSink) -> bool:
+        """Make a sink, or check that the one there is the same."""
+        directory = self.directory
+        existing = directory.sinks.get(message.name)
+        if existing is not None:
+            require_equivalent(message.name, message.options, existing.declared)
+            record_sink(directory, existing, is_new=False)
+            return False
+        self._require_gone(SinkState, message.name)
+        user = "" if message.session is None else message.session.user
+        directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
+        self.system.turn.charge(_COST)
+        store = SinkState(message.name, message.options, directory.policies, message.origin, user)
+        self._start_sink(store)
+        directory.sinks[message.name] = store
+        directory.quotas.take(user, "sinks")
+        directory.changed()
+        record_sink(directory, store, is_new=True)
+        self._tell(Action.CREATED, Kind.SINK, store, message.session)
+        return True
+
+    def _tell(self, action: Action, kind: Kind, store: Destination, session: Session | None) -> None:
+        self.directory.observers.tell(Changed(action, kind, store.name, session=session, origin=store.origin))
+
+    def _tell_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
+        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session, origin))
+
+    def _start_sink(self, store: SinkState) -> None:
+        store.ref = self.start_child_nowait(
+            ChildSpec(lambda: Sink(store, self.directory.changed), name=f"sink.{store.name}")
+        )
+
+    def delete_sink(self, message: DeleteSink) -> bool:
+        """Delete a sink with all bindings from and to it."""
+        store = self.directory.sinks.get(message.name)
+        if store is None:
+            return False
+        if store.origin != message.origin:
+            raise ForeignResource(f"sink {store.name!r}", store.origin, message.origin)
+        if message.if_unused and store.bindings:
+            raise SinkInUse(message.name)
+        self.remove_sink(store, message.session)
+        return True
+
+    def remove_sink(self, store: SinkState, session: Session | None = None) -> None:
+        """Take a sink away, and its bindings as far as they fit into this turn."""
+        directory = self.directory
+        self.system.turn.charge(_COST)
+        del directory.sinks[store.name]
+        store.gone = True
+        directory.changed()
+        directory.quotas.give(store.user, "sinks")
+        forget_sink(directory, store)
+        self._take_bindings(store, session, durable=store.declared.durable)
+        self.stop_child_nowait(store.ref)
+        self._tell(Action.DELETED, Kind.SINK, store, session)
+
+    def _take_bindings(self, store: Destination, session: Session | None, *, durable: bool) -> None:
+        """Take away the bindings from and to something that was deleted."""
+        chore = TakeBindings(store, session)
+        self.directory.chores.begin(chore, self)
+        if durable and self.directory.persistence is not None and not chore.over.is_set():
+            self.directory.leaving[type(store), store.name] = chore.over
+
+    def _require_gone(self, kind: type[Destination], name: str) -> None:
+        """Require that nothing is stored of what was deleted under a name.
+
+        Raises:
+            BeingDeleted: There is.
+        """
+        over = self.directory.leaving.get((kind, name))
+        if over is not None:
+            raise BeingDeleted(f"{'queue' if kind is QueueState else 'sink'} {name!r}", over)
+
+    def sink_unused(self, message: SinkUnused) -> None:
+        """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
+        store = self.directory.sinks.get(message.name)
+        if store is not None and store.options.auto_delete and not store.bindings:
+            self.remove_sink(store)
+
+    def declare_queue(self, message: DeclareQueue) -> QueueState:
+        """Make a queue, or check that the one there is the same."""
+        directory, options = self.directory, message.options
+        owner = message.session if options.exclusive else None
+        existing = directory.queues.get(message.name)
+        if existing is not None:
+            if existing.owner is not owner:
+                raise QueueLocked(message.name)
+            directory.queue(message.name, message.session)
+            if existing.origin != message.origin:
+                raise ForeignName(message.name, existing.origin, message.origin)
+            require_equivalent(message.name, options, existing.declared)
+            existing.use()
+            record_queue(directory, existing, is_new=False)
+            return existing
+        self._require_gone(QueueState, message.name)
+        user = message.session.user
+        directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
+        self.system.turn.charge(_COST)
+        store = QueueState(message.name, options, directory, owner, message.origin, user=user)
+        self._start_queue(store)
+        directory.queues[message.name] = store
+        directory.quotas.take(user, "queues")
+        directory.changed()
+        record_queue(directory, store, is_new=True)
+        if owner is not None:
+            owner.queues[message.name] = None
+        self._tell(Action.CREATED, Kind.QUEUE, store, message.session)
+        return store
+
+    def _start_queue(self, store: QueueState) -> None:
+        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=QUEUE + store.name))
+
+    def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
+        """Delete a queue with its messages, its feeds and all bindings to it."""
+        store = self.directory.queues.get(message.name)
+        if store is None:
+            return None
+        if store.owner is not None and store.owner is not message.session:
+            raise QueueLocked(message.name)
+        if store.origin != message.origin:
+            raise ForeignResource(f"queue {store.name!r}", store.origin, message.origin)
+        statistics = _enlist(store)
+        if message.if_empty and statistics.ready:
+            raise QueueNotEmpty(message.name)
+        if message.if_unused and statistics.feeds:
+            raise QueueInUse(message.name)
+        self.remove_queue(store, message.session)
+        return statistics
+
+    def remove_queue(self, store: QueueState, session: Session | None = None) -> None:
+        """Take a queue away, and the bindings to it as far as they fit into this turn."""
+        directory = self.directory
+        self.system.turn.charge(_COST)
+        del directory.queues[store.name]
+        store.gone = True
+        directory.changed()
+        directory.quotas.give(store.user, "queues")
+        if store.owner is not None:
+            store.owner.queues.pop(store.name, None)
+        if store.bound:
+            self._take_bindings(store, session, durable=store.durable)
+        if store.feeds:
+            directory.chores.begin(CloseFeeds(store), self)
+        self.stop_child_nowait(store.ref)
+        forget_queue(directory, store)
+        self._tell(Action.DELETED, Kind.QUEUE, store, session)
+        directory.look_idle()
+
+    def session_ended(self, message: SessionEnded) -> None:
+        """Close the feeds of a session that has ended and delete its exclusive queues."""
+        self.directory.chores.begin(EndSession(message.session), self)
+
+    def queue_unused(self, message: QueueUnused) -> None:
+        """Delete an auto-delete queue whose last feed has closed, unless a new one has opened meanwhile."""
+        store = self.directory.queues.get(message.name)
+        if store is not None and store.options.auto_delete and not store.feeds:
+            self.remove_queue(store)
+
+    def queue_expired(self, message: QueueExpired) -> None:
+        """Delete a queue that nobody has used for long, unless somebody has begun to meanwhile."""
+        store = self.directory.queues.get(message.name)
+        if store is not None and is_unused(store, self.directory.clock.now()):
+            self.remove_queue(store)
+
+    def set_policies(self, message: SetPolicies) -> PolicyChange:
+        """Let other policies apply, to what is there already as well."""
+        directory = self.directory
+        directory.policies = Policies(message.policies)
+        govern = Govern(directory.sinks.values(), directory.queues.values())
+        directory.chores.begin(govern, self)
+        return govern.change
+
+    def bind(self, message: Bind) -> bool:
+        """Add a binding to its source."""
+        directory, binding, user = self.directory, message.binding, message.session.user
+        sink = directory.sink(binding.source)
+        destination = self._destination(binding, message.session)
+        there = sink.bindings.get(binding)
+        if there is not None and there.gone:
+            self.take_binding(sink, binding, None)
+            there = None
+        weight = sink.weight(binding)
+        if there is None and user:
+            self._require_room(sink, binding, user, weight)
+        self.system.turn.charge(_COST * (1 + weight))
+        added = _ask(sink, AddBinding(binding, destination))
+        if added:
+            sink.note_maker(binding, message.origin, user)
+            directory.quotas.take(user, "bindings")
+            directory.quotas.take(user, "steps", weight)
+        record_binding(directory, binding, message.origin, user, is_new=added)
+        if added:
+            self._tell_binding(Action.CREATED, binding, message.session, message.origin)
+        return added
+
+    def _require_room(self, sink: SinkState, binding: Binding, user: str, weight: int) -> None:
+        """Require that a user may have one more binding, and that routing stays cheap with it."""
+        quotas, what = self.directory.quotas, f"bind {binding.destination!r} to sink {sink.name!r}"
+        quotas.require(what, user, "bindings")
+        quotas.require(what, user, "steps", weight)
+        sink.table.require_room(binding)
+
+    def _destination(self, binding: Binding, session: Session) -> Destination:
+        if binding.target is Target.QUEUE:
+            return self.directory.queue(binding.destination, session)
+        return self.directory.sink(binding.destination)
+
+    def unbind(self, message: Unbind) -> bool:
+        """Remove a binding from its source."""
+        binding = message.binding
+        sink = self.directory.sinks.get(binding.source)
+        if sink is None or binding not in sink.bindings:
+            return False
+        if binding.target is Target.QUEUE and binding.destination in self.directory.queues:
+            self.directory.queue(binding.destination, message.session)
+        origin = sink.origin_of(binding)
+        if origin != message.origin:
+            what = f"the binding of {binding.target.value} {binding.destination!r} to sink {sink.name!r}"
+            raise ForeignResource(what, origin, message.origin)
+        user, destination = sink.maker_of(binding), sink.bindings[binding]
+        removed = _ask(sink, RemoveBinding(binding))
+        if removed:
+            self._note_removed(sink, binding, destination, origin, user, message.session)
+        return removed
+
+    def take_binding(self, sink: SinkState, binding: Binding, session: Session | None) -> None:
+        """Take a binding away that is there; either of its ends may be gone."""
+        origin, user, destination = sink.origin_of(binding), sink.maker_of(binding), sink.bindings[binding]
+        sink.remove(binding)
+        if not sink.gone:
+            self.directory.changed()
+            if sink.options.auto_delete and not sink.bindings:
+                self.ref.tell_nowait(SinkUnused(sink.name))
+        self._note_removed(sink, binding, destination, origin, user, session)
+
+    def _note_removed(
+        self,
+        sink: SinkState,
+        binding: Binding,
+        destination: Destination,
+        origin: str,
+        user: str,
+        session: Session | None,
+    ) -> None:
+        """Count a binding no longer; tell the store and observers, unless another sink of that name has its like."""
+        directory = self.directory
+        directory.quotas.give(user, "bindings")
+        directory.quotas.give(user, "steps", sink.weight(binding))
+        successor = directory.sinks.get(sink.name)
+        if successor is None or successor is sink or binding not in successor.bindings:
+            forget_binding(directory, binding, sink, destination)
+            self._tell_binding(Action.DELETED, binding, session, origin)
+
+    def forget_origin(self, message: ForgetOrigin) -> int:
+        """Delete what a peer had made: bindings, then what they lead to and come from."""
+        directory, origin = self.directory, message.origin
+        if not origin:
+            return 0  # that would be all of our own
+        bindings = [
+            (sink, binding)
+            for sink in directory.sinks.values()
+            for binding, whose in (sink.origins or {}).items()
+            if whose == origin
+        ]
+        queues = [queue for queue in directory.queues.values() if queue.origin == origin]
+        sinks = [sink for sink in directory.sinks.values() if sink.origin == origin]
+        forget = Forget(bindings, [*queues, *sinks])
+        count = forget.count
+        directory.chores.begin(forget, self)
+        return count
+
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""
+        store = self.directory.queues.get(self.directory.name_of(ref))
+        if store is not None and store.ref is ref:
+            stopped = ref.state == "stopped"
+            store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
+            if stopped:
+                store.tell_room()
+                store.tell_arrived()
+            self.directory.look_idle()
+
+
+def _ask(sink: SinkState, request: Request[bool]) -> bool:
+    """Ask a sink; its troubles are an answer, not a crash of the domain.
+
+    Raises:
+        Restarting: It is being restarted.
+        SinkBroken: It crashed.
+    """
+    try:
+        return sink.ref.ask_nowait(request)
+    except trio.WouldBlock:
+        raise Restarting(sink.ref) from None
+    except (ActorStopped, HandlerFailed) as error:
+        raise SinkBroken(sink.name) from error
+
+
+def _enlist(store: QueueState) -> QueueStatistics:
+    """Let a queue's feeds take what they can before it is counted; one that cannot answer is counted as it stands."""
+    try:
+        return store.ref.ask_nowait(Enlist())
+    except (trio.WouldBlock, ActorError):
+        return store.statistics()

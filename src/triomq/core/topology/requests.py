@@ -1,0 +1,138 @@
+"""What a domain can be asked and told; it answers in place, in the asker's turn.
+
+Whatever makes or deletes something may say an origin: the name of a peer whose thing it is. What a peer had made,
+only that peer can have deleted again; without an origin it is about things of our own.
+"""
+
+from typing import TYPE_CHECKING
+
+from triomq.actors import Message as ActorMessage
+from triomq.actors import Request
+from triomq.core.queue.queue_state import QueueState, QueueStatistics
+from triomq.core.routing.bindings import Binding
+from triomq.core.topology.options import QueueOptions, SinkOptions
+from triomq.core.topology.policy import Policy, PolicyChange
+
+if TYPE_CHECKING:
+    from triomq.core.topology.session import Session
+
+
+class DeclareSink(Request[bool], frozen=True):
+    """To a domain: let there be a sink. Answers whether it is new.
+
+    Raises (in the asker):
+        Inequivalent: It exists and differs.
+    """
+
+    name: str
+    options: SinkOptions
+    session: "Session | None" = None
+    origin: str = ""
+
+
+class DeleteSink(Request[bool], frozen=True):
+    """To a domain: let there be a sink no longer. Answers whether it was there.
+
+    Raises (in the asker):
+        ForeignResource: It is another one's.
+        SinkInUse: ``if_unused`` is set and the sink has bindings.
+    """
+
+    name: str
+    if_unused: bool = False
+    session: "Session | None" = None
+    origin: str = ""
+
+
+class DeclareQueue(Request[QueueState], frozen=True):
+    """To a domain: let there be a queue.
+
+    Raises (in the asker):
+        Inequivalent: It exists and differs.
+        QueueLocked: It belongs exclusively to another session, or to this one and is now declared shared.
+    """
+
+    name: str
+    options: QueueOptions
+    session: "Session"
+    origin: str = ""
+
+
+class DeleteQueue(Request[QueueStatistics | None], frozen=True):
+    """To a domain: let there be a queue no longer. Answers what was in it, None if there was none.
+
+    Raises (in the asker):
+        QueueLocked: It belongs exclusively to another session.
+        ForeignResource: It is another one's.
+        QueueInUse: ``if_unused`` is set and it has feeds.
+        QueueNotEmpty: ``if_empty`` is set and it has ready messages.
+    """
+
+    name: str
+    session: "Session"
+    if_unused: bool = False
+    if_empty: bool = False
+    origin: str = ""
+
+
+class Bind(Request[bool], frozen=True):
+    """To a domain: add a binding. Answers whether it is new.
+
+    Raises (in the asker):
+        NoSuchSink, NoSuchQueue: The sink or the destination does not exist.
+        QueueLocked: The queue belongs exclusively to another session.
+        PreconditionFailed: The arguments mean nothing to this kind of sink.
+    """
+
+    binding: Binding
+    session: "Session"
+    origin: str = ""
+
+
+class Unbind(Request[bool], frozen=True):
+    """To a domain: remove a binding. Answers whether it was there.
+
+    Raises (in the asker):
+        QueueLocked: The queue belongs exclusively to another session.
+        ForeignResource: It is another one's.
+    """
+
+    binding: Binding
+    session: "Session"
+    origin: str = ""
+
+
+class ForgetOrigin(Request[int], frozen=True):
+    """To a domain: delete all that a peer had made, for it will not come back. Answers how many things those are."""
+
+    origin: str
+
+
+class SetPolicies(Request[PolicyChange], frozen=True):
+    """To a domain: these are the policies from now on. Answers what knows how much that changes, once that is known."""
+
+    policies: tuple[Policy, ...]
+
+
+class SessionEnded(ActorMessage, frozen=True):
+    """To a domain: the last connection of a session has ended; what belongs to it is to go."""
+
+    session: "Session"
+
+
+class QueueUnused(ActorMessage, frozen=True):
+    """To a domain: the last feed of an auto-delete queue has closed."""
+
+    name: str
+
+
+class QueueExpired(ActorMessage, frozen=True):
+    """To a domain: nobody has used a queue for as long as it lives without."""
+
+    name: str
+
+
+class SinkUnused(ActorMessage, frozen=True):
+    """To a domain: the last binding of an auto-delete sink is gone."""
+
+    name: str

@@ -1,0 +1,138 @@
+"""What a pressure means for one AMQP connection (RabbitMQ's connection.blocked).
+
+Memory is made free by consuming alone. So a connection with something to consume or to settle should go on, and can if
+it has asked for confirms: then what it publishes is answered by basic.nack. All others are not read from their first
+publish on, and told so, for nothing may overtake that publish: an ack that was read past it would settle an input whose
+output might still be lost. Who waits like this with messages in its hands holds up its own queue. After a while it is
+closed, and what it had goes to others.
+
+A disk that cannot be written is no reason to wait, since it may last for days: durable messages are refused.
+"""
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.core import Pressure
+from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp.connection import AMQPConnection
+
+_GATES = {Pressure.MEMORY: "memory alarm", Pressure.BEHIND: "store"}
+_REASON = Pressure.MEMORY.value  # RabbitMQ's word
+_UNWRITABLE = Pressure.DISK.value
+
+_PATIENCE = 30.0
+"""Seconds that a connection with messages in its hands may wait for memory: a short alarm is over by then, and a queue
+whose only consumer waits stands still no longer than that."""
+
+GAVE_UP = (
+    "low on memory: a publish has waited for 30 s, and with it what this connection has consumed; consume and publish "
+    "on connections of their own, or use confirms"
+)
+"""What a client hears whose patience is over."""
+
+
+class Blocked:
+    """Pauses and refuses publishers over a memory alarm; made by the connection, ends with it.
+
+    Args:
+        connection: The connection.
+    """
+
+    __slots__ = ("_connection", "_paused_by", "_unwritable_told", "due")
+
+    def __init__(self, connection: "AMQPConnection") -> None:
+        self._connection = connection
+        self._paused_by: Pressure | None = None
+        self.due = inf
+        """When a client that waits has waited so long that what it holds is to go to others."""
+        self._unwritable_told = False  # that the store cannot be written
+
+    @property
+    def can_make_room(self) -> bool:
+        """Whether the client may take messages off a queue without asking for more."""
+        return any(channel.can_make_room for channel in self._connection.channels.values())
+
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether the connection is to wait rather than publish: memory is short, and it can only add to it."""
+        return self._connection.directory.memory.on and not self.can_make_room
+
+    def pause(self, pressure: Pressure) -> None:
+        """Read nothing until a pressure is over; tell the client, unless that takes moments alone."""
+        if self._paused_by is not None:
+            return
+        connection = self._connection
+        self._paused_by = pressure
+        connection.gates.close(_GATES[pressure])
+        if pressure is Pressure.MEMORY:
+            if self.can_make_room:
+                self.due = trio.current_time() + _PATIENCE
+                connection.reschedule()
+            if connection.login.client_can("connection.blocked"):
+                connection.engine.send_method(0, ConnectionBlocked(_REASON))
+            connection.note(logging.WARNING, "connection blocked", reason=_REASON)
+        connection.publisher.when_open(pressure, self._over)
+
+    def take_due(self, now: float) -> bool:
+        """Return whether the client's patience is over by now and it still holds something; only once."""
+        if now < self.due:
+            return False
+        self.due = inf
+        return self.can_make_room
+
+    def _over(self) -> None:
+        """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self._connection.ref.run_in_turn, self.lift)
+
+    def lift(self) -> None:
+        """Read again, if nothing was read; to be called in a turn."""
+        connection, pressure = self._connection, self._paused_by
+        if pressure is None:
+            return
+        self.forget()
+        if pressure is Pressure.MEMORY:
+            if connection.login.client_can("connection.blocked"):
+                connection.engine.send_method(0, ConnectionUnblocked())
+            connection.note(logging.INFO, "connection unblocked")
+        connection.go_on(_GATES[pressure])
+
+    def forget(self) -> None:
+        """Wait for the end of a pressure no longer."""
+        self._paused_by = None
+        self.due = inf
+        self._connection.publisher.forget(self._over)
+        self._connection.publisher.forget(self._writable)
+
+    def tell_unwritable(self) -> None:
+        """Tell the client, once, that durable messages are refused, since the store cannot be written.
+
+        It is read on: its acks make room.
+        """
+        connection = self._connection
+        persistence = connection.directory.persistence
+        assert persistence is not None
+        if self._unwritable_told:
+            return
+        self._unwritable_told = True
+        connection.note(logging.WARNING, "durable messages are refused", reason=str(persistence.journal.fault))
+        if connection.login.client_can("connection.blocked"):
+            connection.engine.send_method(0, ConnectionBlocked(_UNWRITABLE))
+        persistence.when_writable(self._writable)
+
+    def _writable(self) -> None:
+        self._connection.ref.run_in_turn(self._tell_writable)
+
+    def _tell_writable(self) -> None:
+        connection = self._connection
+        self._unwritable_told = False
+        if connection.has_left:
+            return
+        if connection.login.client_can("connection.blocked"):
+            connection.engine.send_method(0, ConnectionUnblocked())
+        connection.note(logging.INFO, "durable messages are taken again")
+        connection.ref.touch()

@@ -1,0 +1,319 @@
+"""One AMQP channel: its consumers, and what goes out to them.
+
+A channel is not an actor: it has no time of its own and lives inside its connection's turns. What it publishes is its
+``ChannelPublisher``'s business, what is out with its client stands in a ``Ledger``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from triomq.core import (
+    Batch,
+    Directory,
+    Head,
+    Ledger,
+    Message,
+    Numbered,
+    Outcome,
+    Permissions,
+    QueueState,
+    Window,
+    settle,
+)
+from triomq.endpoints.amqp.counts import delivery_counts, with_count
+from triomq.endpoints.amqp.publishing import ChannelPublisher
+from triomq.endpoints.amqp.transaction import ChannelTransaction
+from triomq.endpoints.content import AMQP_CODEC
+from triomq.endpoints.direct import DirectSubscription
+from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp.connection import AMQPConnection
+
+
+class Consumer(DirectSubscription):
+    """One consumer tag of a channel. While a direct connection takes what it gets, its feed is another than its own.
+
+    Args:
+        channel: The channel.
+        tag: The tag.
+        queue: Where it takes from.
+        access: What the user may do.
+        no_ack: Whether what it gets counts as accepted.
+        exclusive: Whether it wants to be the queue's only one.
+        priority: Who gets messages first.
+        no_local: Whether what the connection itself publishes never comes.
+
+    Raises:
+        Forbidden: The user may not.
+    """
+
+    __slots__ = ("channel", "no_ack", "tag")
+
+    def __init__(
+        self,
+        channel: "Channel",
+        tag: str,
+        queue: QueueState,
+        access: Permissions,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        no_local: bool = False,
+    ) -> None:
+        connection = channel.connection
+        super().__init__(
+            connection.session,
+            access,
+            queue,
+            connection.ref,
+            window=Window(channel.prefetch, bytes=channel.prefetch_size),
+            shared=(channel.window,),
+            outlet=connection.outlet.window,
+            gate=channel.gate,
+            settles=not no_ack,
+            exclusive=exclusive,
+            priority=priority,
+            no_local=no_local,
+        )
+        self.channel = channel
+        self.tag = tag
+        self.no_ack = no_ack
+
+    @property
+    def lessee(self) -> "Channel":
+        """Who has leased the queue, if a direct connection takes what it gets."""
+        return self.channel
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a direct connection takes what it gets."""
+        return self.feed is not self.home
+
+
+class Channel:
+    """An open channel; made by its connection at channel.open, gone with channel.close or the connection.
+
+    Args:
+        connection: The connection it belongs to.
+        number: Its number there.
+    """
+
+    __slots__ = (
+        "_framing",
+        "_head",
+        "_held_cancels",
+        "_recovers",
+        "connection",
+        "consumers",
+        "gate",
+        "last_queue",
+        "number",
+        "open",
+        "prefetch",
+        "prefetch_size",
+        "publisher",
+        "reply_consumer",
+        "transaction",
+        "unsettled",
+        "window",
+    )
+
+    def __init__(self, connection: "AMQPConnection", number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.open = True
+        self.consumers: dict[str, Consumer] = {}
+        self.last_queue = ""
+        self.prefetch = 0
+        self.prefetch_size = 0
+        self.window = Window()
+        self.gate = Window()  # held by channel.flow
+        self.publisher = ChannelPublisher(self)
+        self.reply_consumer: Consumer | None = None  # of direct replies
+        self.unsettled = Ledger()
+        self.unsettled.begin_later = connection.directory.chores.begin_later
+        self._head = Head()  # of the messages that were delivered last, and their framing
+        self._framing = framing_of(self._head)
+        self.transaction: ChannelTransaction | None = None
+        self._held_cancels: list[str] | None = None  # tags of consumers whose end is told a little later
+        self._recovers = False  # whether to deliver again what is unsettled, once deliveries may go
+
+    def reply(self, method: Method) -> None:
+        """Send a method on this channel."""
+        self.connection.engine.send_method(self.number, method)
+
+    def select_transactions(self) -> None:
+        """Let all that is published and settled from now on be part of a transaction."""
+        if self.transaction is None:
+            self.transaction = ChannelTransaction(self)
+            self.unsettled.settler = self.transaction.settle
+
+    def cancelled(self, tag: str) -> None:
+        """Tell the client that a consumer is cancelled."""
+        if self._held_cancels is None:
+            self.reply(BasicCancel(tag, no_wait=True))
+        else:
+            self._held_cancels.append(tag)
+
+    @contextmanager
+    def cancels_behind(self) -> Iterator[None]:
+        """Tell of consumers that are cancelled now behind what is said in the block, as with RabbitMQ."""
+        held = self._held_cancels = []
+        try:
+            yield
+        finally:
+            self._held_cancels = None
+            for tag in held:
+                self.cancelled(tag)
+
+    @property
+    def reply_name(self) -> str:
+        """The name of the queue in which its client takes direct replies; empty if it takes none."""
+        consumer = self.reply_consumer
+        return "" if consumer is None or not consumer.open else Directory.name_of(consumer.feed.queue)
+
+    @property
+    def can_make_room(self) -> bool:
+        """Whether its client may take messages off a queue without asking for more: consumes, or could settle some."""
+        return bool(self.consumers or not self.unsettled.is_empty or (self.transaction and self.transaction.settles))
+
+    # Delivering
+
+    def encode(self, consumer: Consumer, batch: Batch) -> None:
+        """Give a batch its delivery tags and encode it."""
+        first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.enter(batch)
+        contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
+        counts = delivery_counts(batch, self.connection.directory) if batch.redelivered else None
+        self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered, counts=counts)
+        if consumer.no_ack:
+            settle(batch, Outcome.ACCEPT)
+
+    def _send(
+        self,
+        consumer: Consumer,
+        first: int,
+        head: Head,
+        contents: Sequence[bytes],
+        *,
+        redelivered: bool,
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
+        if head.codec == AMQP_CODEC and counts is None:
+            if head is not self._head:
+                self._head, self._framing = head, framing_of(head)
+            engine.send_deliveries(
+                self.number, consumer.tag, first, redelivered, exchange, key, self._framing, contents
+            )
+            return
+        for tag, (framing, content) in enumerate(self._translate(head, contents, counts), first):
+            engine.send_deliveries(self.number, consumer.tag, tag, redelivered, exchange, key, framing, [content])
+
+    def _translate(
+        self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
+    ) -> Iterator[tuple[Framing, bytes]]:
+        """Put what came over another wire, or from this process, into AMQP's form, and say how often it came back."""
+        for number, content in enumerate(contents):
+            properties, body = self.connection.to_wire(Message(head, content))
+            if counts is not None:
+                properties = with_count(properties, counts[number])
+            start = len(properties)
+            flags = int.from_bytes(properties[:2], "big")
+            yield Framing(0, 0, start, start, 0, flags), properties + body
+
+    def get_ok(self, batch: Batch, *, no_ack: bool, remaining: int) -> None:
+        """Answer basic.get with the one message of a batch."""
+        tag = self.unsettled.skip(1) if no_ack else self.unsettled.enter(batch)
+        message, head = batch.message(0), batch.head
+        properties, body = self.connection.to_wire(message)
+        counts = delivery_counts(batch, self.connection.directory)
+        if counts is not None:
+            properties = with_count(properties, counts[0])
+        answer = BasicGetOk(tag, batch.redelivered, head.exchange, head.routing_key, remaining)
+        self.connection.engine.send_content(self.number, answer, properties, body)
+        if no_ack:
+            settle(batch, Outcome.ACCEPT)
+
+    # Pausing (section 1.5.2.3, channel.flow)
+
+    def pause(self) -> None:
+        """Deliver nothing until further notice; what is not encoded yet goes back to its place."""
+        self.gate.hold()
+        self.connection.outlet.drop(self)
+
+    def resume(self) -> None:
+        """Deliver again."""
+        self.gate.release()
+        if self._recovers:
+            self.deliver_again()
+
+    # Recovering (section 1.8.3.16, basic.recover)
+
+    def deliver_again(self) -> None:
+        """Deliver what is unsettled to its own consumers again; what has none any more goes back to its queue."""
+        self._recovers = self.gate.held
+        if self._recovers:
+            return
+        for numbered, tags in list(self.unsettled.groups()):
+            if _consumer_of(numbered) is None:
+                self.unsettled.requeue(tags)
+            else:
+                self.connection.outlet.put_again(self, numbered, tags)
+
+    def encode_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
+        """Give deliveries new tags and encode them, as far as they are still unsettled and their consumer is there."""
+        tags = self.unsettled.still(numbered, tags)
+        consumer = _consumer_of(numbered)
+        if not tags:
+            return
+        if consumer is None:
+            self.unsettled.requeue(tags)
+        elif self.gate.held:
+            self._recovers = True
+        else:
+            again = self.unsettled.renumber(numbered, tags)
+            self._send(consumer, again.first, again.batch.head, again.contents, redelivered=True)
+
+    # Ending
+
+    def end(self, *, connection_ends: bool) -> Iterator[None]:
+        """Stop, step by step: close the feeds, put back what is out. The connection has dropped what was not encoded.
+
+        A feed to a direct connection ends with the channel, but not with its connection: then the direct one has it.
+        """
+        self.open = False
+        for consumer in list(self.consumers.values()):
+            if not consumer.open or (connection_ends and consumer.is_direct):
+                continue  # its queue may have gone since the last step
+            consumer.close()
+            yield
+        if connection_ends and self.gate.held:
+            self.gate.release()  # nobody is left to do it
+        self.consumers.clear()
+        if self.transaction is not None:
+            self.transaction.rollback()
+        self.unsettled.requeue_all()
+        # These hold the channel: cycles, which only the collector would find.
+        self.transaction = None
+        self.unsettled = Ledger()
+        del self.publisher
+
+
+Handler: TypeAlias = Callable[[Channel, Method], None]
+"""What does the work for one method that a client may send on a channel."""
+
+
+def _consumer_of(numbered: Numbered) -> Consumer | None:
+    """Find the consumer that messages went to, if it still is one."""
+    feed = numbered.batch.feed
+    return feed.key if feed is not None and isinstance(feed.key, Consumer) and feed.key.open else None
+
+
+def framing_of(head: Head) -> Framing:
+    """Give the engine its own framing back."""
+    return Framing(
+        max(0, head.frame), head.properties_start, head.properties_stop, head.body_start, head.body_trailer, head.flags
+    )

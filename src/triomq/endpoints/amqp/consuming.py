@@ -1,0 +1,189 @@
+"""What the broker does for methods of the class basic, but for publishing, as a table (section 1.8)."""
+
+from typing import cast
+
+from triomq.core import (
+    EVERYTHING,
+    Get,
+    InExclusiveUse,
+    Outcome,
+    Permissions,
+    QueueState,
+)
+from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.arguments import consumer_priority, plain_arguments
+from triomq.endpoints.amqp.channel import Channel, Consumer, Handler
+from triomq.endpoints.amqp.names import generated_name, named, queue_named
+from triomq.endpoints.amqp.reply_to import open_reply_queue
+from triomq.endpoints.content import REPLY_TO
+from triomq.endpoints.direct import direct_feed
+from triomq.protocols.amqp import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    Method,
+)
+
+
+def _qos(channel: Channel, method: BasicQos) -> None:
+    if method.global_:
+        channel.window.resize(method.prefetch_count, bytes=method.prefetch_size)
+    else:
+        # As RabbitMQ has it: for each consumer that starts after this.
+        channel.prefetch = method.prefetch_count
+        channel.prefetch_size = method.prefetch_size
+    channel.reply(BasicQosOk())
+
+
+def _consume(channel: Channel, method: BasicConsume) -> None:
+    connection = channel.connection
+    if method.consumer_tag in channel.consumers:
+        raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    replies = named(channel, method.queue) == REPLY_TO
+    store = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
+    arguments = plain_arguments(method.arguments)
+    priority = consumer_priority(store.name, connection.virtual_host, arguments)
+    if method.exclusive and store.options.single_active:
+        raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
+    tag = method.consumer_tag or generated_name("amq.ctag-")
+    consumer = open_consumer(
+        channel,
+        store,
+        tag,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        priority=priority,
+        no_local=method.no_local,
+        access=EVERYTHING if replies else channel.connection.access,  # those are its own, whatever they are called
+    )
+    if replies:
+        channel.reply_consumer = consumer
+    if not method.no_wait:
+        channel.reply(BasicConsumeOk(consumer.tag))
+
+
+MOST_CONSUMERS = 10_000
+"""Consumers of a channel: to close it with as many takes 20 ms. More can be had on other channels."""
+
+_COST = 10
+"""What a consumer counts against the turn's budget, in queue pushes: it takes some 20 µs."""
+
+
+def open_consumer(
+    channel: Channel,
+    store: QueueState,
+    tag: str,
+    *,
+    access: Permissions,
+    no_ack: bool = False,
+    exclusive: bool = False,
+    priority: int = 0,
+    no_local: bool = False,
+) -> Consumer:
+    """Let a channel have what comes into a queue, under a tag that is free; raises as ``Subscription`` does."""
+    connection = channel.connection
+    if len(channel.consumers) >= MOST_CONSUMERS:
+        raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
+    connection.spend(_COST)
+    consumer = Consumer(
+        channel,
+        tag,
+        store,
+        access,
+        no_ack=no_ack,
+        exclusive=exclusive,
+        priority=priority,
+        no_local=no_local,
+    )
+    if (direct := connection.direct_feeds.get(store)) is not None:
+        consumer.move(direct_feed(consumer.home, direct))
+    connection.begin(consumer)
+    if not no_ack:
+        connection.watch_unsettled(store)
+    channel.consumers[tag] = consumer
+    return consumer
+
+
+def close_consumer(channel: Channel, tag: str) -> None:
+    """Let a channel have no more under a tag, if that is one of its own."""
+    consumer = channel.consumers.pop(tag, None)
+    if consumer is not None:
+        channel.connection.outlet.drop(consumer)
+        consumer.close()
+
+
+def _cancel(channel: Channel, method: BasicCancel) -> None:
+    close_consumer(channel, method.consumer_tag)
+    if not method.no_wait:
+        channel.reply(BasicCancelOk(method.consumer_tag))
+
+
+def _get(channel: Channel, method: BasicGet) -> None:
+    store = queue_named(channel, method.queue)
+    batch = channel.connection.ask(store.ref, Get())
+    if batch is None:
+        channel.reply(BasicGetEmpty())
+    else:
+        if not method.no_ack:
+            channel.connection.watch_unsettled(store)
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.ready_count())
+
+
+def _ack(channel: Channel, method: BasicAck) -> None:
+    _settle(channel, method.delivery_tag, Outcome.ACCEPT, multiple=method.multiple)
+
+
+def _nack(channel: Channel, method: BasicNack) -> None:
+    outcome = Outcome.REQUEUE if method.requeue else Outcome.REJECT
+    _settle(channel, method.delivery_tag, outcome, multiple=method.multiple)
+
+
+def _reject(channel: Channel, method: BasicReject) -> None:
+    _settle(channel, method.delivery_tag, Outcome.REQUEUE if method.requeue else Outcome.REJECT, multiple=False)
+
+
+def _settle(channel: Channel, tag: int, outcome: Outcome, *, multiple: bool) -> None:
+    if multiple:
+        channel.unsettled.settle_up_to(tag, outcome)
+    else:
+        channel.unsettled.settle_each((tag,), outcome)
+
+
+def _recover(channel: Channel, method: BasicRecover) -> None:
+    _recover_async(channel, method)
+    channel.reply(BasicRecoverOk())
+
+
+def _recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> None:
+    if method.requeue:
+        channel.unsettled.requeue_all()
+    else:
+        channel.deliver_again()
+
+
+CONSUMING: dict[type[Method], Handler] = cast(
+    "dict[type[Method], Handler]",
+    {
+        BasicAck: _ack,
+        BasicCancel: _cancel,
+        BasicConsume: _consume,
+        BasicGet: _get,
+        BasicNack: _nack,
+        BasicQos: _qos,
+        BasicRecover: _recover,
+        BasicRecoverAsync: _recover_async,
+        BasicReject: _reject,
+    },
+)
+"""Method to handler; the rows pair each handler with the one type that it is written for."""

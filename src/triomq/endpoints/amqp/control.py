@@ -1,0 +1,136 @@
+"""The class control on AMQP: a request's octets, what an inspector finds, and back to octets that fit into a frame."""
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import cast
+
+from triomq.core import ForgetOrigin as ForgetOriginInDomain
+from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.channel import Channel
+from triomq.endpoints.amqp.definitions import describe
+from triomq.endpoints.amqp.permissions import require_read
+from triomq.endpoints.management.inspector import BrokerInspector, DomainInspector
+from triomq.endpoints.management.paging import Paged, fill_page
+from triomq.errors import RemoteProtocolError
+from triomq.protocols.amqp import ControlRequest, ControlResponse
+from triomq.protocols.control import (
+    OPERATIONS,
+    Browse,
+    Definitions,
+    ExportDefinitions,
+    ForgetOrigin,
+    Forgotten,
+    GetTotals,
+    ListBindings,
+    ListConnections,
+    Listing,
+    ListQueues,
+    ListSinks,
+    Operation,
+    ShowTree,
+    decode_operation,
+    encode,
+)
+from triomq.security import ADMINISTRATOR
+
+_AROUND = 16
+"""Octets of a control.response that are not its result: the frame's eight, two numbers, a length."""
+
+_OfDomain = Callable[[DomainInspector, Operation[object]], object]
+_OfBroker = Callable[[BrokerInspector, Operation[object]], object]
+
+# What shows the virtual host of the connection alone, which whoever may enter it may see.
+_OF_DOMAIN: dict[type[Operation[object]], _OfDomain] = cast(
+    "dict[type[Operation[object]], _OfDomain]",
+    {
+        Browse: DomainInspector.browse,
+        ListBindings: DomainInspector.list_bindings,
+        ListConnections: DomainInspector.list_connections,
+        ListQueues: DomainInspector.list_queues,
+        ListSinks: DomainInspector.list_sinks,
+    },
+)
+# What shows more than that.
+_OF_BROKER: dict[type[Operation[object]], _OfBroker] = cast(
+    "dict[type[Operation[object]], _OfBroker]",
+    {GetTotals: BrokerInspector.get_totals, ShowTree: BrokerInspector.show_tree},
+)
+
+
+def control_request(channel: Channel, method: ControlRequest) -> None:
+    """Answer a control.request.
+
+    Raises:
+        AnswerError: The operation is not known (404) or its arguments are wrong (406).
+        Refused: What it asks about is not there, or locked.
+    """
+    operation = _operation(method)
+    room = channel.connection.engine.frame_max - _AROUND
+    found = _ask(channel, operation, room)
+    if isinstance(operation, Listing):
+        found = fill_page(cast("Iterable[Paged[object]]", found), limit=operation.limit, room=room)
+    channel.reply(ControlResponse(encode(found)))
+
+
+def _operation(method: ControlRequest) -> Operation[object]:
+    try:
+        return decode_operation(method.operation, method.arguments)
+    except KeyError:
+        raise AnswerError(404, f"no operation '{method.operation}'; there are {', '.join(OPERATIONS)}") from None
+    except RemoteProtocolError as error:
+        raise AnswerError(406, str(error)) from None
+
+
+def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
+    """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
+    connection = channel.connection
+    if isinstance(operation, Browse):
+        require_read(channel, "queue", operation.queue)  # who may watch may not read what others write
+    if (look := _OF_DOMAIN.get(type(operation))) is not None:
+        inspector = DomainInspector(
+            connection.directory,
+            connection.session,
+            connection.ref,
+            browse=connection.ask,
+            properties=lambda message: connection.to_wire(message)[0],
+            room=room,
+        )
+        return look(inspector, operation)
+    if isinstance(operation, ExportDefinitions):
+        return _definitions(channel, operation)
+    if isinstance(operation, ForgetOrigin):
+        return _forget(channel, operation)
+    return _OF_BROKER[type(operation)](BrokerInspector(connection.broker, connection.ref), operation)
+
+
+def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
+    """Say what the broker consists of, passwords' hashes included, to whoever may do anything with it anyway.
+
+    Raises:
+        AnswerError: The user is no administrator (403).
+    """
+    connection = channel.connection
+    _require_administrator(channel, "definitions")
+    parts = enumerate(describe(connection.broker, connection.virtual_hosts), 1)
+    return (Paged(number, part) for number, part in islice(parts, operation.after, None))
+
+
+def _forget(channel: Channel, operation: ForgetOrigin) -> Forgotten:
+    """Delete what a peer had made.
+
+    Raises:
+        AnswerError: The user is no administrator (403).
+    """
+    connection = channel.connection
+    _require_administrator(channel, "forget")
+    count = connection.ask(connection.domain.ref, ForgetOriginInDomain(operation.origin))
+    connection.note(logging.WARNING, "origin forgotten", origin=operation.origin, count=count)
+    return Forgotten(count)
+
+
+def _require_administrator(channel: Channel, what: str) -> None:
+    connection = channel.connection
+    user = connection.broker.users.get(connection.user)
+    if user is None or ADMINISTRATOR not in user.tags:
+        raise AnswerError(403, f"{what} refused for user '{connection.user}', who has no tag administrator")

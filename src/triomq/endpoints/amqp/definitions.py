@@ -1,0 +1,262 @@
+"""Definitions in RabbitMQ's form, to requests to domains and back."""
+
+from collections.abc import Iterator, Mapping
+
+from triomq.actors import Request
+from triomq.core import (
+    Bind,
+    Binding,
+    DeclareQueue,
+    DeclareSink,
+    Directory,
+    Overflow,
+    Policy,
+    QueueOptions,
+    QueueState,
+    Session,
+    SinkKind,
+    SinkOptions,
+    SinkState,
+    Target,
+    make_binding,
+)
+from triomq.endpoints.amqp.answers import ARGUMENTS, AnswerError, answer_to, on_wire
+from triomq.endpoints.amqp.arguments import queue_options, sink_options
+from triomq.endpoints.amqp.policies import APPLY_TO, policy_definition
+from triomq.endpoints.base.context import BrokerContext, DomainAccess
+from triomq.errors import Refused
+from triomq.protocols.control import (
+    DefinedBinding,
+    DefinedExchange,
+    DefinedPermission,
+    DefinedPolicy,
+    DefinedQueue,
+    DefinedUser,
+    DefinedVirtualHost,
+    Definitions,
+    sayable,
+)
+from triomq.security import UNLIMITED, User, permission_in
+
+_SYSTEM = "amq."
+"""What the names of sinks begin with that every domain has from the start."""
+
+_NO_LIMIT = -1
+"""What stands for no limit in RabbitMQ's limits of users."""
+
+_FORM = "3.10.8"
+"""The version of RabbitMQ whose form this is."""
+
+_HASHES = {"RABBITMQ-SHA-256": "rabbit_password_hashing_sha256", "RABBITMQ-SHA-512": "rabbit_password_hashing_sha512"}
+
+
+_Declared = DefinedExchange | DefinedQueue | DefinedBinding
+
+
+# In
+
+
+async def declare_all(definitions: Definitions, domains: Mapping[str, DomainAccess]) -> list[str]:
+    """Let there be the exchanges, queues and bindings; those that are there already, and are equal, stay.
+
+    Args:
+        definitions: What there is to be.
+        domains: The domains by virtual host.
+
+    Returns:
+        What could not be, line by line; all else is.
+    """
+    troubles: list[str] = []
+    sessions = {name: Session(domain.ref, domain.directory) for name, domain in domains.items()}
+    everything: tuple[_Declared, ...] = (*definitions.exchanges, *definitions.queues, *definitions.bindings)
+    for found in everything:
+        session = sessions.get(found.vhost)
+        if isinstance(found, DefinedExchange) and found.name.startswith(_SYSTEM):
+            continue  # it is there from the start
+        if session is None:
+            troubles.append(f"{_named(found)}: there is no virtual host {found.vhost!r}")
+            continue
+        try:
+            await session.domain.ask(_request(found, session))
+        except AnswerError as error:
+            troubles.append(f"{_named(found)}: {error}")
+        except Refused as error:
+            kind = "queue" if isinstance(found, DefinedQueue) else "exchange"
+            troubles.append(f"{_named(found)}: {answer_to(error, found.vhost, kind).text}")
+    return troubles
+
+
+def _named(found: _Declared) -> str:
+    if isinstance(found, DefinedBinding):
+        return f"binding of exchange {found.source!r} to {found.destination_type} {found.destination!r}"
+    return f"{'queue' if isinstance(found, DefinedQueue) else 'exchange'} {found.name!r}"
+
+
+def _request(found: _Declared, session: Session) -> Request[object]:
+    """Make what to ask a domain for.
+
+    Raises:
+        AnswerError: The exchange is of an unknown type.
+        Refused: Its arguments mean nothing, or contradict each other.
+    """
+    match found:
+        case DefinedExchange():
+            return DeclareSink(found.name, _sink_options(found), session)
+        case DefinedQueue():
+            return DeclareQueue(found.name, _queue_options(found), session)
+        case DefinedBinding():
+            target = Target.QUEUE if found.destination_type == "queue" else Target.SINK
+            binding = make_binding(found.source, target, found.destination, found.routing_key, found.arguments)
+            return Bind(binding, session)
+
+
+def _sink_options(found: DefinedExchange) -> SinkOptions:
+    try:
+        kind = SinkKind(found.type)
+    except ValueError:
+        raise AnswerError(503, f"unknown exchange type '{found.type}'") from None
+    options = SinkOptions(kind=kind, durable=found.durable, auto_delete=found.auto_delete, internal=found.internal)
+    return sink_options(found.name, found.vhost, found.arguments, options)
+
+
+def _queue_options(found: DefinedQueue) -> QueueOptions:
+    return queue_options(
+        found.name,
+        found.vhost,
+        found.arguments,
+        durable=found.durable,
+        exclusive=False,
+        auto_delete=found.auto_delete,
+    )
+
+
+# Out
+
+
+def describe(broker: BrokerContext, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
+    """Say what a broker consists of, in parts; queues that belong to a session are left out, and all
+    that a peer has made, which tells it again itself.
+
+    Args:
+        broker: The broker's.
+        virtual_hosts: Which domain each virtual host is.
+    """
+    yield Definitions(rabbit_version=_FORM)
+    directories = {
+        name: broker.domains[domain].directory for name, domain in virtual_hosts.items() if domain in broker.domains
+    }
+    for name in directories:
+        yield Definitions(vhosts=[DefinedVirtualHost(name=sayable(name))])
+    for user in broker.users:
+        yield Definitions(users=[_defined_user(user)])
+        yield from _permissions(user, virtual_hosts)
+    for name, directory in directories.items():
+        yield from _describe_domain(name, directory)
+
+
+def _defined_user(user: User) -> DefinedUser:
+    """Describe a user; one whose password is not kept as RabbitMQ keeps it has none in its words."""
+    kinds = [text.partition("$") for text in user.verifiers]
+    kind, _, password_hash = next((parts for parts in kinds if parts[0] in _HASHES), ("RABBITMQ-SHA-256", "", ""))
+    limits = {"max-connections": user.limits.connections, "max-channels": user.limits.channels}
+    numbers = {name: _NO_LIMIT if limit == UNLIMITED else limit for name, limit in limits.items()}
+    return DefinedUser(
+        name=sayable(user.name),
+        password_hash=password_hash,
+        hashing_algorithm=_HASHES[kind],
+        tags=list(user.tags),
+        limits={name: limit for name, limit in numbers.items() if isinstance(limit, int)},
+    )
+
+
+def _permissions(user: User, virtual_hosts: Mapping[str, str]) -> Iterator[Definitions]:
+    for virtual_host, domain in virtual_hosts.items():
+        found = permission_in(user.permissions, domain)
+        if found is not None:
+            permission = DefinedPermission(
+                user=sayable(user.name),
+                vhost=sayable(virtual_host),
+                configure=found.configure,
+                write=found.write,
+                read=found.read,
+            )
+            yield Definitions(permissions=[permission])
+
+
+def _describe_domain(virtual_host: str, directory: Directory) -> Iterator[Definitions]:
+    vhost = sayable(virtual_host)
+    for policy in directory.policies.all:
+        yield Definitions(policies=[_defined_policy(policy, vhost)])
+    for sink in list(directory.sinks.values()):
+        if not sink.origin and not sink.name.startswith(_SYSTEM):
+            yield Definitions(exchanges=[_defined_exchange(sink, vhost)])
+    shared = [queue for queue in directory.queues.values() if queue.owner is None and not queue.origin]
+    for queue in shared:
+        yield Definitions(queues=[_defined_queue(queue, vhost)])
+    names = {queue.name for queue in shared}
+    for sink in list(directory.sinks.values()):
+        for binding in list(sink.bindings):
+            if not sink.origin_of(binding) and (binding.target is Target.SINK or binding.destination in names):
+                yield Definitions(bindings=[_defined_binding(binding, vhost)])
+
+
+def _defined_policy(policy: Policy, vhost: str) -> DefinedPolicy:
+    return DefinedPolicy(
+        name=policy.name,
+        pattern=policy.pattern,
+        vhost=vhost,
+        definition=policy_definition(policy.options),
+        apply_to=next(name for name, kind in APPLY_TO.items() if kind is policy.applies_to),
+        priority=policy.priority,
+    )
+
+
+def _defined_exchange(sink: SinkState, vhost: str) -> DefinedExchange:
+    options = sink.declared
+    return DefinedExchange(
+        name=sayable(sink.name),
+        vhost=vhost,
+        type=options.kind.value,
+        durable=options.durable,
+        auto_delete=options.auto_delete,
+        internal=options.internal,
+        arguments=_arguments(options, SinkOptions(kind=options.kind)),
+    )
+
+
+def _defined_queue(queue: QueueState, vhost: str) -> DefinedQueue:
+    options = queue.declared
+    return DefinedQueue(
+        name=sayable(queue.name),
+        vhost=vhost,
+        durable=options.durable,
+        auto_delete=options.auto_delete,
+        arguments={**_arguments(options, QueueOptions()), **dict(options.notes)},
+    )
+
+
+def _defined_binding(binding: Binding, vhost: str) -> DefinedBinding:
+    return DefinedBinding(
+        source=sayable(binding.source),
+        destination=sayable(binding.destination),
+        vhost=vhost,
+        destination_type="queue" if binding.target is Target.QUEUE else "exchange",
+        routing_key=sayable(binding.key),
+        arguments=binding.arguments,
+    )
+
+
+def _arguments(options: QueueOptions | SinkOptions, plain: QueueOptions | SinkOptions) -> dict[str, object]:
+    """Give the arguments that differ from a plain declare, as clients write them."""
+    found = {
+        ARGUMENTS[option]: _on_wire(option, getattr(options, option))
+        for option in options.__struct_fields__
+        if option in ARGUMENTS and getattr(options, option) != getattr(plain, option)
+    }
+    return {**found, **dict(options.remarks)}
+
+
+def _on_wire(option: str, value: object) -> object:
+    if value is Overflow.WAIT:
+        return Overflow.REJECT_PUBLISH.value  # which it is for all clients of endpoints
+    return getattr(value, "value", on_wire(option, value))

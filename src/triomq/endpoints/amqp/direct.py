@@ -1,0 +1,98 @@
+"""The class direct on AMQP: leases for direct connections, and what those do to the connection that has leased."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from triomq.core import LeaseTarget, NoSuchQueue, QueueLocked, QueueState
+from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.channel import Channel, Handler
+from triomq.endpoints.amqp.outlet import Outlet
+from triomq.endpoints.direct import DirectFeed, Grant, ReturnMessage, Undelivered, check_sink, direct_feed
+from triomq.errors import AccessRefused, LocalProtocolError
+from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut, DirectPutOk, Method
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp.connection import AMQPConnection
+
+PRIVATE_BYTES = 64 * 1024 * 1024
+"""The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
+
+_REASONS = {Undelivered.NO_ROUTE: (312, "NO_ROUTE"), Undelivered.NO_CONSUMERS: (313, "NO_CONSUMERS")}
+
+
+# Leases
+
+
+def _put(channel: Channel, method: DirectPut) -> None:
+    connection = channel.connection
+    check_sink(connection.directory, method.sink)
+    grant = Grant(channel, connection.virtual_host)
+    lease = connection.leases.grant(connection.session, LeaseTarget.SINK, method.sink, key=grant)
+    channel.reply(DirectPutOk(lease))
+
+
+def _get(channel: Channel, method: DirectGet) -> None:
+    connection, name = channel.connection, method.feed
+    if not name:
+        raise AnswerError(502, "a feed needs a name")
+    store = connection.directory.queues.get(name)
+    if store is None:
+        raise NoSuchQueue(name)
+    if store.owner is not connection.session:
+        where = f"queue '{name}' in vhost '{connection.virtual_host}'"
+        raise AccessRefused(f"{where} is not exclusive to this connection, as a feed must be")
+    if store in connection.direct_feeds:
+        raise QueueLocked(name)
+    grant = Grant(channel, connection.virtual_host, store)
+    lease = connection.leases.grant(connection.session, LeaseTarget.FEED, name, key=grant)
+    channel.reply(DirectGetOk(lease))
+
+
+DIRECT: dict[type[Method], Handler] = cast("dict[type[Method], Handler]", {DirectGet: _get, DirectPut: _put})
+"""Method to handler; the rows pair each handler with the one type that it is written for."""
+
+
+# Messages that go elsewhere, and those that come back
+
+
+class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
+    """The queues whose messages direct connections take, in place of one connection's consumers.
+
+    Args:
+        channels: The connection's channels, by their numbers.
+        outlet: The connection's writing half.
+    """
+
+    def __init__(self, channels: Mapping[int, Channel], outlet: Outlet) -> None:
+        super().__init__()
+        self._channels = channels
+        self._outlet = outlet
+
+    def attach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let all consumers of a queue get their messages on a direct connection, also what is not encoded yet."""
+        self[queue] = direct
+        queue.set_ceiling(PRIVATE_BYTES)
+        for channel in self._channels.values():
+            for consumer in channel.consumers.values():
+                if consumer.home.queue is queue.ref:
+                    self._outlet.drop(consumer)
+                    consumer.move(direct_feed(consumer.home, direct))
+
+    def detach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let consumers to come get their messages over AMQP again, if this direct connection is attached."""
+        if self.get(queue) is direct:
+            del self[queue]
+
+
+def give_back(connection: "AMQPConnection", message: ReturnMessage) -> None:
+    """Return a message that came over a direct connection (section 1.8.3.7, mandatory and immediate)."""
+    channel = message.lessee
+    assert isinstance(channel, Channel)
+    if not channel.open:
+        return
+    method = BasicReturn(*_REASONS[message.reason], message.sink, message.key)
+    try:
+        connection.engine.send_content(channel.number, method, message.properties, message.body)
+    except LocalProtocolError as error:
+        connection.note(logging.WARNING, "return dropped", channel=channel.number, reason=str(error))

@@ -1,0 +1,119 @@
+"""What the broker does for each method that a client may send on a channel, as a table.
+
+A handler gets the channel and the method, asks the core in place, and replies. It raises a refusal of the core's, or
+``AnswerError``, for what AMQP closes channels for; it never waits.
+"""
+
+from typing import cast
+
+from triomq.core import (
+    Confirms,
+)
+from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.channel import Channel, Handler
+from triomq.endpoints.amqp.consuming import CONSUMING
+from triomq.endpoints.amqp.control import control_request
+from triomq.endpoints.amqp.direct import DIRECT
+from triomq.endpoints.amqp.permissions import guarded
+from triomq.endpoints.amqp.restms import RESTMS
+from triomq.endpoints.amqp.topology import TOPOLOGY
+from triomq.endpoints.amqp.transaction import ChannelTransaction
+from triomq.protocols.amqp import (
+    AccessRequest,
+    AccessRequestOk,
+    BasicCancelOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ControlRequest,
+    Method,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+
+# Channel and confirm
+
+
+def _flow(channel: Channel, method: ChannelFlow) -> None:
+    channel.reply(ChannelFlowOk(method.active))
+    if method.active:
+        channel.resume()
+    else:
+        channel.pause()
+
+
+def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
+    if channel.transaction is not None:
+        raise AnswerError(406, "cannot switch from tx to confirm mode")
+    publisher = channel.publisher
+    if publisher.confirms is None:
+        connection = channel.connection
+        publisher.confirms = Confirms(
+            lambda: connection.confirming(channel),
+            connection.directory.persistence,
+            lambda: connection.ref.run_in_turn(connection.confirming, channel),
+        )
+    if not method.no_wait:
+        channel.reply(ConfirmSelectOk())
+
+
+def _access_request(channel: Channel, method: AccessRequest) -> None:
+    channel.reply(AccessRequestOk(1))
+
+
+# Transactions (section 1.9)
+
+
+def _tx_select(channel: Channel, method: TxSelect) -> None:
+    if channel.publisher.confirms is not None:
+        raise AnswerError(406, "cannot switch from confirm to tx mode")
+    channel.select_transactions()
+    channel.reply(TxSelectOk())
+
+
+def _transaction(channel: Channel) -> ChannelTransaction:
+    if channel.transaction is None:
+        raise AnswerError(406, "channel is not transactional")
+    return channel.transaction
+
+
+def _tx_commit(channel: Channel, method: TxCommit) -> None:
+    _transaction(channel).commit()
+    channel.reply(TxCommitOk())
+
+
+def _tx_rollback(channel: Channel, method: TxRollback) -> None:
+    _transaction(channel).rollback()
+    channel.reply(TxRollbackOk())
+
+
+def _note(channel: Channel, method: BasicCancelOk | ChannelFlowOk) -> None:
+    """Take the answer to a word of ours; nothing waits for it, so one that answers nothing does no harm."""
+
+
+HANDLERS: dict[type[Method], Handler] = guarded(
+    cast(
+        "dict[type[Method], Handler]",
+        {
+            **TOPOLOGY,
+            **CONSUMING,
+            **DIRECT,
+            **RESTMS,
+            AccessRequest: _access_request,
+            BasicCancelOk: _note,
+            ChannelFlow: _flow,
+            ChannelFlowOk: _note,
+            ConfirmSelect: _confirm_select,
+            ControlRequest: control_request,
+            TxCommit: _tx_commit,
+            TxRollback: _tx_rollback,
+            TxSelect: _tx_select,
+        },
+    )
+)
+"""Method to handler; the rows pair each handler with the one type that it is written for."""

@@ -1,0 +1,52 @@
+"""Names: of exchanges that are always there; of queues as a channel's client gives them, its own, ours, or none."""
+
+import base64
+import os
+from typing import TYPE_CHECKING, Final
+
+from triomq.core import NoSuchQueue, QueueState, SinkKind
+from triomq.endpoints.content import is_reply_queue
+from triomq.errors import NotFound
+
+if TYPE_CHECKING:
+    from triomq.endpoints.amqp.channel import Channel
+
+STANDARD_EXCHANGES: Final = {
+    "amq.direct": SinkKind.DIRECT,
+    "amq.fanout": SinkKind.FANOUT,
+    "amq.topic": SinkKind.TOPIC,
+    "amq.headers": SinkKind.HEADERS,
+    "amq.match": SinkKind.HEADERS,
+}
+"""The exchanges that every virtual host has from the start (section 3.1.3)."""
+
+
+def generated_name(prefix: str) -> str:
+    """Make a name that nobody has: 128 random bits (section 1.7.2.1, server-named queues)."""
+    return f"{prefix}{base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip('=')}"
+
+
+def named(channel: "Channel", name: str) -> str:
+    """Let the empty name mean the queue declared last on this channel (section 1.7.2.3).
+
+    Raises:
+        NotFound: None was.
+    """
+    if name:
+        return name
+    if not channel.last_queue:
+        raise NotFound("no previously declared queue")
+    return channel.last_queue
+
+
+def queue_named(channel: "Channel", name: str) -> QueueState:
+    """Find the queue that a client means, which its session may use.
+
+    Raises:
+        NotFound: There is no such queue, or it is one for direct replies, which nobody uses by its name.
+        QueueLocked: It belongs exclusively to another session.
+    """
+    meant = named(channel, name)
+    if is_reply_queue(meant):
+        raise NoSuchQueue(meant)
+    return channel.connection.directory.queue(meant, channel.connection.session)

@@ -1,0 +1,250 @@
+"""The class restms on AMQP: resources of a RestMS server, or of another broker, as sinks, queues and bindings.
+
+A RestMS feed is what one writes to, and a pipe what one reads from: here a sink and a queue. A join is a binding. What
+a peer has made is its own: nobody else may delete it, and it stays when the peer goes. Messages in its pipes go to the
+peer, on the channel where it has named them.
+
+Whatever goes wrong is noted in the log and nobody is told, as the class wants it, so nothing here closes a channel.
+"""
+
+import logging
+from typing import cast
+
+from triomq.core import (
+    Bind,
+    Binding,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    ForeignName,
+    QueueOptions,
+    QueueState,
+    Restarting,
+    SinkKind,
+    SinkOptions,
+    Target,
+    Unbind,
+    make_binding,
+)
+from triomq.endpoints.amqp.answers import AnswerError
+from triomq.endpoints.amqp.channel import Channel, Handler
+from triomq.endpoints.amqp.consuming import close_consumer, open_consumer
+from triomq.endpoints.amqp.direct import PRIVATE_BYTES
+from triomq.endpoints.amqp.permissions import require_configure, require_queue, require_read, require_write
+from triomq.errors import AccessRefused, NotFound, PreconditionFailed, Refused
+from triomq.protocols.amqp import (
+    Method,
+    QueueDeclare,
+    RestMSFeedCreate,
+    RestMSFeedDelete,
+    RestMSJoinCreate,
+    RestMSJoinDelete,
+    RestMSPipeCreate,
+    RestMSPipeDelete,
+)
+
+_PIPE_TYPES = ("pipe", "fifo", "")
+"""The specification's, the original implementation's, and none."""
+
+_SINK_TYPES = {kind.value: kind for kind in (SinkKind.FANOUT, SinkKind.DIRECT, SinkKind.TOPIC, SinkKind.HEADERS)}
+
+_QUEUE_TYPES = ("rotator", "service")
+"""Feeds whose messages several readers share. A service goes with its last reader only where it was made."""
+
+_RESERVED = "amq."
+
+_LONGEST_TAG = 255  # octets of a short string (section 4.2.5.3)
+
+_COST = 10
+"""What a method counts against the turn's budget, in queue pushes: a peer tells thousands in one chunk, and each takes
+some 20 µs."""
+
+
+# Pipes
+
+
+def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
+    if method.pipe_type not in _PIPE_TYPES:
+        raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
+    store = _declare_queue(channel, method.pipe_name)
+    store.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
+    _deliver(channel, f"x:{store.name}", store)
+
+
+def _declare_queue(channel: Channel, name: str) -> QueueState:
+    """Let there be a queue, unless the peer has it made already, whatever it was declared with.
+
+    Raises:
+        ForeignName: Somebody else has a queue of that name.
+    """
+    connection = channel.connection
+    _require_free(name)
+    if name in connection.directory.queues:
+        return _their_queue(channel, name)
+    require_queue(channel, name, QueueDeclare(name))
+    session = connection.session
+    return connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
+
+
+def _require_free(name: str) -> None:
+    if not name or name.startswith(_RESERVED):
+        raise AccessRefused(f"the name '{name}' is the broker's own")
+
+
+def _their_queue(channel: Channel, name: str) -> QueueState:
+    """Find a queue that was made for this peer: it gets nobody else's messages, and binds nobody else's queue.
+
+    Raises:
+        ForeignName: It was made by somebody else.
+    """
+    connection = channel.connection
+    store = connection.directory.queue(name, connection.session)
+    if store.origin != connection.session.origin:
+        raise ForeignName(name, store.origin, connection.session.origin)
+    return store
+
+
+def _deliver(channel: Channel, tag: str, store: QueueState) -> None:
+    """Let the peer have what comes into a queue.
+
+    Raises:
+        PreconditionFailed: The tag serves another queue already, or is too long for one.
+    """
+    if len(tag.encode("utf-8", "surrogateescape")) > _LONGEST_TAG:
+        raise PreconditionFailed(f"'{tag}' takes more than {_LONGEST_TAG} octets, so nothing can be delivered under it")
+    consumer = channel.consumers.get(tag)
+    if consumer is None:
+        require_read(channel, "queue", store.name)
+        open_consumer(channel, store, tag, access=channel.connection.access)
+    elif consumer.home.queue is not store.ref:
+        raise PreconditionFailed(f"'{tag}' takes from another feed already, and a pipe can take from one alone")
+
+
+def _pipe_delete(channel: Channel, method: RestMSPipeDelete) -> None:
+    _require_free(method.pipe_name)
+    require_configure(channel, "queue", method.pipe_name)
+    for prefix in "xq":  # before the queue goes, so that the peer is not told of what it wants
+        close_consumer(channel, f"{prefix}:{method.pipe_name}")
+    _delete_queue(channel, method.pipe_name)
+
+
+def _delete_queue(channel: Channel, name: str) -> None:
+    connection, session = channel.connection, channel.connection.session
+    connection.ask(connection.domain.ref, DeleteQueue(name, session, origin=session.origin))
+
+
+# Feeds
+
+
+def _feed_create(channel: Channel, method: RestMSFeedCreate) -> None:
+    name, kind = method.feed_name, _SINK_TYPES.get(method.feed_type)
+    if method.feed_type in _QUEUE_TYPES:
+        _declare_queue(channel, name)
+    elif kind is None:
+        raise PreconditionFailed(
+            f"there are no feeds of type '{method.feed_type}', only {', '.join((*_SINK_TYPES, *_QUEUE_TYPES))}"
+        )
+    else:
+        _declare_sink(channel, name, kind)
+
+
+def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
+    """Let there be a sink, unless there is one of this kind."""
+    connection, session = channel.connection, channel.connection.session
+    existing = connection.directory.sinks.get(name)
+    if existing is not None:
+        if existing.options.kind is not kind:
+            raise PreconditionFailed(f"the feed '{name}' is of type {existing.options.kind.value}, not {kind.value}")
+        return
+    _require_free(name)
+    require_configure(channel, "exchange", name)
+    connection.ask(connection.domain.ref, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
+
+
+def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
+    connection, session, name = channel.connection, channel.connection.session, method.feed_name
+    _require_free(name)
+    if name in connection.directory.sinks:
+        require_configure(channel, "exchange", name)
+        connection.ask(connection.domain.ref, DeleteSink(name, session=session, origin=session.origin))
+    elif name in connection.directory.queues:
+        require_configure(channel, "queue", name)
+        _delete_queue(channel, name)
+
+
+# Joins
+
+
+def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
+    connection, session = channel.connection, channel.connection.session
+    feed = _queue_feed(channel, method)
+    if feed is None:
+        binding = _binding(channel, method)
+        if method.pipe_name in connection.directory.queues:
+            _their_queue(channel, method.pipe_name)
+        connection.ask(connection.domain.ref, Bind(binding, session, session.origin))
+        return
+    pipe = _their_queue(channel, method.pipe_name)
+    _deliver(channel, f"q:{pipe.name}", feed)
+
+
+def _queue_feed(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> QueueState | None:
+    """Find the feed of a join if it is a queue; its messages then go to the peer by way of no other."""
+    connection, name = channel.connection, method.feed_name
+    if name in connection.directory.sinks or name not in connection.directory.queues:
+        return None
+    return connection.directory.queue(name, connection.session)
+
+
+def _binding(channel: Channel, method: RestMSJoinCreate | RestMSJoinDelete) -> Binding:
+    """Make the binding of a join, if the user may bind these two."""
+    if not method.feed_name:
+        raise NotFound("a join needs a feed's name")
+    require_write(channel, "queue", method.pipe_name)
+    require_read(channel, "exchange", method.feed_name)
+    return make_binding(method.feed_name, Target.QUEUE, method.pipe_name, method.address)
+
+
+def _join_delete(channel: Channel, method: RestMSJoinDelete) -> None:
+    connection, session = channel.connection, channel.connection.session
+    feed, tag = _queue_feed(channel, method), f"q:{method.pipe_name}"
+    if feed is None:
+        connection.ask(connection.domain.ref, Unbind(_binding(channel, method), session, session.origin))
+    elif (consumer := channel.consumers.get(tag)) is not None and consumer.home.queue is feed.ref:
+        close_consumer(channel, tag)
+
+
+# All of them
+
+
+def _quiet(handler: Handler) -> Handler:
+    """Let refusals be noted and nothing else."""
+
+    def quiet_handler(channel: Channel, method: Method) -> None:
+        channel.connection.spend(_COST)
+        try:
+            handler(channel, method)
+        except Restarting:
+            raise  # it is tried again
+        except (Refused, AnswerError) as refused:
+            what = type(method).__name__
+            channel.connection.note(logging.WARNING, "resource refused", method=what, reason=str(refused))
+
+    return quiet_handler
+
+
+_HANDLERS: dict[type[Method], Handler] = cast(
+    "dict[type[Method], Handler]",
+    {
+        RestMSFeedCreate: _feed_create,
+        RestMSFeedDelete: _feed_delete,
+        RestMSJoinCreate: _join_create,
+        RestMSJoinDelete: _join_delete,
+        RestMSPipeCreate: _pipe_create,
+        RestMSPipeDelete: _pipe_delete,
+    },
+)
+
+RESTMS: dict[type[Method], Handler] = {kind: _quiet(handler) for kind, handler in _HANDLERS.items()}
+"""Method to handler; the rows pair each handler with the one type that it is written for."""

@@ -1,0 +1,57 @@
+"""What a broker lends to its endpoints."""
+
+from collections.abc import Mapping
+from functools import partial
+from secrets import token_hex
+
+import msgspec
+import trio
+
+from triomq.actors import Ref
+from triomq.core import Codecs, Directory, Quotas
+from triomq.endpoints.base.origins import Origins
+from triomq.endpoints.base.unfinished import Unfinished
+from triomq.endpoints.direct import DirectProtocol, FeedPace
+from triomq.security import FailedLogins, Users
+
+_GUESSES = 2
+"""Passwords that are worked out at once: the broker's own loop is to have the rest of the machine."""
+
+
+class DomainAccess(msgspec.Struct, frozen=True):
+    """One domain, as an endpoint sees it: the actor to ask, and the directory to read."""
+
+    ref: Ref
+    directory: Directory
+
+
+class BrokerContext(msgspec.Struct, frozen=True):
+    """What a broker lends to its endpoints.
+
+    Args:
+        domains: The domains by name; new ones may come.
+        users: Who may log in.
+        codecs: How properties from each wire are decoded.
+        direct: Which protocol direct connections speak.
+        opened: When the broker was opened, on Trio's clock.
+        quotas: Counts what users have at once.
+        failed_logins: Who has failed to log in lately.
+        unfinished: What connections hold of messages that are not whole.
+        guessing: How many passwords are worked out at once, each by a thread.
+        instance: What tells this broker from all others.
+        origins: Which other brokers are here as peers.
+        direct_feeds: The feeds that direct connections take from, by their queues, for those who publish into them.
+    """
+
+    domains: Mapping[str, DomainAccess]
+    users: Users
+    codecs: Codecs
+    direct: DirectProtocol
+    opened: float = msgspec.field(default_factory=trio.current_time)
+    quotas: Quotas = msgspec.field(default_factory=Quotas)
+    failed_logins: FailedLogins = msgspec.field(default_factory=FailedLogins)
+    unfinished: Unfinished = msgspec.field(default_factory=Unfinished)
+    password_limiter: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(_GUESSES))
+    instance: str = msgspec.field(default_factory=partial(token_hex, 8))
+    origins: Origins = msgspec.field(default_factory=Origins)
+    direct_feeds: dict[Ref, FeedPace] = msgspec.field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""DMP: direct connections, which an AMQP connection leases."""

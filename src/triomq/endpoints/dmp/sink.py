@@ -1,0 +1,245 @@
+"""A direct connection that leads into a sink: from runs of messages to the queues that they are routed to.
+
+The lease says which sink that is. What a message itself calls its exchange is carried along and not looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
+from triomq.endpoints.content import (
+    CC,
+    CHECKED,
+    HAS_DELIVERY_MODE,
+    HAS_HEADERS,
+    HAS_REPLY_TO,
+    LOOKED_INTO,
+    InvalidProperties,
+    Layout,
+    by_mode,
+    check_claims,
+    copies_of,
+    head_of,
+    is_persistent,
+    suspects,
+    with_reply_name,
+)
+from triomq.endpoints.direct import Grant, ReturnMessage, SinkFlow, Undelivered
+from triomq.endpoints.dmp.answers import denial_of
+from triomq.errors import Refused
+from triomq.protocols.dmp import Envelope, MessageRun
+
+if TYPE_CHECKING:
+    from triomq.endpoints.dmp.connection import DMPConnection
+
+WHOLE = -1
+"""What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
+
+_HEADS = 1024  # heads kept: publishers repeat keys; those that do not only pay for a new head
+
+
+class DirectSink:
+    """What one direct connection publishes; made when its lease is accepted, ends with it.
+
+    Args:
+        connection: The connection.
+        name: The sink's name.
+        grant: What its lease was given for.
+        flow: Is told where messages go.
+    """
+
+    __slots__ = (
+        "_alike",
+        "_connection",
+        "_directory",
+        "_grant",
+        "_has_store",
+        "_head",
+        "_looked_into",
+        "_name",
+        "_persistent",
+        "_publisher",
+        "_route",
+        "_shape",
+        "_version",
+        "_went_to",
+    )
+
+    def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
+        self._went_to = flow.published
+        self._connection = connection
+        self._name = name
+        self._grant = grant
+        self._directory: Directory = connection.directory
+        self._publisher = connection.publisher
+        self._has_store = self._directory.persistence is not None
+        self._looked_into = LOOKED_INTO | (HAS_DELIVERY_MODE if self._has_store else 0)
+        # What was published last, and all that is known of messages like it.
+        self._shape: Envelope | None = None
+        self._persistent = False
+        self._head = Head()
+        self._route = CachedRoute("", "")
+        self._alike: dict[tuple[Envelope, bool], tuple[Head, CachedRoute]] = {}
+        self._version = -1  # of the directory, when the table was begun
+
+    def publish(self, run: MessageRun) -> None:
+        """Hand a run of messages to the queues that it is routed to.
+
+        Raises:
+            Denied: The sink is gone, or a message is not acceptable; those before it count.
+            PublishingPaused: Not now; nothing of the run was taken.
+        """
+        shape = run.envelope
+        try:
+            if shape.flags & self._looked_into or shape.immediate:
+                self._look_into(shape, run)
+                return
+            if shape is not self._shape or self._persistent:
+                self._look_up(shape, persistent=False)
+            route, unrouted = self._route, self._lost if shape.mandatory else None
+            if route.version == self._directory.version:
+                self._publisher.publish(route, self._head, run.contents, run.size, None, unrouted)
+                self._went_to.append(route.queues)
+            else:
+                self._publish_admitted([RoutedRun(route, self._head, run.contents, run.size)], unrouted)
+        except Refused as error:
+            raise denial_of(error) from None
+
+    # What messages share
+
+    def _look_up(self, shape: Envelope, *, persistent: bool) -> None:
+        """Find the head and the route of messages, the same ones for messages that are alike."""
+        known = self._alike.get((shape, persistent))
+        if known is None:
+            known = self._learn(shape, persistent=persistent)
+        self._head, self._route = known
+        self._shape, self._persistent = shape, persistent
+
+    def _learn(self, shape: Envelope, *, persistent: bool) -> tuple[Head, CachedRoute]:
+        """Make head and route; what is known of queues that may be gone is forgotten first."""
+        version = self._directory.version
+        if version != self._version or len(self._alike) >= _HEADS:
+            self._alike.clear()
+            self._version = version
+        # Where options are set it cannot be sent on as it is: on a feed they are 0.
+        frame = 0 if shape.options else WHOLE
+        start, stop = shape.properties_start, shape.properties_stop
+        layout = Layout(frame, start, stop, shape.body_start, 0, shape.flags)
+        head = self._make_head(shape, layout, persistent=persistent)
+        known = self._alike[shape, persistent] = head, CachedRoute(self._name, shape.routing_key)
+        return known
+
+    def _make_head(self, shape: Envelope, layout: Layout, *, persistent: bool) -> Head:
+        publisher = self._connection.session.number
+        return head_of(
+            shape.exchange,
+            shape.routing_key,
+            layout,
+            publisher=publisher,
+            persistent=persistent,
+            expendable=True,  # there are no confirms
+        )
+
+    # Runs some of whose messages say what concerns the broker
+
+    def _look_into(self, shape: Envelope, run: MessageRun) -> None:
+        """Publish a run that does not go on as it came, or not as one; what comes before a bad message counts."""
+        runs: list[RoutedRun] = []
+        error: InvalidProperties | None = None
+        try:
+            runs.extend(self._parts(shape, run.contents))
+        except InvalidProperties as refusal:
+            error = refusal
+        self._publish_all(shape, runs)
+        if error is not None:
+            raise error
+
+    def _parts(self, shape: Envelope, contents: list[bytes]) -> Iterator[RoutedRun]:
+        """Cut a run into messages that go together.
+
+        Raises:
+            InvalidProperties: The next message is not acceptable.
+        """
+        done = 0
+        for number in suspects(shape, contents):
+            encoded = shape.properties(contents[number])
+            try:
+                changed, keys = self._inspect(shape, encoded)
+            except InvalidProperties:
+                yield from self._neighbours(shape, contents[done:number])
+                raise
+            if changed is not encoded or keys:
+                yield from self._neighbours(shape, contents[done:number])
+                yield self._special(shape, changed, shape.body(contents[number]), keys)
+                done = number + 1
+        yield from self._neighbours(shape, contents[done:] if done else contents)
+
+    def _inspect(self, shape: Envelope, encoded: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Check one message's properties; give what is to be in their place, and further routing keys."""
+        if shape.flags & CHECKED:
+            check_claims(encoded, self._connection.user)
+        changed = encoded
+        if shape.flags & HAS_REPLY_TO and self._grant.lessee.open:
+            changed = with_reply_name(self._grant.lessee, encoded)
+        if shape.flags & HAS_HEADERS and CC in encoded:
+            copies = copies_of(changed)
+            return copies.properties or changed, copies.keys
+        return changed, ()
+
+    def _neighbours(self, shape: Envelope, contents: list[bytes]) -> Iterator[RoutedRun]:
+        """Cut neighbours of a run, or all of it, where the delivery mode changes."""
+        if not contents:
+            return
+        for persistent, some in by_mode(shape, contents) if self._has_store else [(False, contents)]:
+            self._look_up(shape, persistent=persistent)
+            yield RoutedRun(self._route, self._head, some, sum(map(len, some)))
+
+    def _special(self, shape: Envelope, properties: bytes, body: bytes, keys: tuple[str, ...]) -> RoutedRun:
+        """Make the run of one message that does not go on as it came, by all its keys."""
+        size = len(properties)
+        flags = int.from_bytes(properties[:2], "big")
+        persistent = self._has_store and is_persistent(properties)
+        head = self._make_head(shape, Layout(0, 0, size, size, 0, flags), persistent=persistent)
+        content = properties + body
+        return RoutedRun(CachedRoute(self._name, shape.routing_key, keys), head, [content], len(content))
+
+    # Where they go
+
+    def _publish_all(self, shape: Envelope, runs: Sequence[RoutedRun]) -> None:
+        """Publish all runs or none, as the message's options want it."""
+        if not shape.immediate:
+            self._shape = shape  # of which what nobody wants is returned
+            self._publish_admitted(runs, self._lost if shape.mandatory else None)
+            return
+        for run in self._publisher.admit(runs):
+            missed = self._publisher.offer(run)
+            if run.route.queues:
+                self._return(shape, run.head, missed, Undelivered.NO_CONSUMERS)
+            elif shape.mandatory:
+                self._return(shape, run.head, missed, Undelivered.NO_ROUTE)
+
+    def _publish_admitted(self, runs: Sequence[RoutedRun], unrouted: Unrouted | None) -> None:
+        """Publish all runs or none, and note where each of them goes."""
+        for run in self._publisher.admit(runs):
+            self._publisher.publish(*run, None, unrouted)
+            self._went_to.append(run.route.queues)
+
+    def _lost(self, head: Head, contents: Sequence[bytes]) -> None:
+        assert self._shape is not None
+        self._return(self._shape, head, contents, Undelivered.NO_ROUTE)
+
+    def _return(self, shape: Envelope, head: Head, contents: Sequence[bytes], reason: Undelivered) -> None:
+        """Send messages back, to who has leased the sink; nowhere if that has gone."""
+        lessee = self._grant.lessee
+        if not lessee.open:
+            return
+        tell = lessee.connection.ref.tell_nowait
+        for content in contents:
+            message = Message(head, content)
+            tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether so many returns are unread that no more may come."""
+        lessee = self._grant.lessee
+        return lessee.open and lessee.connection.outlet.is_choked

@@ -1,0 +1,315 @@
+"""Answers what one can ask a broker about itself: reads of the directory, of queues and of the tree of actors.
+
+Reads need no message: between two awaits nothing changes, so each answer is a picture of one moment.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from heapq import nsmallest
+from importlib.metadata import version
+from itertools import islice
+from operator import itemgetter
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from triomq.actors import Ref
+from triomq.core import Browse as BrowseQueue
+from triomq.core import Directory, Entry, Message, QueueState, Session, process_memory
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.endpoint import Connection, ConnectionStatistics
+from triomq.endpoints.content import REPLY_TO, without_secret
+from triomq.endpoints.management.paging import Paged
+from triomq.protocols.control import (
+    ActorRecord,
+    BindingRecord,
+    Browse,
+    ConnectionRecord,
+    Cursor,
+    GetTotals,
+    ListBindings,
+    ListConnections,
+    ListQueues,
+    ListSinks,
+    MessageRecord,
+    QueueRecord,
+    ShowTree,
+    SinkRecord,
+    Totals,
+    encode,
+    sayable,
+)
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class DomainInspector:
+    """Looks into one domain, as one session may see it.
+
+    Args:
+        directory: What is in the domain.
+        session: Who is looking; exclusive queues of others are listed but not opened.
+        asker: Their connection, from which the others are found.
+        browse: Asks a queue for messages.
+        properties: Gives a message's properties in the form that the asker reads.
+        room: Octets of the largest answer.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        session: Session,
+        asker: Ref,
+        *,
+        browse: Callable[[Ref, BrowseQueue], Sequence[Entry]],
+        properties: Callable[[Message], bytes],
+        room: int,
+    ) -> None:
+        self._directory = directory
+        self._session = session
+        self._asker = asker
+        self._browse = browse
+        self._properties = properties
+        self._room = room
+
+    def list_queues(self, asked: ListQueues) -> Iterable[Paged[QueueRecord]]:
+        """List queues by name, or those with most ready messages."""
+        queues = self._directory.queues
+        if asked.order == "ready":
+            named = _named(queues, asked.pattern, asked.after)
+            backlogs = [store.backlog for _, store in named]
+            ready = [backlog.resident + backlog.paged for backlog in backlogs]
+            most = sorted(range(len(named)), key=ready.__getitem__, reverse=True)  # which costs less than a heap here
+            return (Paged(None, _queue_record(*named[place])) for place in most[: asked.limit])
+        named = _named(queues, asked.pattern, asked.after, asked.limit + 1)  # one more: is there a next page?
+        return (Paged(name, _queue_record(name, store)) for name, store in named)
+
+    def list_sinks(self, asked: ListSinks) -> Iterable[Paged[SinkRecord]]:
+        """List sinks by name."""
+        for name, store in _named(self._directory.sinks, asked.pattern, asked.after, asked.limit + 1):
+            options = store.options
+            yield Paged(
+                name,
+                SinkRecord(
+                    name,
+                    options.kind.value,
+                    store.ref.state,
+                    len(store.bindings),
+                    options.durable,
+                    options.auto_delete,
+                    options.internal,
+                    None if options.alternate is None else sayable(options.alternate),
+                    None if store.policy is None else store.policy.name,
+                    _origin(store.origin),
+                ),
+            )
+
+    def list_bindings(self, asked: ListBindings) -> Iterable[Paged[BindingRecord]]:
+        """List the bindings of one sink, or of all.
+
+        Raises:
+            NoSuchSink: There is none of that name.
+        """
+        directory = self._directory
+        sinks = [directory.sink(asked.source)] if asked.source else list(directory.sinks.values())
+        bindings = ((binding, sink.origin_of(binding)) for sink in sinks for binding in sink.bindings)
+        for number, (binding, origin) in _numbered(bindings, asked.after):
+            record = BindingRecord(
+                sayable(binding.source),
+                binding.target.value,
+                sayable(without_secret(binding.destination)),
+                sayable(binding.key),
+                binding.arguments,
+                _origin(origin),
+            )
+            yield Paged(number, record, lambda record, room: msgspec.structs.replace(record, arguments=None))
+
+    def list_connections(self, asked: ListConnections) -> Iterable[Paged[ConnectionRecord]]:
+        """List the clients that work in this domain, those of each endpoint by age."""
+        now = trio.current_time()
+        here = (found for found in connections_of(self._asker) if found.domain == self._directory.name)
+        for number, found in _numbered(here, asked.after):
+            user, virtual_host = sayable(found.user), sayable(found.virtual_host)
+            record = ConnectionRecord(
+                found.peer, user, virtual_host, found.channels, found.consumers, now - found.since
+            )
+            yield Paged(number, record)
+
+    def browse(self, asked: Browse) -> Iterable[Paged[MessageRecord]]:
+        """List ready messages.
+
+        Raises:
+            NoSuchQueue: There is none of that name.
+            QueueLocked: It belongs exclusively to another session.
+            QueueStopped: Its restarts have failed for good.
+        """
+        store = self._directory.queue(asked.queue, self._session)
+        after = asked.after
+        while entries := self._browse(store.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+            for entry in entries:
+                yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
+            after = entries[-1].id
+
+    def _message_record(self, entry: Entry, most: int) -> MessageRecord:
+        message = entry.message
+        head, content = message.head, message.content
+        size = len(content) - head.overhead
+        # No more than an answer can have, so that a body of megabytes is not copied to be cut.
+        body = content[head.body_start : head.body_start + min(size, most, self._room)]
+        return MessageRecord(
+            entry.id,
+            sayable(head.exchange),
+            sayable(without_secret(head.routing_key)),
+            entry.attempts > 0,
+            entry.attempts,
+            size,
+            body,
+            self._properties(message),
+        )
+
+
+class BrokerInspector:
+    """Looks at the whole broker.
+
+    Args:
+        broker: All its domains.
+        asker: The connection that asks, from which the tree is found.
+    """
+
+    def __init__(self, broker: BrokerContext, asker: Ref) -> None:
+        self._broker = broker
+        self._asker = asker
+
+    def show_tree(self, asked: ShowTree) -> Iterable[Paged[ActorRecord]]:
+        """List actors, parents first."""
+        for number, ref in _numbered(_walk(_root_of(self._asker), asked.children), asked.after):
+            statistics = ref.statistics()
+            record = ActorRecord(
+                sayable(without_secret(statistics.path)),
+                ref.actor_class.__qualname__,
+                statistics.state,
+                _restarts(ref),
+                statistics.handled,
+                statistics.waiting,
+                len(ref.children),
+            )
+            yield Paged(number, record)
+
+    def get_totals(self, asked: GetTotals) -> Totals:
+        """Add everything up."""
+        directories = [domain.directory for domain in self._broker.domains.values()]
+        queues = [store.statistics() for directory in directories for store in directory.queues.values()]
+        connections = list(connections_of(self._asker))
+        return Totals(
+            version=version("triomq"),
+            uptime=trio.current_time() - self._broker.opened,
+            memory=process_memory(),
+            connections=len(connections),
+            consumers=sum(found.consumers for found in connections),
+            queues=len(queues),
+            sinks=sum(len(directory.sinks) for directory in directories),
+            ready=sum(queue.ready for queue in queues),
+            unsettled=sum(queue.unsettled for queue in queues),
+            published=sum(queue.published for queue in queues),
+            delivered=sum(queue.delivered for queue in queues),
+            dropped=sum(queue.dropped for queue in queues),
+        )
+
+
+def connections_of(asker: Ref) -> Iterator[ConnectionStatistics]:
+    """Give the open connections of all endpoints, found from one of them: its endpoint, and that one's siblings."""
+    assert asker.parent is not None
+    assert asker.parent.parent is not None
+    for endpoint in asker.parent.parent.children.values():
+        for ref in endpoint.children.values():
+            if isinstance(ref.actor, Connection) and (statistics := ref.actor.statistics()) is not None:
+                yield statistics
+
+
+def _root_of(ref: Ref) -> Ref:
+    while ref.parent is not None:
+        ref = ref.parent
+    return ref
+
+
+def _walk(ref: Ref, most: int) -> Iterator[Ref]:
+    """Give an actor and those below it, of each one's children at most so many, those in trouble first."""
+    yield ref
+    children = sorted(ref.children.values(), key=lambda child: child.state == "running")
+    for child in children[:most] if most else children:
+        yield from _walk(child, most)
+
+
+def _restarts(ref: Ref) -> int:
+    return max(0, ref.epoch - 1)  # the first incarnation is epoch 1
+
+
+def _named(stores: Mapping[str, S], pattern: str, after: str, most: int | None = None) -> list[tuple[str, S]]:
+    """Give what has a name like the pattern and later than ``after``, as names can be said; all, or the first by name.
+
+    There may be 100,000 of them, all of which are looked at for each page: so most names are looked at alone, without
+    calls, and few are sorted.
+    """
+    matches = None if pattern == "*" else re.compile(translate(pattern)).match
+
+    def wanted(names: list[str]) -> list[str]:
+        later = [name for name in names if name > after] if after else names
+        return later if matches is None else [name for name in later if matches(name)]
+
+    plain = [name for name in stores if name.isascii() and REPLY_TO not in name]
+    found = wanted(plain)
+    pairs = [(name, stores[name]) for name in (found if most is None else nsmallest(most, found))]
+    if len(plain) < len(stores):
+        others = [(name, sayable(without_secret(name))) for name in stores.keys() - set(plain)]
+        pairs += [(shown, stores[name]) for name, shown in others if wanted([shown])]
+    return pairs if most is None else nsmallest(most, pairs, key=itemgetter(0))
+
+
+def _numbered(items: Iterable[T], after: int) -> Iterator[tuple[Cursor, T]]:
+    """Pass over so many items, and number the others."""
+    return islice(enumerate(items, 1), after, None)
+
+
+def _queue_record(name: str, store: QueueState) -> QueueRecord:
+    statistics, options = store.statistics(), store.options
+    return QueueRecord(
+        name=name,
+        state=store.ref.state,
+        restarts=_restarts(store.ref),
+        ready=statistics.ready,
+        ready_bytes=statistics.ready_bytes,
+        unsettled=statistics.unsettled,
+        feeds=statistics.feeds,
+        published=statistics.published,
+        delivered=statistics.delivered,
+        dropped=statistics.dropped,
+        delayed=statistics.delayed,
+        expired=statistics.expired,
+        dead_lettered=statistics.dead_lettered,
+        durable=options.durable,
+        exclusive=options.exclusive,
+        auto_delete=options.auto_delete,
+        max_length=options.max_length,
+        max_bytes=options.max_bytes,
+        overflow=options.overflow.value,
+        policy=None if store.policy is None else store.policy.name,
+        origin=_origin(store.origin),
+        rejected=statistics.rejected,
+        exhausted=statistics.exhausted,
+    )
+
+
+def _origin(origin: str) -> str | None:
+    return sayable(origin) if origin else None
+
+
+def _shorten_message(record: MessageRecord, room: int) -> MessageRecord:
+    """Cut the body, and if that is not enough leave the properties out."""
+    bare = msgspec.structs.replace(record, body=b"")
+    free = room - len(encode(bare))
+    if free < 0:
+        return msgspec.structs.replace(bare, properties=None)
+    return msgspec.structs.replace(record, body=record.body[: free // 4 * 3])  # base64: four letters for three octets

@@ -1,0 +1,113 @@
+import pytest
+
+from core.cast import HEAD, open_harness, publish, ready, settle
+from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Receipt, Window
+
+
+def run_of(*contents: bytes) -> Publish:
+    return Publish(HEAD, list(contents), sum(map(len, contents)))
+
+
+def test_a_run_falls_into_messages_that_report_to_one_receipt() -> None:
+    receipt = Receipt(1, 2, 2, lambda: None)
+    parts = Publish(HEAD, [b"a", b"bc"], 3, receipt, 5, 1.5).split()
+    assert [(part.contents, part.size, part.position, part.delay) for part in parts] == [
+        ([b"a"], 1, 5, 1.5),
+        ([b"bc"], 2, 6, 1.5),
+    ]
+
+
+async def test_what_a_feed_takes_at_once_is_accepted() -> None:
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
+        harness.feed(store, consumer, messages=2)
+
+        def offer_three() -> list[bool]:
+            return [store.ref.ask_nowait(Offer(HEAD, body)) for body in (b"1", b"2", b"3")]
+
+        assert harness.turn(offer_three) == [True, True, False]
+        assert consumer.take() == [b"1", b"2"]
+        assert store.ref.ask_nowait(Enlist()).published == 2
+
+
+async def test_an_offer_that_nobody_takes_leaves_no_trace() -> None:
+    async with open_harness() as harness:
+        store, consumer, channel = harness.queue(), harness.consumer(), Window(1)
+        assert not store.ref.ask_nowait(Offer(HEAD, b"no feed"))
+        harness.feed(store, consumer, shared=(channel,))
+        assert store.ref.ask_nowait(Offer(HEAD, b"1"))
+        assert not store.ref.ask_nowait(Offer(HEAD, b"no room"))
+        settle(consumer.batches[0])
+        assert consumer.take() == []
+        statistics = store.ref.ask_nowait(Enlist())
+        assert (statistics.ready, statistics.published, statistics.dropped) == (0, 1, 0)
+
+
+async def test_an_offer_does_not_pass_what_waits_already() -> None:
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
+        feed = harness.feed(store, consumer, messages=1)
+        publish(store, b"1", b"2")
+        assert not store.ref.ask_nowait(Offer(HEAD, b"3"))
+        feed.resize(5)
+        assert ready(store) == []
+
+
+async def test_an_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> None:
+    async with open_harness() as harness:
+        store, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
+        assert not store.ref.ask_nowait(Offer(HEAD, b"1"))
+        harness.feed(store, consumer)
+        assert store.ref.ask_nowait(Offer(HEAD, b"2"))
+
+
+@pytest.mark.parametrize(
+    ("options", "runs", "fits"),
+    [
+        (QueueOptions(), [b"1", b"2", b"3"], True),
+        (QueueOptions(max_length=2), [b"1", b"2", b"3"], True),
+        (QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH), [b"1", b"2"], True),
+        (QueueOptions(max_length=2, overflow=Overflow.REJECT_PUBLISH), [b"1", b"2", b"3"], False),
+        (QueueOptions(max_length=2, overflow=Overflow.WAIT), [b"1", b"2", b"3"], False),
+        (QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH_DLX), [b"1", b"23"], True),
+        (QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH_DLX), [b"12", b"34"], False),
+    ],
+)
+async def test_a_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: list[bytes], fits: bool) -> None:
+    async with open_harness() as harness:
+        store = harness.queue(options=options)
+        assert store.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
+
+
+async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
+    async with open_harness() as harness:
+        store, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
+        told: list[str] = []
+        publish(store, b"1")
+        store.wait_room(lambda: told.append("room"))
+        publish(store, b"refused")
+        assert told == []
+        harness.feed(store, consumer)
+        assert told == ["room"]
+        settle(consumer.batches[0])
+        assert told == ["room"]
+
+
+async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+        told: list[str] = []
+        publish(store, b"1")
+        store.wait_room(lambda: told.append("gone"))
+        harness.delete("q")
+        assert told == ["gone"]
+
+
+async def test_who_waits_for_room_in_a_queue_that_is_given_up_is_told() -> None:
+    async with open_harness(max_restarts=1) as harness:
+        store = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+        told: list[str] = []
+        publish(store, b"1")
+        store.wait_room(lambda: told.append("given up"))
+        await harness.crash_for_good(store)
+        assert told == ["given up"]

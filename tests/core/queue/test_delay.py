@@ -1,0 +1,95 @@
+from math import inf
+
+import trio
+from trio.testing import MockClock
+
+from core.cast import HEAD, open_harness, publish, ready
+from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueState
+from triomq.core.queue.delay import Delayed, DelayedRun
+from triomq.store import DelayedFound
+
+
+def delayed(store: QueueState, *contents: bytes, delay: float) -> None:
+    store.ref.tell_nowait(Publish(HEAD, list(contents), sum(map(len, contents)), None, 0, delay))
+
+
+def test_runs_become_due_by_time_and_then_by_arrival() -> None:
+    waiting = Delayed()
+    runs = [DelayedRun(Head(), [b"x"], 1) for _ in range(3)]
+    for run, due in zip(runs, [2.0, 1.0, 2.0], strict=True):
+        waiting.push(run, due)
+    assert (waiting.count, waiting.next_due) == (3, 1.0)
+    assert waiting.take_due(0.5) is None
+    assert [waiting.take_due(2.0) for _ in range(4)] == [runs[1], runs[0], runs[2], None]
+    assert (waiting.count, waiting.next_due) == (0, inf)
+
+
+def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> None:
+    waiting = Delayed()
+    for number in (3, 5):
+        waiting.expect(DelayedFound(1, number, 9.0, 2, 20))
+    assert (waiting.count, waiting.size, waiting.last_number, waiting.next_due) == (4, 0, 5, inf)
+    assert waiting.numbers() == [3, 5]
+    assert waiting.arrive(3)
+    assert not waiting.arrive(3)
+    assert waiting.count == 2
+    waiting.push(DelayedRun(Head(), [b"x", b"y"], 2, 3), 1.0)
+    assert waiting.numbers() == [5, 3]
+    assert waiting.purge() == 4
+    assert not waiting.arrive(5)
+    assert (waiting.count, waiting.numbers()) == (0, [])
+
+
+async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store, consumer = harness.queue(), harness.consumer()
+        harness.feed(store, consumer)
+        delayed(store, b"later", b"with it", delay=60)
+        publish(store, b"now")
+        assert consumer.take() == [b"now"]
+        assert store.ref.ask_nowait(Enlist()).delayed == 2
+        await trio.sleep(59)
+        assert consumer.take() == []
+        await trio.sleep(2)
+        assert consumer.take() == [b"later", b"with it"]
+        assert store.ref.ask_nowait(Enlist()).delayed == 0
+
+
+async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        delayed(store, b"second", delay=1)
+        delayed(store, b"first", delay=0.5)
+        publish(store, b"there already")
+        await trio.sleep(2)
+        assert ready(store) == [b"there already", b"first", b"second"]
+        assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [1, 2, 3]
+
+
+async def test_a_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        delayed(store, b"later", delay=1)
+        await harness.crash(store)
+        await trio.sleep(2)
+        assert ready(store) == [b"later"]
+
+
+async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        delayed(store, b"later", delay=1)
+        publish(store, b"now")
+        assert store.ref.ask_nowait(Purge()) == 2
+        await trio.sleep(2)
+        assert ready(store) == []
+
+
+async def test_the_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue(options=QueueOptions(message_ttl=1.0))
+        delayed(store, b"later", delay=5)
+        await trio.sleep(5.5)
+        assert ready(store) == [b"later"]
+        await trio.sleep(1)
+        assert ready(store) == []

@@ -1,0 +1,75 @@
+"""Messages over which a consumer failed."""
+
+import trio
+from trio.testing import MockClock
+
+from core.cast import Consumer, Harness, open_harness, publish, ready
+from core.kept import KEPT, get, open_durable_harness
+from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
+from triomq.core.queue.postponed import Postponed, delay_after
+
+
+def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
+    assert [delay_after(failures) for failures in (1, 2, 3, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60]
+
+
+def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None:
+    postponed = Postponed()
+    first, second, third = (Batch(KEPT, [b"x"], (number,), True, 1, 1) for number in range(3))
+    for batch, due in ((third, 2.0), (first, 1.0), (second, 1.0)):
+        postponed.push(batch, due)
+    assert (len(postponed), postponed.next_due) == (3, 1.0)
+    assert postponed.take_due(0.5) is None
+    assert postponed.take_due(1.0) is first
+    assert postponed.take_due(1.0) is second
+    assert postponed.take_all() == [third]
+    assert postponed.next_due == float("inf")
+
+
+def fed(harness: Harness, store: QueueState, *, messages: int = 0) -> Consumer:
+    consumer = harness.consumer()
+    harness.feed(store, consumer, messages=messages)
+    return consumer
+
+
+async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        consumer = fed(harness, store, messages=2)
+        publish(store, b"1", b"2", b"3", b"4")
+        (batch,) = consumer.batches
+        consumer.take()
+        harness.turn(lambda: postpone(batch, 1, "no reason"))
+        assert consumer.take() == [b"3"]
+        statistics = store.ref.ask_nowait(Enlist())
+        assert (statistics.ready, statistics.unsettled, statistics.delayed) == (1, 2, 1)
+        await trio.sleep(1.5)
+        assert ready(store) == [b"2", b"4"]
+
+
+async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        consumer = fed(harness, store)
+        publish(store, b"1")
+        (batch,) = consumer.batches
+        await harness.crash(store)
+        harness.turn(lambda: postpone(batch, 0, "no reason"))
+        assert ready(store) == [b"1"]
+        assert store.ref.ask_nowait(Enlist()).delayed == 0
+
+
+async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
+    async with open_durable_harness() as kept:
+        queue = kept.harness.queue(options=QueueOptions())
+        consumer = fed(kept.harness, queue)
+        publish(queue, b"1", b"2", head=KEPT)
+        for seconds in (2, 3, 0):
+            kept.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
+            kept.disk.work()
+            await trio.sleep(seconds)
+    async with open_durable_harness(kept.disk.store) as again:
+        queue = again.harness.directory.queues["q"]
+        assert get(queue, again.disk) == (b"1", True)
+        (batch,) = queue.backlog.outstanding()
+        assert batch.attempts == 3

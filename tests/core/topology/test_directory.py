@@ -1,0 +1,212 @@
+import pytest
+
+from core.cast import Harness, open_harness, publish, settle
+from core.machine.disk import Disk
+from memory_store import MemoryStore
+from triomq.core import (
+    DeclareSink,
+    Directory,
+    NoSuchQueue,
+    NoSuchSink,
+    Persistence,
+    QueueLocked,
+    QueueOptions,
+    QueueStopped,
+    Route,
+    SinkInternal,
+    SinkKind,
+    SinkOptions,
+)
+from triomq.errors import DiskFull
+
+
+def names(route: Route) -> list[str]:
+    return sorted(ref.name.removeprefix("queue.") for ref in route.queues)
+
+
+def make_sinks(harness: Harness, *sinks: str, kind: SinkKind = SinkKind.FANOUT) -> None:
+    for sink in sinks:
+        harness.sink(sink, kind)
+
+
+async def test_the_default_sink_leads_to_the_queue_called_like_the_key() -> None:
+    async with open_harness() as harness:
+        harness.queue("q")
+        assert names(harness.directory.route("", "q", dict)) == ["q"]
+        assert names(harness.directory.route("", "other", dict)) == []
+
+
+async def test_a_sink_that_is_not_there_is_refused() -> None:
+    async with open_harness() as harness:
+        with pytest.raises(NoSuchSink):
+            harness.directory.route("none", "", dict)
+
+
+async def test_only_other_sinks_publish_into_an_internal_one() -> None:
+    async with open_harness() as harness:
+        harness.domain.ask_nowait(DeclareSink("inner", SinkOptions(kind=SinkKind.FANOUT, internal=True)))
+        make_sinks(harness, "outer")
+        harness.queue("q")
+        harness.bind("inner", "q")
+        harness.bind_sinks("outer", "inner")
+        with pytest.raises(SinkInternal):
+            harness.directory.route("inner", "", dict)
+        assert names(harness.directory.route("outer", "", dict)) == ["q"]
+
+
+async def test_a_message_goes_once_to_each_queue_over_whatever_ways() -> None:
+    async with open_harness() as harness:
+        make_sinks(harness, "top", "left", "right")
+        for queue in ("a", "b"):
+            harness.queue(queue)
+        for sink in ("left", "right"):
+            harness.bind_sinks("top", sink)
+            harness.bind(sink, "a")
+        harness.bind("top", "b")
+        assert names(harness.directory.route("top", "", dict)) == ["a", "b"]
+
+
+async def test_a_circle_of_sinks_ends() -> None:
+    async with open_harness() as harness:
+        make_sinks(harness, "a", "b", "c")
+        harness.queue("q")
+        for source, destination in (("a", "b"), ("b", "c"), ("c", "a"), ("a", "a")):
+            harness.bind_sinks(source, destination)
+        harness.bind("c", "q")
+        assert names(harness.directory.route("a", "", dict)) == ["q"]
+
+
+async def test_a_route_tells_whether_headers_were_looked_at_on_the_way() -> None:
+    async with open_harness() as harness:
+        make_sinks(harness, "top", "plain")
+        make_sinks(harness, "by_headers", kind=SinkKind.HEADERS)
+        harness.queue("q")
+        harness.bind_sinks("top", "by_headers")
+        harness.bind("by_headers", "q", arguments={"a": 1})
+        assert harness.directory.route("top", "", lambda: {"a": 1}) == Route((harness.queue("q").ref,), by_headers=True)
+        assert harness.directory.route("top", "", lambda: {"a": 2}) == Route((), by_headers=True)
+        assert not harness.directory.route("plain", "", dict).by_headers
+
+
+async def test_headers_are_not_asked_for_where_nobody_looks_at_them() -> None:
+    async with open_harness() as harness:
+        make_sinks(harness, "s")
+        harness.queue("q")
+        harness.bind("s", "q")
+
+        def headers() -> dict[str, object]:
+            raise AssertionError("nobody should ask")
+
+        assert names(harness.directory.route("s", "", headers)) == ["q"]
+
+
+async def test_a_queue_is_found_by_those_who_may_use_it() -> None:
+    async with open_harness() as harness:
+        session = harness.new_session()
+        mine = harness.queue("mine", QueueOptions(exclusive=True), session)
+        assert harness.directory.queue("mine", session) is mine
+        with pytest.raises(QueueLocked):
+            harness.directory.queue("mine", harness.session)
+        with pytest.raises(NoSuchQueue):
+            harness.directory.queue("none", session)
+
+
+async def test_a_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
+    async with open_harness(max_restarts=0) as harness:
+        store = harness.queue("q")
+        await harness.crash_for_good(store)
+        with pytest.raises(QueueStopped, match="stopped by supervisor"):
+            harness.directory.queue("q", harness.session)
+
+
+async def test_who_waits_for_an_idle_domain_is_told_once_at_the_end_of_the_turn() -> None:
+    async with open_harness() as harness:
+        told: list[str] = []
+        harness.directory.when_idle(lambda: told.append("at once"))
+        assert told == ["at once"]
+        first, second, consumer = harness.queue("first"), harness.queue("second"), harness.consumer()
+        for store in first, second:
+            harness.feed(store, consumer)
+            publish(store, b"x")
+        harness.directory.when_idle(lambda: told.append("idle"))
+        settle(consumer.batches[0])
+        assert told == ["at once"]
+        settle(consumer.batches[1])
+        assert told == ["at once", "idle"]
+        publish(first, b"y")
+        settle(consumer.batches[2])
+        assert told == ["at once", "idle"]
+
+
+async def test_the_last_busy_queue_may_also_be_deleted() -> None:
+    async with open_harness() as harness:
+        told: list[None] = []
+        harness.feed(harness.queue(), harness.consumer())
+        publish(harness.directory.queues["q"], b"x")
+        harness.directory.when_idle(lambda: told.append(None))
+        harness.delete("q")
+        assert told == [None]
+
+
+async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> None:
+    async with open_harness() as harness:
+        dead, consumer = harness.queue("dead"), harness.consumer()
+        harness.feed(dead, consumer)
+        store = harness.queue(options=QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        told: list[str] = []
+        publish(dead, b"0")
+
+        def settle_the_last_and_shed_another() -> None:
+            publish(store, b"1", b"2")
+            harness.directory.when_idle(lambda: told.append("idle"))
+            settle(consumer.batches[0])
+
+        harness.turn(settle_the_last_and_shed_another)
+        assert told == []
+        settle(consumer.batches[1])
+        assert told == ["idle"]
+
+
+async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_being_restarted() -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        told: list[int] = []
+
+        def crash_and_publish() -> None:
+            harness.crash_nowait(store)
+            publish(store, b"x")
+            harness.directory.when_idle(lambda: told.append(store.backlog.ready))
+            assert told == []
+
+        harness.turn(crash_and_publish)
+        await store.ref.wait_running()
+        assert told == [1]
+
+
+async def test_a_domain_whose_last_busy_queue_is_given_up_is_idle() -> None:
+    async with open_harness(max_restarts=1) as harness:
+        told: list[None] = []
+        store, consumer = harness.queue(), harness.consumer()
+        harness.feed(store, consumer)
+        publish(store, b"x")
+        harness.directory.when_idle(lambda: told.append(None))
+        await harness.crash_for_good(store)
+        assert told == [None]
+
+
+async def test_sessions_have_numbers_of_their_own() -> None:
+    async with open_harness() as harness:
+        numbers = [harness.new_session().number for _ in range(3)]
+        assert numbers == [2, 3, 4]
+
+
+async def test_a_fault_of_the_store_concerns_durable_queues_alone() -> None:
+    disk = Disk(MemoryStore())
+    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+        durable, fleeting = harness.queue("q"), harness.queue("f", QueueOptions(durable=False))
+        assert harness.directory.fault_of([durable.ref, fleeting.ref]) is None
+        fault = DiskFull("full")
+        disk.journal.failed(fault)
+        assert harness.directory.fault_of([fleeting.ref, durable.ref]) is fault
+        assert harness.directory.fault_of([fleeting.ref]) is None
+        assert harness.directory.fault_of([]) is None

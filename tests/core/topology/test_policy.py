@@ -1,0 +1,246 @@
+"""Policies: which one applies, what holds under it, and what becomes of queues and sinks that are there."""
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from core.cast import Harness, open_harness, publish, ready
+from triomq.core import (
+    AppliesTo,
+    DeclareQueue,
+    Get,
+    Head,
+    Inequivalent,
+    Overflow,
+    Policies,
+    Policy,
+    PolicyOptions,
+    Properties,
+    Publish,
+    QueueOptions,
+    SetPolicies,
+    SinkKind,
+    SinkOptions,
+    encode_core,
+)
+from triomq.core.queue.deadletter import MOST_LETTERS
+from triomq.core.topology.policy import queue_options, sink_options
+from triomq.errors import PreconditionFailed
+
+
+def policy(
+    pattern: str = ".*", *, priority: int = 0, to: AppliesTo = AppliesTo.ALL, name: str = "p", **options: object
+) -> Policy:
+    return Policy(name, pattern, PolicyOptions(**options), to, priority)  # type: ignore[arg-type]
+
+
+def govern(harness: Harness, *policies: Policy) -> int:
+    return harness.domain.ask_nowait(SetPolicies(policies)).changed
+
+
+def numbers(count: int) -> Sequence[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_the_highest_priority_holds_and_the_first_of_equals() -> None:
+    low, first, second = policy("a"), policy("a", priority=2), policy("a", priority=2)
+    other = policy("b", priority=9)
+    policies = Policies([low, first, second, other])
+    assert policies.of_queue("a") is first
+    assert policies.of_sink("ab") is other
+    assert policies.of_queue("c") is None
+    assert policies.all == (low, first, second, other)
+
+
+def test_a_pattern_is_found_anywhere_unless_it_says_where() -> None:
+    policies = Policies([policy(r"^log\.", name="logs"), policy("shop", name="shop")])
+    assert [getattr(policies.of_queue(name), "name", None) for name in ("log.a", "a.log.", "my.shop")] == [
+        "logs",
+        None,
+        "shop",
+    ]
+
+
+def test_a_policy_may_be_about_queues_or_sinks_alone() -> None:
+    queues, sinks = policy(to=AppliesTo.QUEUES), policy(to=AppliesTo.SINKS)
+    policies = Policies([queues, sinks])
+    assert (policies.of_queue("a"), policies.of_sink("a")) == (queues, sinks)
+
+
+def test_what_is_no_regular_expression_is_refused_and_says_where() -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        policy("a(b", name="bad")
+    assert str(refused.value) == (
+        "the pattern 'a(b' of policy 'bad' is no regular expression: missing ), unterminated subpattern at position 1"
+    )
+
+
+def test_of_two_numbers_the_smaller_one_holds() -> None:
+    for option in ("max_length", "max_bytes", "message_ttl", "expires", "delivery_limit"):
+        for declared, said, effective in ((None, 5, 5), (3, 5, 3), (5, 3, 3), (3, None, 3)):
+            found = queue_options(QueueOptions(**{option: declared}), policy(**{option: said}))  # type: ignore[arg-type]
+            assert getattr(found, option) == effective
+
+
+def test_anything_else_holds_as_declared_if_it_was() -> None:
+    said = policy(dead_letter_sink="theirs", dead_letter_key="k", overflow=Overflow.REJECT_PUBLISH, alternate="theirs")
+    found = queue_options(QueueOptions(dead_letter_sink="ours", overflow=Overflow.WAIT), said)
+    assert found == QueueOptions(dead_letter_sink="ours", dead_letter_key="k", overflow=Overflow.WAIT)
+    assert queue_options(QueueOptions(), said).overflow is Overflow.REJECT_PUBLISH
+    assert sink_options(SinkOptions(alternate="ours"), said).alternate == "ours"
+    assert sink_options(SinkOptions(), said) == SinkOptions(alternate="theirs")
+    assert sink_options(SinkOptions(), policy(max_length=1)) == SinkOptions()
+
+
+async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
+    async with open_harness() as harness:
+        there = harness.queue("a")
+        assert govern(harness, policy("^(a|b)$", max_length=2)) == 1
+        comes = harness.queue("b", QueueOptions(max_length=1))
+        harness.queue("c")
+        for store, kept in ((there, 2), (comes, 1)):
+            publish(store, *numbers(5))
+            assert len(ready(store)) == kept
+        assert [store.policy is not None for store in harness.directory.queues.values()] == [True, True, False]
+        assert govern(harness) == 1
+        assert there.options == QueueOptions()
+        publish(there, *numbers(5))
+        assert len(ready(there)) == 7
+
+
+async def test_policies_that_change_nothing_say_so() -> None:
+    async with open_harness() as harness:
+        store = harness.queue("q", QueueOptions(max_length=1))
+        version = harness.directory.version
+        assert govern(harness, policy(max_length=2, name="first")) == 0
+        assert govern(harness, policy(max_length=3, name="second")) == 0
+        assert store.policy is not None
+        assert store.policy.name == "second"
+        assert harness.directory.version == version
+
+
+async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
+    async with open_harness() as harness:
+        store = harness.queue("q", QueueOptions(max_length=10))
+        harness.sink("s")
+        govern(harness, policy(max_length=3, alternate="lost"))
+        assert harness.queue("q", QueueOptions(max_length=10)) is store
+        harness.sink("s")
+        with pytest.raises(Inequivalent):
+            harness.queue("q", QueueOptions(max_length=3))
+        with pytest.raises(Inequivalent):
+            harness.sink("s", alternate="lost")
+
+
+async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_in() -> None:
+    async with open_harness() as harness:
+        store, dead = harness.queue("q"), harness.queue("dead")
+        publish(store, *numbers(10))
+        govern(harness, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
+        assert ready(store) == numbers(10)[7:]
+        assert (store.dropped, dead.backlog.ready) == (7, 7)
+        govern(harness, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
+        publish(store, b"refused")
+        assert ready(store) == numbers(10)[7:]
+        govern(harness)
+        publish(store, b"stored")
+        assert ready(store)[-1] == b"stored"
+
+
+async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store, dead = harness.queue("q"), harness.queue("dead")
+        publish(store, *numbers(3 * MOST_LETTERS))
+        govern(harness, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        assert store.backlog.ready == 2 * MOST_LETTERS
+        await trio.sleep(0.01)
+        assert (store.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
+
+
+async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        publish(store, b"before")
+        govern(harness, policy(message_ttl=1.0))
+        publish(store, b"after")
+        await trio.sleep(2)
+        govern(harness)
+        publish(store, b"later")
+        await trio.sleep(2)
+        taken = [batch.contents[0] for _ in range(2) if (batch := store.ref.ask_nowait(Get())) is not None]
+        assert taken == [b"before", b"later"]
+        assert store.expired == 1
+
+
+async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        store = harness.queue()
+        govern(harness, policy(message_ttl=5.0))
+        encoded = encode_core(Properties(expiration=1.0))
+        head = Head(properties_stop=len(encoded), body_start=len(encoded), has_expiration=True)
+        store.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
+        await trio.sleep(2)
+        assert ready(store) == []
+
+
+async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        harness.queue("q")
+        await trio.sleep(10)
+        govern(harness, policy(expires=3.0))
+        await trio.sleep(2)
+        assert "q" in harness.directory.queues
+        await trio.sleep(2)
+        assert "q" not in harness.directory.queues
+
+
+async def test_a_queue_stays_from_which_the_policy_was_taken_in_time(autojump_clock: MockClock) -> None:
+    async with open_harness() as harness:
+        harness.queue("q")
+        govern(harness, policy(expires=3.0))
+        await trio.sleep(2)
+        govern(harness)
+        await trio.sleep(5)
+        assert "q" in harness.directory.queues
+
+
+async def test_an_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_looked_up_again() -> None:
+    async with open_harness() as harness:
+        harness.sink("lost", SinkKind.FANOUT)
+        harness.queue("q")
+        harness.bind("lost", "q")
+        harness.sink("s")
+        version = harness.directory.version
+        assert not harness.directory.route("s", "k", dict).queues
+        govern(harness, policy("^s$", alternate="lost", to=AppliesTo.SINKS))
+        assert harness.directory.version > version
+        assert len(harness.directory.route("s", "k", dict).queues) == 1
+        govern(harness)
+        assert not harness.directory.route("s", "k", dict).queues
+
+
+async def test_policies_outlive_a_domain_that_crashes(quiet_crashes: None) -> None:
+    async with open_harness() as harness:
+        store = harness.queue("q")
+        govern(harness, policy(max_length=2))
+        harness.domain.tell_nowait(DeclareQueue("poison", None, harness.session))  # type: ignore[arg-type]
+        await trio.testing.wait_all_tasks_blocked()
+        await harness.domain.wait_running()
+        publish(store, *numbers(5))
+        assert len(ready(store)) == 2
+
+
+async def test_a_queue_that_is_being_restarted_lives_by_the_new_policy_then() -> None:
+    async with open_harness() as harness:
+        store = harness.queue("q")
+
+        def crash_and_govern() -> None:
+            harness.crash_nowait(store)
+            harness.domain.tell_nowait(SetPolicies((policy(max_length=2),)))
+
+        harness.turn(crash_and_govern)
+        await store.ref.wait_running()
+        publish(store, *numbers(5))
+        assert len(ready(store)) == 2

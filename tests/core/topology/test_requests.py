@@ -1,0 +1,13 @@
+from core.cast import open_harness
+from triomq.core.topology.requests import QueueUnused, SinkUnused
+
+
+async def test_what_is_told_of_something_that_is_gone_or_in_use_changes_nothing() -> None:
+    async with open_harness() as harness:
+        harness.queue("kept")
+        harness.sink("kept")
+        for name in ("kept", "gone"):
+            harness.domain.tell_nowait(QueueUnused(name))
+            harness.domain.tell_nowait(SinkUnused(name))
+        assert list(harness.directory.queues) == list(harness.directory.sinks) == ["kept"]
+        assert harness.domain.state == "running"

@@ -1,0 +1,148 @@
+"""How refusals are worded for AMQP clients."""
+
+import pytest
+
+from triomq.core import (
+    Inequivalent,
+    InExclusiveUse,
+    NoSuchQueue,
+    NoSuchSink,
+    Overflow,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    QueueStopped,
+    SinkInternal,
+    SinkInUse,
+    SinkKind,
+)
+from triomq.endpoints.amqp.answers import HARD_CODES, Answer, AnswerError, answer_to
+from triomq.errors import (
+    AccessRefused,
+    LimitExceeded,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+    ResourceLocked,
+    Unroutable,
+)
+from triomq.protocols.amqp import REPLY_NAMES
+
+
+@pytest.mark.parametrize(
+    ("refused", "code", "text"),
+    [
+        (NoSuchSink("e"), 404, "no exchange 'e' in vhost '/v'"),
+        (NoSuchQueue("q"), 404, "no queue 'q' in vhost '/v'"),
+        (QueueStopped("q"), 404, "queue 'q' in vhost '/v' process is stopped by supervisor"),
+        (InExclusiveUse("q"), 403, "queue 'q' in vhost '/v' in exclusive use"),
+        (SinkInternal("e"), 403, "cannot publish to internal exchange 'e' in vhost '/v'"),
+        (SinkInUse("e"), 406, "exchange 'e' in vhost '/v' in use"),
+        (QueueInUse("q"), 406, "queue 'q' in vhost '/v' in use"),
+        (QueueNotEmpty("q"), 406, "queue 'q' in vhost '/v' not empty"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Refused) else None,
+)
+def test_what_the_core_refuses_has_a_code_and_the_text_that_clients_match(
+    refused: Refused, code: int, text: str
+) -> None:
+    assert answer_to(refused, "/v", "queue") == Answer(code, text)
+
+
+def test_a_locked_queue_says_at_length_why() -> None:
+    answer = answer_to(QueueLocked("q"), "/v", "queue")
+    assert answer.code == 405
+    assert answer.text.startswith("cannot obtain exclusive access to locked queue 'q' in vhost '/v'. It could be")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (NotFound, 404),
+        (AccessRefused, 403),
+        (ResourceLocked, 405),
+        (PreconditionFailed, 406),
+        (LimitExceeded, 506),
+        (Unroutable, 541),
+        (Refused, 541),
+    ],
+)
+def test_any_other_refusal_keeps_its_own_words(kind: type[Refused], code: int) -> None:
+    assert answer_to(kind("so it is"), "/", "queue") == Answer(code, "so it is")
+
+
+@pytest.mark.parametrize(
+    ("refused", "text"),
+    [
+        (
+            Inequivalent("e", "kind", SinkKind.FANOUT, SinkKind.DIRECT),
+            "'type' for exchange 'e' in vhost '/': received 'fanout' but current is 'direct'",
+        ),
+        (
+            Inequivalent("q", "durable", False, True),
+            "'durable' for exchange 'q' in vhost '/': received 'false' but current is 'true'",
+        ),
+        (
+            Inequivalent("q", "max_length", 5, None),
+            "'x-max-length' for exchange 'q' in vhost '/': received the value '5' of type 'signedint' "
+            "but current is none",
+        ),
+        (
+            Inequivalent("q", "max_bytes", None, 7),
+            "'x-max-length-bytes' for exchange 'q' in vhost '/': received none "
+            "but current is the value '7' of type 'signedint'",
+        ),
+        (
+            Inequivalent("q", "message_ttl", 2.0, 1.0),
+            "'x-message-ttl' for exchange 'q' in vhost '/': received '2000' but current is '1000'",
+        ),
+        (
+            Inequivalent("q", "expires", None, 0.5),
+            "'x-expires' for exchange 'q' in vhost '/': received none "
+            "but current is the value '500' of type 'signedint'",
+        ),
+        (
+            Inequivalent("q", "max_priority", 5, 0),
+            "'x-max-priority' for exchange 'q' in vhost '/': received the value '5' of type 'signedint' "
+            "but current is none",
+        ),
+        (
+            Inequivalent("q", "dead_letter_sink", "b", "a"),
+            "'x-dead-letter-exchange' for exchange 'q' in vhost '/': received 'b' but current is 'a'",
+        ),
+        (
+            Inequivalent("q", "single_active", False, True),
+            "'x-single-active-consumer' for exchange 'q' in vhost '/': received none "
+            "but current is the value 'true' of type 'bool'",
+        ),
+        (
+            Inequivalent("q", "overflow", Overflow.REJECT_PUBLISH, Overflow.DROP_HEAD),
+            "'x-overflow' for exchange 'q' in vhost '/': received 'reject-publish' but current is 'drop-head'",
+        ),
+        (
+            Inequivalent("q", "notes", (("a", 1), ("b", True)), (("a", 1), ("b", False))),
+            "'b' for exchange 'q' in vhost '/': received 'true' but current is 'false'",
+        ),
+        (
+            Inequivalent("q", "notes", (("a", True),), ()),
+            "'a' for exchange 'q' in vhost '/': received the value 'true' of type 'bool' but current is none",
+        ),
+        (
+            Inequivalent("q", "notes", (), (("a", "text"),)),
+            "'a' for exchange 'q' in vhost '/': received none but current is the value 'text' of type 'longstr'",
+        ),
+    ],
+    ids=lambda value: None if isinstance(value, str) else f"{value.option}",
+)
+def test_a_difference_is_named_as_the_client_wrote_it(refused: Inequivalent, text: str) -> None:
+    assert answer_to(refused, "/", "exchange") == Answer(406, f"inequivalent arg {text}")
+
+
+def test_every_code_has_a_name() -> None:
+    assert set(REPLY_NAMES) >= HARD_CODES
+
+
+def test_an_answer_of_the_endpoint_itself_carries_code_and_text() -> None:
+    error = AnswerError(403, "no")
+    assert error.answer == Answer(403, "no")
+    assert str(error) == "no"

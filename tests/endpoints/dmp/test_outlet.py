@@ -1,0 +1,304 @@
+"""What leaves by direct feeds: from whom, in which order, and what happens to who does not read."""
+
+import pytest
+import trio
+import trio.testing
+
+from endpoints.client import Client, delivered
+from endpoints.conftest import Connect, crash
+from endpoints.direct import Direct, Taken, lease_feed, open_feed, open_sink
+from endpoints.dmp.test_sink import EVERYTHING
+from protocols.dmp.wire import EMPTY, message
+from triomq.app import Broker
+from triomq.core import Properties
+from triomq.endpoints import AMQPEndpoint
+from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
+from triomq.protocols import decode_properties, encode_properties
+from triomq.protocols.amqp import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    ChannelClosed,
+    ChannelFlow,
+    ChannelFlowOk,
+    DeliverRun,
+    QueueBind,
+    QueueBindOk,
+)
+
+
+@pytest.fixture
+async def feed(client: Client, endpoint: AMQPEndpoint) -> Direct:
+    """A direct connection from the queue q, which is the client's own and which nobody consumes yet."""
+    await client.declare("q", exclusive=True)
+    return await open_feed(endpoint, client, "q")
+
+
+async def consume(client: Client, tag: str = "c", **options: object) -> None:
+    await client.call(1, BasicConsume("q", tag, **options), BasicConsumeOk)  # type: ignore[arg-type]
+
+
+async def settled() -> None:
+    await trio.testing.wait_all_tasks_blocked()
+
+
+# From everywhere
+
+
+async def test_an_amqp_publish_reaches_a_feed_with_all_its_properties(client: Client, feed: Direct) -> None:
+    await consume(client)
+    properties = encode_properties(EVERYTHING)
+    client.publish(1, "", "q", b"1", b"", properties=properties)
+    client.publish(1, "", "q", b"x" * 300_000)
+    await client.flush()
+    assert await feed.take(3) == [
+        Taken(b"1", "", "q", properties),
+        Taken(b"", "", "q", properties),
+        Taken(b"x" * 300_000, "", "q", b"\0\0"),
+    ]
+
+
+async def test_a_message_of_the_program_reaches_a_feed_with_its_properties(
+    client: Client, feed: Direct, broker: Broker
+) -> None:
+    await consume(client)
+    await broker.publish("", "q", b"body", Properties(type="t", headers={"a": 1}, persistent=False))
+    (found,) = await feed.take(1)
+    properties = decode_properties(found.properties)
+    assert (found.body, properties.type, properties.headers, properties.delivery_mode) == (b"body", "t", {"a": 1}, 1)
+
+
+@pytest.mark.parametrize("options", [0, 2, 0xFF])
+async def test_a_direct_message_goes_on_as_it_came_but_for_its_options(
+    client: Client, feed: Direct, endpoint: AMQPEndpoint, options: int
+) -> None:
+    await consume(client)
+    sink = await open_sink(endpoint, client, "")
+    properties = encode_properties(EVERYTHING)
+    before = feed.octets
+    await sink.say(message(b"body", exchange=b"other", key=b"q", properties=properties, options=options))
+    assert await feed.take(1) == [Taken(b"body", "other", "q", properties)]
+    assert feed.octets - before == len(message(b"body", exchange=b"other", key=b"q", properties=properties))
+
+
+async def test_the_shortest_message_goes_on_as_well(client: Client, feed: Direct, endpoint: AMQPEndpoint) -> None:
+    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    await consume(client)
+    sink = await open_sink(endpoint, client, "amq.fanout")
+    await sink.say(EMPTY)
+    assert await feed.take(1) == [Taken(b"", "", "", b"\0\0")]
+
+
+async def test_a_fanout_reaches_feeds_and_amqp_consumers_alike(
+    client: Client, connect: Connect, feed: Direct, endpoint: AMQPEndpoint
+) -> None:
+    await consume(client)
+    other = await connect()
+    await other.open_channel()
+    await other.declare("r", exclusive=True)
+    await other.call(1, BasicConsume("r", "c", no_ack=True), BasicConsumeOk)
+    for who, name in ((client, "q"), (other, "r")):
+        await who.call(1, QueueBind(name, "amq.fanout", ""), QueueBindOk)
+    sink = await open_sink(endpoint, other, "amq.fanout")
+    await sink.publish("k", b"1", b"2")
+    assert await feed.bodies(2) == [b"1", b"2"]
+    assert [found.body for found in await other.deliveries(2)] == [b"1", b"2"]
+
+
+# When
+
+
+async def test_a_feed_begins_when_its_queue_is_consumed_with_the_backlog_in_order(
+    client: Client, feed: Direct, broker: Broker
+) -> None:
+    for number in range(5):
+        await broker.publish("", "q", b"%d" % number)
+    await feed.silence()
+    await consume(client)
+    await broker.publish("", "q", b"5")
+    assert await feed.bodies(6) == [b"%d" % number for number in range(6)]
+
+
+async def test_a_feed_that_comes_late_takes_over_where_amqp_was(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q", exclusive=True, auto_delete=True)
+    await consume(client, no_ack=True)
+    await broker.publish("", "q", b"1")
+    assert [found.body for found in await client.deliveries(1)] == [b"1"]
+    feed = await open_feed(endpoint, client, "q")
+    await broker.publish("", "q", b"2")
+    assert await feed.bodies(1) == [b"2"]
+    await feed.hang_up()
+    await broker.publish("", "q", b"3")
+    assert [found.body for found in await client.deliveries(1)] == [b"3"]
+
+
+async def test_what_was_delivered_over_amqp_is_still_to_be_settled_there(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await client.declare("q", exclusive=True)
+    await consume(client)
+    await broker.publish("", "q", b"1")
+    await client.deliveries(1)
+    feed = await open_feed(endpoint, client, "q")
+    client.engine.close_channel(1, 200, "enough")
+    await client.flush()
+    await client.expect(ChannelClosed)
+    await client.open_channel(1)
+    await consume(client)
+    assert await feed.bodies(1) == [b"1"]
+
+
+async def test_what_a_feed_takes_is_accepted(client: Client, feed: Direct, broker: Broker) -> None:
+    await consume(client)
+    await broker.publish("", "q", b"x")
+    await feed.bodies(1)
+    statistics = broker.directory.queues["q"].statistics()
+    assert (statistics.ready, statistics.unsettled, statistics.delivered) == (0, 0, 1)
+
+
+# Flow, cancel, no-local
+
+
+async def test_channel_flow_holds_a_feed(client: Client, feed: Direct, broker: Broker) -> None:
+    await consume(client)
+    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await broker.publish("", "q", b"x")
+    await feed.silence()
+    await client.call(1, ChannelFlow(active=True), ChannelFlowOk)
+    assert await feed.bodies(1) == [b"x"]
+
+
+async def test_a_feed_that_was_held_goes_on_when_nobody_is_left_to_let_it(
+    client: Client, feed: Direct, broker: Broker
+) -> None:
+    await consume(client)
+    await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
+    await broker.publish("", "q", b"x")
+    await client.leave()
+    assert await feed.bodies(1) == [b"x"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "channel.close"])
+async def test_the_end_of_the_consumer_ends_the_flow_and_another_one_begins_it_again(
+    client: Client, feed: Direct, broker: Broker, how: str
+) -> None:
+    await consume(client)
+    if how == "cancel":
+        await client.call(1, BasicCancel("c"), BasicCancelOk)
+    else:
+        client.engine.close_channel(1, 200, "enough")
+        await client.flush()
+        await client.expect(ChannelClosed)
+        await client.open_channel(1)
+    await broker.publish("", "q", b"x")
+    await feed.silence()
+    await consume(client)
+    assert await feed.bodies(1) == [b"x"]
+
+
+async def test_a_feed_ends_when_cancelling_deletes_its_queue(client: Client, endpoint: AMQPEndpoint) -> None:
+    await client.declare("q", exclusive=True, auto_delete=True)
+    feed = await open_feed(endpoint, client, "q")
+    await consume(client)
+    await client.call(1, BasicCancel("c"), BasicCancelOk)
+    await feed.ended()
+
+
+async def test_no_local_keeps_what_its_own_session_publishes_whichever_way(
+    client: Client, connect: Connect, feed: Direct, endpoint: AMQPEndpoint
+) -> None:
+    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    await consume(client, no_local=True)
+    own = await open_sink(endpoint, client, "amq.fanout")
+    other = await connect()
+    await other.open_channel()
+    foreign = await open_sink(endpoint, other, "amq.fanout")
+    await own.publish("", b"own")
+    client.publish(1, "amq.fanout", "", b"own too")
+    await client.flush()
+    await settled()
+    await foreign.publish("", b"foreign")
+    assert await feed.bodies(1) == [b"foreign"]
+    await feed.silence()
+
+
+async def test_when_its_queue_crashes_the_consumer_is_told_over_amqp_and_may_come_again(
+    client: Client, feed: Direct, broker: Broker
+) -> None:
+    await consume(client)
+    crash(broker, "q")
+    assert (await client.read(BasicCancel)).consumer_tag == "c"
+    await consume(client)
+    await broker.publish("", "q", b"x")
+    assert await feed.bodies(1) == [b"x"]
+
+
+# Who does not read
+
+
+async def slow_feed(client: Client, endpoint: AMQPEndpoint) -> Direct:
+    """A feed over a stream on which each side waits until the other has read."""
+    await client.declare("q", exclusive=True)
+    return await Direct(endpoint, await lease_feed(client, "q"), "feed", lockstep=True).ready()
+
+
+async def test_who_does_not_read_holds_no_more_than_the_window_and_the_queue_keeps_the_rest(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    feed = await slow_feed(client, endpoint)
+    await consume(client)
+    for number in range(100):
+        broker.publish_nowait("", "q", b"%03d" % number + bytes(50_000))
+    await trio.sleep(1)
+    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
+    assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
+
+
+async def test_who_does_not_read_holds_up_nobody_else(
+    client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await slow_feed(client, endpoint)
+    await consume(client)
+    await client.call(1, QueueBind("q", "amq.fanout", ""), QueueBindOk)
+    other = await connect()
+    await other.open_channel()
+    await other.declare("read", exclusive=True)
+    await other.call(1, QueueBind("read", "amq.fanout", ""), QueueBindOk)
+    reading = await open_feed(endpoint, other, "read")
+    await other.call(1, BasicConsume("read"), BasicConsumeOk)
+    sink = await open_sink(endpoint, other, "amq.fanout")
+    for number in range(100):
+        await sink.publish("", b"%03d" % number + bytes(50_000))
+        assert (await reading.bodies(1))[0][:3] == b"%03d" % number
+    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
+
+
+async def test_who_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(
+    client: Client, endpoint: AMQPEndpoint, broker: Broker
+) -> None:
+    await slow_feed(client, endpoint)
+    await consume(client, no_ack=True)
+    for number in range(100):
+        broker.publish_nowait("", "q", b"%03d" % number + bytes(50_000))
+    await trio.sleep(125)
+    assert list(endpoint.ref.children) == ["connection-1"]
+    found: list[bytes] = []
+    while not found or found[-1] != b"099":
+        found += [delivery.body[:3] for delivery in delivered(await client.expect(DeliverRun))]
+    assert found == [b"%03d" % number for number in range(100 - len(found), 100)]
+    assert len(found) > 70
+
+
+async def test_what_24_bits_cannot_say_is_a_dead_letter(client: Client, endpoint: AMQPEndpoint, broker: Broker) -> None:
+    await client.declare("letters")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
+    await client.declare("q", exclusive=True, arguments=arguments)
+    feed = await open_feed(endpoint, client, "q", max_message_size=1 << 24 - 1)
+    await consume(client)
+    for body in (b"1", bytes(1 << 24), b"2"):
+        await broker.publish("", "q", body)
+    assert await feed.bodies(2) == [b"1", b"2"]
+    assert broker.directory.queues["letters"].backlog.ready == 1

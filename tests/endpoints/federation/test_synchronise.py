@@ -1,0 +1,574 @@
+"""Brokers that tell each other what they have, over real sockets: who owns what, who comes back, and no storms."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+
+from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
+from triomq.clients import open_amqp
+from triomq.core import Action, Changed, DeclareQueue, Kind, Properties, QueueOptions, QueueState
+from triomq.core.dispatch.feed import Wake
+from triomq.endpoints import AMQPEndpoint, BrokerContext
+from triomq.endpoints.amqp.connection import AMQPConnection
+from triomq.endpoints.amqp.handlers import HANDLERS
+from triomq.errors import AccessRefused, ActorStopped, ConfigError
+from triomq.protocols.amqp import AMQP_METHODS, RestMSPipeCreate, Settings
+from triomq.security import Permission
+
+PATIENCE = 8.0
+"""Seconds until a test that waits for what never comes is over."""
+
+HERE = AMQP(host="127.0.0.1", port=0)
+
+
+def _run(test: Callable[[], Awaitable[None]], **options: object) -> None:
+    async def patiently() -> None:
+        with trio.fail_after(PATIENCE):
+            await test()
+
+    trio.run(patiently, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def patience(request: pytest.FixtureRequest) -> None:
+    request.node.add_marker(pytest.mark.trio(run=_run), append=False)
+
+
+def url_of(broker: Broker, user: str = "guest") -> str:
+    return f"amqp://{user}:{user}@127.0.0.1:{broker.listening[0].port}"
+
+
+async def tell(broker: Broker, other: Broker, origin: str, **options: object) -> Peer:
+    """Let one broker tell another."""
+    config = Synchronise(url_of(other), origin=origin, retry=0.01, **options)  # type: ignore[arg-type]
+    return await broker.synchronise(config)
+
+
+@asynccontextmanager
+async def open_pair() -> AsyncIterator[tuple[Broker, Broker]]:
+    async with open_broker(HERE, drain=0.1) as here, open_broker(HERE, drain=0.1) as there:
+        yield here, there
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what another task does in its own time."""
+    while not condition():
+        await trio.lowlevel.checkpoint()
+
+
+def names(broker: Broker) -> tuple[dict[str, str], dict[str, str], set[tuple[str, str, str]]]:
+    """Name sinks and queues with where they come from, and bindings."""
+    directory = broker.directory
+    sinks = {name: sink.origin for name, sink in directory.sinks.items() if not name.startswith("amq.")}
+    bindings = {
+        (binding.source, binding.key, binding.destination)
+        for sink in directory.sinks.values()
+        for binding in sink.bindings
+    }
+    return sinks, {name: queue.origin for name, queue in directory.queues.items()}, bindings
+
+
+async def declare(broker: Broker, sink: str = "news", queue: str = "mine", key: str = "a.*") -> None:
+    made = await broker.declare_sink(sink, "topic")
+    await made.bind(await broker.declare_queue(queue), key)
+
+
+async def take(broker: Broker, queue: str, count: int = 1) -> list[bytes]:
+    """Wait for so many messages."""
+    found: list[bytes] = []
+    async with broker.queue(queue).open_feed() as feed:
+        while len(found) < count:
+            with await anext(feed) as delivery:
+                found.append(delivery.body)
+    return found
+
+
+# What is told
+
+
+async def test_what_is_here_and_what_comes_is_there_too() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        ours = "guest@here"
+        assert names(there) == ({"news": ours}, {"mine": ours}, {("news", "a.*", "mine")})
+        await declare(here, "more", "other", "b.*")
+        await peer.wait_told()
+        assert names(there)[2] == {("news", "a.*", "mine"), ("more", "b.*", "other")}
+
+
+async def test_what_goes_here_goes_there() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        await here.sink("news").unbind(here.queue("mine"), "a.*")
+        await peer.wait_told()
+        assert names(there)[2] == set()
+        await here.queue("mine").delete()
+        await here.sink("news").delete()
+        await peer.wait_told()
+        assert names(there) == ({}, {}, set())
+
+
+async def test_what_the_class_has_no_words_for_stays_here() -> None:
+    async with open_pair() as (here, there):
+        await here.declare_queue("alone", exclusive=True)
+        await here.declare_sink("hidden", internal=True)
+        await here.declare_sink("hashed", "x-consistent-hash")
+        headers = await here.declare_sink("headers", "headers")
+        queue = await here.declare_queue("q")
+        await headers.bind(queue, arguments={"a": 1})
+        await headers.bind(here.sink("hidden"))
+        await here.sink("hashed").bind(queue, "1")
+        await here.sink("amq.topic").bind(queue, "#")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        assert names(there) == ({"headers": "guest@here"}, {"q": "guest@here"}, {("amq.topic", "#", "q")})
+        assert peer.statistics().sent == 3
+        await headers.unbind(queue, arguments={"a": 1})
+        await here.queue("alone").delete()
+        await peer.wait_told()
+        assert peer.statistics().sent == 3
+
+
+async def test_a_sink_that_comes_again_as_another_kind_does_so_there() -> None:
+    async with open_pair() as (here, there):
+        sink = await here.declare_sink("s", "topic")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        await sink.delete()
+        await here.declare_sink("s", "fanout")
+        await peer.wait_told()
+        assert there.directory.sinks["s"].options.kind.value == "fanout"
+
+
+async def test_more_changes_than_may_wait_make_everything_be_told_again() -> None:
+    async with open_pair() as (here, there):
+        peer = await tell(here, there, "here", changes=2)
+        await here.declare_queue("old")
+        await peer.wait_told()
+        for number in range(20):
+            # In one go, as the endpoint works off a chunk: nothing is sent between them.
+            here.domain_ref.ask_nowait(DeclareQueue(f"q{number}", QueueOptions(), here.session))
+        await here.queue("old").delete()
+        await peer.wait_told()
+        assert set(names(there)[1]) == {f"q{number}" for number in range(20)}
+        assert peer.statistics().replays > 1
+
+
+# No storms
+
+
+async def test_two_brokers_tell_each_other_only_of_their_own() -> None:
+    async with open_pair() as (here, there):
+        await declare(here, "news", "here")
+        await declare(there, "notes", "there")
+        peers = [await tell(here, there, "here"), await tell(there, here, "there")]
+        for peer in peers:
+            await peer.wait_told()
+        assert names(here)[2] == names(there)[2] == {("news", "a.*", "here"), ("notes", "a.*", "there")}
+        for number in range(10):
+            await here.declare_queue(f"q{number}")
+            await there.declare_queue(f"r{number}")
+        for peer in peers:
+            await peer.wait_told()
+            assert peer.statistics().sent == 3 + 10
+
+
+async def test_three_brokers_in_a_ring_tell_each_other_no_more_than_that() -> None:
+    async with AsyncExitStack() as stack:
+        brokers = [await stack.enter_async_context(open_broker(HERE, drain=0.1)) for _ in range(3)]
+        peers = [
+            await tell(broker, other, f"broker{number}")
+            for number, (broker, other) in enumerate(zip(brokers, (*brokers[1:], brokers[0]), strict=True))
+        ]
+        for number, broker in enumerate(brokers):
+            await broker.declare_queue(f"q{number}")
+        for peer in peers:
+            await peer.wait_told()
+        assert [peer.statistics().sent for peer in peers] == [1, 1, 1]
+        assert [set(broker.directory.queues) for broker in brokers] == [{"q0", "q2"}, {"q1", "q0"}, {"q2", "q1"}]
+
+
+async def test_a_binding_of_ours_to_what_is_theirs_is_told_and_comes_back_to_nobody() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peers = [await tell(here, there, "here"), await tell(there, here, "there")]
+        await peers[0].wait_told()
+        await there.sink("news").bind(await there.declare_queue("theirs"), "#")
+        await peers[1].wait_told()
+        assert ("news", "#", "theirs") in names(here)[2]
+        await here.publish("news", "a.b", b"42")
+        assert await take(there, "theirs") == [b"42"]
+        assert await take(here, "mine") == [b"42"]
+        assert [peer.statistics().sent for peer in peers] == [3, 2]
+
+
+# Messages
+
+
+async def test_what_is_published_there_comes_into_the_queue_here() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here", prefetch=2)
+        await peer.wait_told()
+        said = Properties(content_type="text/plain", headers={"k": "v"}, correlation_id="7", priority=3)
+        for number in range(10):
+            await there.publish("news", "a.b", str(number).encode(), said)
+        async with here.queue("mine").open_feed() as feed:
+            for number in range(10):
+                with await anext(feed) as delivery:
+                    assert delivery.body == str(number).encode()
+                    assert (delivery.exchange, delivery.routing_key) == ("news", "a.b")
+                    assert delivery.properties == said
+        await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
+        assert peer.statistics().received == 10
+
+
+async def test_what_was_published_while_the_peer_was_away_comes_when_it_is_back() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        await peer.aclose()
+        await there.publish("news", "a.b", b"42")
+        assert there.directory.queues["mine"].backlog.ready == 1
+        peer = await tell(here, there, "here")
+        assert await take(here, "mine") == [b"42"]
+
+
+async def test_what_a_queue_here_refuses_is_dropped_there() -> None:
+    async with open_pair() as (here, there):
+        await here.declare_queue("small", max_length=1, overflow="reject-publish")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        for body in (b"1", b"2", b"3"):
+            await there.publish("", "small", body)
+        await until(lambda: peer.statistics().received == 3 and _is_empty(there.directory.queues["small"]))
+        assert await take(here, "small") == [b"1"]
+
+
+async def test_no_other_queue_of_ours_gets_anything() -> None:
+    async with open_pair() as (here, there):
+        await here.declare_queue("private", exclusive=True)
+        await here.declare_queue("q")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        # As a hostile peer would: it delivers from a pipe that nobody told it of.
+        await there.declare_queue("private")
+        store = there.directory.queues["private"]
+        store.origin = "guest@here"
+        (endpoint,) = there.endpoints.children.values()
+        (connection,) = [ref.actor for ref in endpoint.children.values()]
+        assert isinstance(connection, AMQPConnection)
+        connection.ref.run_in_turn(
+            HANDLERS[RestMSPipeCreate], connection.channels[1], RestMSPipeCreate("pipe", "private")
+        )
+        await there.publish("", "private", b"42")
+        await until(lambda: peer.statistics().received == 1 and _is_empty(store))
+        assert _is_empty(here.directory.queues["private"])
+
+
+def _is_empty(store: QueueState) -> bool:
+    return not store.backlog.ready and not store.backlog.unsettled
+
+
+async def test_messages_wait_there_while_memory_is_short_here() -> None:
+    async with open_pair() as (here, there):
+        await here.declare_queue("q")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        here.directory.memory.set_mark(1)
+        await here.publish("", "q", b"held")
+        here.directory.memory.measure()
+        assert here.directory.memory.on
+        for body in (b"1", b"2"):
+            await there.publish("", "q", body)
+        await until(lambda: there.directory.queues["q"].backlog.unsettled == 2)
+        assert here.directory.queues["q"].backlog.ready == 1
+        here.directory.memory.set_mark(0)
+        assert await take(here, "q", 3) == [b"held", b"1", b"2"]
+
+
+# Protection
+
+
+async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        async with open_amqp(url_of(there)) as connection:
+            for refused in (
+                lambda channel: channel.delete_queue("mine"),
+                lambda channel: channel.delete_exchange("news"),
+                lambda channel: channel.unbind("mine", "news", "a.*"),
+                lambda channel: channel.declare_queue("mine", durable=True),
+            ):
+                with pytest.raises(AccessRefused, match="guest@here"):
+                    async with connection.open_channel() as channel:
+                        await refused(channel)
+            async with connection.open_channel() as channel:
+                await channel.declare_exchange("news", "topic", durable=True)
+        assert names(there)[2] == {("news", "a.*", "mine")}
+
+
+async def test_what_both_have_stays_when_one_of_them_deletes_it() -> None:
+    async with open_pair() as (here, there):
+        for broker in (here, there):
+            await broker.declare_queue("both")
+        peers = [await tell(here, there, "here"), await tell(there, here, "there")]
+        for peer in peers:
+            await peer.wait_told()
+        await here.queue("both").delete()
+        await peers[0].wait_told()
+        assert names(there)[1] == {"both": ""}
+
+
+async def test_the_peer_s_user_may_do_there_what_its_permissions_say() -> None:
+    permissions = {"default": Permission("^may", "^may", "^may")}
+    users = {"guest": User("guest"), "some": User("some", permissions=permissions)}
+    async with open_broker(HERE) as here, open_broker(HERE, users=users, drain=0.1) as there:
+        await here.declare_queue("may")
+        await here.declare_queue("no")
+        peer = await here.synchronise(Synchronise(url_of(there, "some"), origin="here"))
+        await peer.wait_told()
+        assert names(there)[1] == {"may": "some@here"}
+
+
+# Coming and going
+
+
+@asynccontextmanager
+async def kept_open(port: int, others: Sequence[Synchronise] = ()) -> AsyncIterator[Broker]:
+    """Open a broker at a port where one was before."""
+    async with open_broker(AMQP(host="127.0.0.1", port=port), peers=others, drain=0.1) as broker:
+        yield broker
+
+
+async def test_a_peer_that_begins_again_is_told_everything() -> None:
+    async with open_broker(HERE) as here:
+        await declare(here)
+        async with open_broker(HERE, drain=0.1) as there:
+            port = there.listening[0].port
+            peer = await tell(here, there, "here")
+            await peer.wait_told()
+        async with kept_open(port) as there:
+            await until(lambda: peer.statistics().replays == 2)
+            await peer.wait_told()
+            assert names(there) == ({"news": "guest@here"}, {"mine": "guest@here"}, {("news", "a.*", "mine")})
+            await there.publish("news", "a.b", b"42")
+            assert await take(here, "mine") == [b"42"]
+
+
+async def test_what_is_ours_stays_there_while_we_begin_again_and_is_ours_then() -> None:
+    async with open_broker(HERE, drain=0.1) as there:
+        async with open_broker(drain=0.1) as here:
+            await declare(here)
+            await (await tell(here, there, "here")).wait_told()
+        await there.publish("news", "a.b", b"42")
+        assert names(there)[1] == {"mine": "guest@here"}
+        async with open_broker(drain=0.1) as here:
+            await declare(here)
+            await tell(here, there, "here")
+            assert await take(here, "mine") == [b"42"]
+            peer = await tell(here, there, "here")
+            await here.queue("mine").delete()
+            await peer.wait_told()
+            await until(lambda: not names(there)[1])
+
+
+async def test_both_brokers_keep_each_other_s_resources_through_restarts() -> None:
+    async with open_broker(HERE, drain=0.1) as here:
+        async with open_broker(HERE, drain=0.1) as there:
+            port = there.listening[0].port
+            await declare(here, "news", "here")
+            await declare(there, "notes", "there")
+            peer, back = await tell(here, there, "here"), await tell(there, here, "there")
+            await peer.wait_told()
+            await back.wait_told()
+            everything = names(here)[2]
+            assert everything == names(there)[2] == {("news", "a.*", "here"), ("notes", "a.*", "there")}
+        assert names(here)[2] == everything  # though there is nobody
+        others = (Synchronise(url_of(here), origin="there", retry=0.01),)
+        async with kept_open(port, others) as there:
+            await until(lambda: peer.statistics().replays == 2)
+            await peer.wait_told()
+            assert names(there)[2] == {("news", "a.*", "here")}  # its own were in memory
+            await declare(there, "notes", "there")
+            await there.peers[0].wait_told()
+            assert names(there)[2] == names(here)[2] == everything
+
+
+async def test_what_is_deleted_while_the_peer_is_away_is_deleted_there_when_it_is_back() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        await here.declare_queue("stays")
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        for listening in there.listening[:]:
+            config = listening.config.bound_to(listening.port)
+            await listening.aclose()
+        await here.queue("mine").delete()
+        await here.sink("news").delete()
+        assert names(there)[0] == {"news": "guest@here"}
+        await there.listen(config)
+        await until(lambda: peer.statistics().replays == 2)
+        await peer.wait_told()
+        assert names(there) == ({}, {"stays": "guest@here"}, set())
+
+
+async def test_a_pipe_that_crashed_there_is_told_of_again() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        store = there.directory.queues["mine"]
+        crash(store)
+        await store.ref.wait_running()
+        await there.publish("news", "a.b", b"42")
+        assert await take(here, "mine") == [b"42"]
+
+
+def crash(store: QueueState) -> None:
+    """Crash a queue, by a wake-up that nobody can have sent."""
+    store.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
+
+
+async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        no_binding = Changed(Action.CREATED, Kind.BINDING, "news", "nothing")  # type: ignore[arg-type]
+        here.peer_refs[peer.name].tell_nowait(no_binding)
+        await here.queue("mine").delete()
+        await peer.wait_told()
+        assert peer.statistics().replays >= 2
+        assert names(there)[1] == {}
+
+
+async def test_a_peer_can_be_left_alone() -> None:
+    async with open_pair() as (here, there):
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await peer.wait_told()
+        await peer.aclose()
+        assert here.peers == []
+        assert names(there)[1] == {"mine": "guest@here"}
+        with pytest.raises(ActorStopped, match="told of nothing any more"):
+            peer.statistics()
+        with pytest.raises(ActorStopped):
+            await peer.wait_told()
+
+
+# Peers that are none
+
+
+class Unannounced(AMQP, frozen=True, tag="unannounced"):
+    """A broker that knows the class, and does not say so."""
+
+    def settings(self, mechanisms: tuple[str, ...]) -> Settings:
+        return msgspec.structs.replace(super().settings(mechanisms), server_properties={"product": "other"})
+
+
+class Ignorant(Unannounced, frozen=True, tag="ignorant"):
+    """A broker that does not know the class."""
+
+    def make(self, harness: BrokerContext) -> AMQPEndpoint:
+        endpoint = super().make(harness)
+        endpoint._methods = AMQP_METHODS
+        return endpoint
+
+
+def noted(log: pytest.LogCaptureFixture, event: str) -> list[str]:
+    """Give the reasons of an event."""
+    return [record.fields["reason"] for record in log.records if record.getMessage() == event]  # type: ignore[attr-defined]
+
+
+async def test_a_peer_that_does_not_announce_the_class_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
+        await declare(here)
+        peer = await tell(here, there, "here")
+        await until(lambda: noted(caplog, "peer cannot be told of resources"))
+        assert not peer.statistics().is_connected
+        assert names(there) == ({}, {}, set())
+
+
+async def test_force_without_a_pipe_type_is_refused_and_the_error_says_which_ones_there_are() -> None:
+    async with open_pair() as (here, there):
+        with pytest.raises(
+            ConfigError, match=r'pipe_type: not set, and with force .* "fifo" for OpenAMQ, else to "pipe"'
+        ):
+            await tell(here, there, "here", force=True)
+
+
+async def test_two_brokers_of_one_origin_are_not_there_together(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pair() as (here, there), open_broker(HERE, drain=0.1) as other:
+        await declare(here)
+        await declare(other, "more", "another")
+        first = await tell(here, there, "same")
+        await first.wait_told()
+        second = await tell(other, there, "same")
+        await until(lambda: noted(caplog, "peer is away"))
+        reason = noted(caplog, "peer is away")[0]
+        assert "origin 'same' of user 'guest' is here already, and is another broker; give each" in reason
+        assert names(there)[1] == {"mine": "guest@same"}
+        await first.aclose()
+        await second.wait_told()
+        assert names(there)[1] == {"mine": "guest@same", "another": "guest@same"}
+
+
+async def test_unless_it_is_to_be_told_all_the_same() -> None:
+    async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
+        await declare(here)
+        peer = await tell(here, there, "here", force=True, pipe_type="fifo")
+        await peer.wait_told()
+        assert names(there)[1] == {"mine": "guest@here"}
+
+
+async def test_one_that_does_not_know_the_class_closes_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_broker() as here, open_broker(Ignorant(host="127.0.0.1", port=0), drain=0.1) as there:
+        await declare(here)
+        peer = await tell(here, there, "here", force=True, pipe_type="pipe")
+        await until(lambda: peer.statistics().replays >= 3)
+        assert len({*noted(caplog, "peer is away")}) == 1
+        assert names(there) == ({}, {}, set())
+
+
+async def test_a_peer_that_is_not_there_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with open_broker(HERE) as nobody:
+        port = nobody.listening[0].port
+    async with open_broker() as here:
+        peer = await here.synchronise(Synchronise(f"amqp://127.0.0.1:{port}", retry=0.001))
+        await until(lambda: noted(caplog, "peer is away"))
+        assert not peer.statistics().is_connected
+    assert len(noted(caplog, "peer is away")) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "trouble"),
+    [
+        (Synchronise("amqp://x", domain="nowhere"), "domain: there is no 'nowhere'"),
+        (Synchronise("http://guest:secret@x"), "no AMQP"),
+        (Synchronise("amqp://x", ca="file"), "amqps:// alone"),
+        (Synchronise("amqps://x", ca="missing.pem"), "cannot read the certificates in missing.pem"),
+        (Synchronise("amqp://x", password_file="missing"), "password_file: cannot read missing"),
+    ],
+)
+async def test_what_cannot_be_is_said_at_once(config: Synchronise, trouble: str) -> None:
+    async with open_broker() as here:
+        with pytest.raises(ConfigError, match=trouble) as caught:
+            await here.synchronise(config)
+        assert "secret" not in str(caught.value)
+
+
+async def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(Synchronise("amqp://guest:secret@there:5673"))
