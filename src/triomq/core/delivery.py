@@ -20,7 +20,7 @@ class Outcome(Enum):
     REQUEUE = "requeue"
     """It goes back to its place, marked as delivered before."""
     RETURN = "return"
-    """It never left the house; it goes back to its place, unmarked."""
+    """It was never sent; it goes back to its place, unmarked."""
 
 
 class Deliver(ActorMessage, frozen=True):
