@@ -42,7 +42,7 @@ nitpick_ignore = [
     ("py:class", "triomq.transports.poller.Poller"),
     ("py:class", "triomq.transports.stream.Transport"),
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
-    ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with a house
+    ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with the broker
     ("py:class", "triomq.endpoints.base.origins.Origins"),
     ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),

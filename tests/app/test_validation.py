@@ -26,7 +26,7 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("a person needs a password")
 
 
-class Harness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Household(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pets: tuple[Cat | Dog, ...] = ()
     users: Mapping[str, Person] = {}
     mood: Literal["good", "bad"] = "good"
@@ -35,13 +35,13 @@ class Harness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def troubles(data: object) -> list[str]:
     with pytest.raises(ConfigError) as error:
-        build(data, Harness, Origins("house.toml", {"mood": "HOUSE_MOOD"}))
+        build(data, Household, Origins("house.toml", {"mood": "HOUSE_MOOD"}))
     return str(error.value).splitlines()
 
 
 def test_data_that_fits_becomes_a_struct() -> None:
     data = {"pets": [{"type": "cat", "lives": 3}, {"type": "dog", "tricks": ["sit"]}], "mood": "bad"}
-    assert build(data, Harness, Origins("", {})) == Harness((Cat(3), Dog(("sit",))), {}, "bad")
+    assert build(data, Household, Origins("", {})) == Household((Cat(3), Dog(("sit",))), {}, "bad")
 
 
 @pytest.mark.parametrize(
