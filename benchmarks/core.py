@@ -31,6 +31,7 @@ from triomq.core import (
     Directory,
     Domain,
     Feed,
+    FeedClosed,
     Get,
     Head,
     Outcome,
@@ -80,6 +81,9 @@ class Consumer(InPlaceActor):
             self.kept.append(message.batch)
         else:
             settle(message.batch, Outcome.ACCEPT)
+
+    def feed_closed(self, message: FeedClosed) -> None:
+        """Hear that the queue is deleted."""
 
 
 class Harness:

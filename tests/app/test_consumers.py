@@ -27,5 +27,5 @@ async def test_one_that_its_supervisor_took_along_is_stopped_already(broker: Bro
 
 
 async def test_a_turn_gives_what_was_done_in_it(broker: Broker) -> None:
-    assert broker.consumers.turn(lambda: broker.system.turn.place) > 0
-    assert broker.system.turn.place == 0
+    assert broker.consumers.turn(lambda: broker.system.turn.phase) > 0
+    assert broker.system.turn.phase == 0

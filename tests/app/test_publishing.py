@@ -146,7 +146,7 @@ async def _publish_and_interrupt() -> None:
                     await trio.lowlevel.checkpoint()  # where Trio raises it if it came in the middle of a turn
                 except KeyboardInterrupt:
                     interrupted += 1
-                    assert broker.system.turn.place == 0
+                    assert broker.system.turn.phase == 0
                 else:
                     break
             stores = broker.directory.queues.values()
