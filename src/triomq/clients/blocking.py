@@ -19,6 +19,7 @@ import trio
 from triomq.clients.amqp.channel import AMQPChannel
 from triomq.clients.amqp.connection import AMQPConnection
 from triomq.clients.amqp.delivery import Fetched
+from triomq.clients.amqp.limits import WRITE_AT
 from triomq.clients.amqp.opening import open_amqp
 from triomq.clients.amqp.pipeline import Pipeline
 from triomq.clients.url import AMQPUrl, parse_amqp_url
@@ -163,8 +164,8 @@ class BlockingConnection:
         return self._use(lambda channel: channel.get(queue))
 
     def accept(self, message: Fetched) -> None:
-        """Settle a message for good."""
-        self.post(message.accept)
+        """Settle a message for good; when this returns, the broker is told."""
+        self._use(partial(_accept, message))
 
     def requeue_all(self) -> None:
         """Put everything back that was taken and not settled, marked as redelivered."""
@@ -203,6 +204,14 @@ class BlockingConnection:
             if page.next is None:
                 return
             operation = msgspec.structs.replace(operation, after=page.next)
+
+
+async def _accept(message: Fetched, channel: AMQPChannel) -> None:
+    """Accept at once: elsewhere acks wait for others, and may come behind what is asked after them."""
+    line = await channel.ready()
+    message.accept()
+    line.acks.flush()
+    line.link.write(WRITE_AT)
 
 
 class _Channel:
