@@ -100,7 +100,7 @@ async def test_what_is_described_can_be_declared_elsewhere_and_is_the_same(broke
     await fill(broker)
     found = described(broker)
     async with open_broker(domains=("default", "shop")) as other:
-        assert await declare_all(found, {**other.harness.domains, "/": other.harness.domains["default"]}) == []
+        assert await declare_all(found, {**other.context.domains, "/": other.context.domains["default"]}) == []
         again = described(other)
         assert (again.queues, again.exchanges, again.bindings) == (found.queues, found.exchanges, found.bindings)
         await fill(other)  # nothing is declared otherwise
