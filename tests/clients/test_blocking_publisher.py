@@ -1,5 +1,6 @@
 """Publishing with confirms."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,7 +28,7 @@ Confirm = Callable[[AMQPEngine, int, int], None]
 
 
 @contextmanager
-def publishing(confirm: Confirm) -> Iterator[Publisher]:
+def publishing(confirm: Confirm, *, timeout: float = 5) -> Iterator[Publisher]:
     """Publish to a peer that does this about each publish, given its number."""
     published = 0
 
@@ -41,7 +42,7 @@ def publishing(confirm: Confirm) -> Iterator[Publisher]:
                     published += 1
                     confirm(engine, event.channel, published)
 
-    with open_peer(answer) as url, open_blocking(url) as connection:
+    with open_peer(answer) as url, open_blocking(url.replace("timeout=5", f"timeout={timeout}")) as connection:
         yield connection.publisher
 
 
@@ -141,3 +142,19 @@ def test_what_is_returned_is_told_when_its_confirm_has_come() -> None:
         with pytest.raises(Unroutable, match="to exchange 'e' with routing key 'k'"):
             publisher.wait_confirmed()
         assert publisher.confirmed == 0
+
+
+def test_slow_broker_is_waited_for_as_long_as_it_goes_on_confirming() -> None:
+    arrived = threading.Event()
+
+    def slowly(engine: AMQPEngine, channel: int, number: int) -> None:
+        arrived.set()
+        threading.Event().wait(0.7)  # what a slow disk takes; two of them are more than the timeout
+        engine.send_method(channel, BasicAck(number))
+
+    with publishing(slowly, timeout=1) as publisher:
+        publisher.send("", "q", b"x")
+        assert arrived.wait(5)
+        publisher.send("", "q", b"x")
+        publisher.wait_confirmed()
+        assert publisher.confirmed == 2

@@ -36,6 +36,10 @@ _MOST_QUEUED = 256
 """Messages that wait to be sent: enough that a caller crosses to the thread seldom, few when the connection breaks."""
 
 
+class _Silent(Disconnected):
+    """Nothing has come for as long as the URL's ``timeout`` says."""
+
+
 class BlockingConnection:
     """A connection that is open; made by ``open_blocking``, ends with ``close`` or its ``with`` block.
 
@@ -114,7 +118,7 @@ class BlockingConnection:
     async def _in_time(self, function: Callable[[], Awaitable[T]]) -> T:
         with trio.move_on_after(self.url.timeout):
             return await function()
-        raise Disconnected(
+        raise _Silent(
             f"the broker at {self.url.place} says nothing for {self.url.timeout:g} s; "
             "see whether it is busy, or raise ?timeout= in the URL"
         )
@@ -294,12 +298,22 @@ class Publisher:
         self._queued.append((exchange, routing_key, body, properties, mandatory))
         self._connection.post(self._wake)
         if len(self._queued) >= _MOST_QUEUED:
-            self._connection.wait(self._wait_sent)
+            self._wait(self._wait_sent)
 
     def wait_confirmed(self) -> None:
         """Wait until nothing is on its way, then raise as ``send`` does; ``confirmed`` is exact now."""
-        self._connection.wait(self._wait_confirmed)
+        self._wait(self._wait_confirmed)
         self._raise_trouble()
+
+    def _wait(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Wait for many messages, as long as there is progress: a slow broker is not a silent one."""
+        while True:
+            before = len(self._queued), self.confirmed
+            try:
+                return self._connection.wait(function)
+            except _Silent:
+                if before == (len(self._queued), self.confirmed):
+                    raise
 
     def _raise_trouble(self) -> None:
         """Raise the first thing that went wrong since this was asked last."""
