@@ -18,8 +18,8 @@ Rules:
 - A content is kept as one slice, header and body frame together. A consumer with the same channel number and frame size
   gets the very same bytes.
 
-A parse of each frame costs 0.29 µs with a position and one cut per chunk, and 0.70 µs as a generator; a message of a
-run costs 0.1 µs.
+A parse of each frame costs 0.29 µs with a position and one cut per chunk, and 0.70 µs as a generator: three frames
+make a message, and a run does without two of the three.
 """
 
 import struct
