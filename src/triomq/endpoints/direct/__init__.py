@@ -17,6 +17,7 @@ The broker says in ``BrokerContext.direct`` which protocol direct connections sp
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds, direct_feed
 from triomq.endpoints.direct.flow import FeedPace, SinkFlow
 from triomq.endpoints.direct.leases import (
+    DirectFeedClosed,
     DirectSubscription,
     Grant,
     Lessee,
@@ -32,6 +33,7 @@ from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, Dire
 __all__ = [
     "LARGEST_MESSAGE",
     "DirectFeed",
+    "DirectFeedClosed",
     "DirectFeeds",
     "DirectLimits",
     "DirectProtocol",

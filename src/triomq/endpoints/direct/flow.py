@@ -55,14 +55,16 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class Outlet(Protocol):
-    """What a pace asks of the outlet of a feed."""
+class Taker(Protocol):
+    """What a pace asks of the connection of a feed."""
 
-    taken: int
+    @property
+    def taken(self) -> int:
+        """Bytes of messages that its transport was given."""
 
     @property
     def progress(self) -> int:
-        """Grows with every octet that the client reads."""
+        """Grows with every byte that the client reads."""
 
 
 class Pace(Protocol):
@@ -92,17 +94,17 @@ class FeedPace:
 
     Args:
         store: The queue.
-        outlet: What is on its way to the client.
+        taker: The feed's connection.
     """
 
-    __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
+    __slots__ = ("_quiet_until", "_store", "_taker", "_told", "followers", "name", "waiting")
 
-    def __init__(self, store: QueueState, outlet: Outlet) -> None:
+    def __init__(self, store: QueueState, taker: Taker) -> None:
         self.name = store.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
         self._store = store
-        self._outlet = outlet
+        self._taker = taker
         self._told = store.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
@@ -115,12 +117,12 @@ class FeedPace:
     @property
     def taken(self) -> int:
         """Octets that it has taken so far."""
-        return self._outlet.taken
+        return self._taker.taken
 
     @property
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
-        return self._outlet.progress
+        return self._taker.progress
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""

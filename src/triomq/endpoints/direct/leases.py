@@ -11,7 +11,7 @@ from triomq.core import Directory, QueueState, Session, SinkInternal, Subscripti
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
 
 
-class ReplyOutlet(Protocol):
+class ReplyWriter(Protocol):
     """The writing half of a principal connection."""
 
     @property
@@ -27,10 +27,10 @@ class PrincipalConnection(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
+        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``DirectFeedClosed``."""
 
     @property
-    def outlet(self) -> ReplyOutlet:
+    def writer(self) -> ReplyWriter:
         """Its writing half."""
 
     @property
@@ -101,6 +101,18 @@ class MessagesLost(ActorMessage, frozen=True):
     lessee: Lessee
     feed: str
     messages: int
+
+
+class DirectFeedClosed(ActorMessage, frozen=True):
+    """To a principal connection: nothing more comes for a consumer whose messages go to a direct connection.
+
+    Args:
+        subscription: The consumer.
+        reason: Why.
+    """
+
+    subscription: DirectSubscription
+    reason: str
 
 
 def check_sink(directory: Directory, name: str) -> None:
