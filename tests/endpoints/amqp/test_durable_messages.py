@@ -191,9 +191,9 @@ async def test_a_message_lives_for_what_is_left_of_its_time(tmp_path: Path, late
         await home.publish("q", b"x", properties=lasting)
     later(50)
     async with at_home(tmp_path) as home:
-        store = home.broker.directory.queues["q"]
+        queue = home.broker.directory.queues["q"]
         assert (await home.broker.queue("q").browse())[0].body == b"x"
-        left = store.backlog.next_deadline() - home.broker.directory.clock.now()
+        left = queue.backlog.next_deadline() - home.broker.directory.clock.now()
         assert 0 < left <= 10
     later(70)
     async with at_home(tmp_path) as home:

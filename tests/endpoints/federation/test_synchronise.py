@@ -262,8 +262,8 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
         await peer.wait_told()
         # As a hostile peer would: it delivers from a pipe that nobody told it of.
         await there.declare_queue("private")
-        store = there.directory.queues["private"]
-        store.origin = "guest@here"
+        queue = there.directory.queues["private"]
+        queue.origin = "guest@here"
         (endpoint,) = there.endpoints.children.values()
         (connection,) = [ref.actor for ref in endpoint.children.values()]
         assert isinstance(connection, AMQPConnection)
@@ -271,12 +271,12 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
             HANDLERS[RestMSPipeCreate], connection.channels[1], RestMSPipeCreate("pipe", "private")
         )
         await there.publish("", "private", b"42")
-        await until(lambda: peer.statistics().received == 1 and _is_empty(store))
+        await until(lambda: peer.statistics().received == 1 and _is_empty(queue))
         assert _is_empty(here.directory.queues["private"])
 
 
-def _is_empty(store: QueueState) -> bool:
-    return not store.backlog.ready and not store.backlog.unsettled
+def _is_empty(queue: QueueState) -> bool:
+    return not queue.backlog.ready and not queue.backlog.unsettled
 
 
 async def test_messages_wait_there_while_memory_is_short_here() -> None:
@@ -429,16 +429,16 @@ async def test_a_pipe_that_crashed_there_is_told_of_again() -> None:
         await declare(here)
         peer = await tell(here, there, "here")
         await peer.wait_told()
-        store = there.directory.queues["mine"]
-        crash(store)
-        await store.ref.wait_running()
+        queue = there.directory.queues["mine"]
+        crash(queue)
+        await queue.ref.wait_running()
         await there.publish("news", "a.b", b"42")
         assert await take(here, "mine") == [b"42"]
 
 
-def crash(store: QueueState) -> None:
+def crash(queue: QueueState) -> None:
     """Crash a queue, by a wake-up that nobody can have sent."""
-    store.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
+    queue.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
 
 
 async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> None:

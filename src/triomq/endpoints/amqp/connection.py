@@ -304,9 +304,9 @@ class AMQPConnection(StreamConnection):
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
 
-    def watch_unsettled(self, store: QueueState) -> None:
+    def watch_unsettled(self, queue: QueueState) -> None:
         """Note that deliveries of a queue are going out that the client is to settle in time."""
-        if self.timeouts.watch(store):
+        if self.timeouts.watch(queue):
             self.reschedule()
 
     @property

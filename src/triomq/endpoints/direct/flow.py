@@ -91,26 +91,26 @@ class FeedPace:
     """How fast a direct feed takes what its queue has; made by the feed's connection, ends with it.
 
     Args:
-        store: The queue.
+        queue: The queue.
         outlet: What is on its way to the client.
     """
 
-    __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
+    __slots__ = ("_outlet", "_queue", "_quiet_until", "_told", "followers", "name", "waiting")
 
-    def __init__(self, store: QueueState, outlet: Outlet) -> None:
-        self.name = store.name
+    def __init__(self, queue: QueueState, outlet: Outlet) -> None:
+        self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
-        self._store = store
+        self._queue = queue
         self._outlet = outlet
-        self._told = store.lost  # how many lost messages the client knows of, or has never wanted
+        self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
     @property
     def backlog(self) -> int:
         """Octets that its queue has for it; 0 while nobody consumes."""
-        store = self._store
-        return octets_ready(store) if store.feeds else 0
+        queue = self._queue
+        return octets_ready(queue) if queue.feeds else 0
 
     @property
     def taken(self) -> int:
@@ -124,11 +124,11 @@ class FeedPace:
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""
-        return self._store.lost > self._told and now >= self._quiet_until
+        return self._queue.lost > self._told and now >= self._quiet_until
 
     def take_lost(self, now: float) -> int:
         """Count what was lost since this was asked last, and say no more about it for a while."""
-        lost, self._told = self._store.lost - self._told, self._store.lost
+        lost, self._told = self._queue.lost - self._told, self._queue.lost
         self._quiet_until = now + STALL
         return lost
 

@@ -132,9 +132,9 @@ class Outbox:
 
     def tell_again(self, pipe: str, directory: Directory) -> None:
         """Tell of a pipe and its joins once more: the peer delivers nothing from it any longer."""
-        store = directory.queues.get(pipe)
-        if store is not None and self.knows(pipe):
-            for create in _pipe_and_joins(store, directory, self._pipe_type):
+        queue = directory.queues.get(pipe)
+        if queue is not None and self.knows(pipe):
+            for create in _pipe_and_joins(queue, directory, self._pipe_type):
                 self._told.pop(_undoing(create), None)
                 self._changes.append((_undoing(create), create))
 
