@@ -39,7 +39,7 @@ PACKAGES = {
     "protocols": package("errors"),
     "transports": package("checked errors", "trio zmq"),
     "actors": package("errors", "trio outcome"),  # outcome: what Trio's own reschedule takes
-    "store": package("actors errors", "trio"),  # only the keeper: the store itself runs without a loop
+    "store": package("actors errors", "trio"),  # only hosting: the store itself runs without a loop
     "security": package("checked actors errors", "scramp"),
     "core": package(
         "checked actors store errors", "trio"
@@ -80,14 +80,14 @@ def door_of(here: str, module: str, source: Path) -> str:
     """Name the front door of a module: its package's, or that of its folder where each folder has one of its own.
 
     So has each protocol; the portal, since only who comes from asyncio or a thread is to load asyncio; and the store's
-    keeper, since the process that it starts is not to load Trio.
+    hosting, since the process that it starts is not to load Trio.
     """
     parts = module.split(".")
     folder = ".".join(parts[:3])
     if folder in SUBPACKAGES and package_of(here) == parts[1]:
         return folder
     own_door = parts[1:2] == ["protocols"] and source.joinpath(*parts[:3]).is_dir()
-    own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "keeper"])
+    own_door = own_door or parts[1:3] in (["app", "portal"], ["store", "hosting"])
     return ".".join(parts[: 3 if own_door else 2])
 
 
@@ -199,7 +199,7 @@ def test_importing_the_package_loads_no_event_loop() -> None:
 
 
 def test_the_process_of_a_store_loads_no_event_loop() -> None:
-    assert not loaded_by("triomq.store.process") & {"trio", "asyncio"}
+    assert not loaded_by("triomq.store.server") & {"trio", "asyncio"}
 
 
 @pytest.mark.parametrize("protocol", sorted(path.parent.name for path in SOURCE.glob("triomq/protocols/*/__init__.py")))

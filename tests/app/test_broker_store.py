@@ -13,7 +13,7 @@ from triomq.app import Browsed
 from triomq.core import NotResident
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 PATIENCE = 20.0  # seconds until a test that waits for what never comes is over
 HOSTS: list[HostKind] = ["process", "thread"]
