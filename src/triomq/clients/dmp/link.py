@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.limits import UNTAKEN_MOST, WRITE_AT
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.clients.transport_link import TransportLink
 from triomq.errors import (
     AccessRefused,
@@ -62,7 +62,7 @@ class DirectLink(TransportLink):
     ) -> None:
         super().__init__(transport, poller, engine)
         self.engine = engine
-        self.opened: Answer[Ready] = Answer()
+        self.opened: PendingReply[Ready] = PendingReply()
         self.full = False
         """Whether publishing must wait: the broker takes no octets."""
         self.may_publish = trio.lowlevel.ParkingLot()
@@ -154,7 +154,7 @@ class DirectLink(TransportLink):
             if isinstance(event, MessageRun):
                 self._take(event)
             elif isinstance(event, Ready):
-                self.opened.give(event)
+                self.opened.resolve(event)
                 self._timer.set()  # null messages are due from now on
             else:
                 self.end(self._error_of(event))

@@ -5,7 +5,7 @@ import struct
 import msgspec
 
 from triomq.errors import RemoteProtocolError
-from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.codec import MethodLayout
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.methods import Method
 from triomq.protocols.properties import check_properties
@@ -116,7 +116,7 @@ class Assembly:
 
     __slots__ = ("_header", "_held", "_limits", "_pieces", "_single", "_taken", "body_size", "layout", "method")
 
-    def __init__(self, layout: Layout, method: Method, limits: Limits) -> None:
+    def __init__(self, layout: MethodLayout, method: Method, limits: Limits) -> None:
         self.layout = layout
         self.method = method
         self.body_size = -1

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from triomq.errors import RemoteProtocolError
-from triomq.protocols.amqp.channel import Channel
+from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
@@ -39,7 +39,7 @@ from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
 # data, where a method frame begins, where it ends, its channel → where the next unread frame begins
-Reader: TypeAlias = Callable[[bytes, int, int, Channel], int]
+Reader: TypeAlias = Callable[[bytes, int, int, ChannelState], int]
 
 _Kind = TypeVar("_Kind", bound=Method)
 
@@ -108,7 +108,7 @@ class RunReader:
             readers[b"\x00\x3c\x00\x3c"] = self.deliveries
         return readers
 
-    def acks(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def acks(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.acks of single deliveries."""
         head = data[position : position + 11]
         if head[3:] != _ACK_METHOD:
@@ -124,7 +124,7 @@ class RunReader:
             self._events.append(AckRun(channel.number, tags))
         return position + len(tags) * _ACK_SIZE
 
-    def publishes(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
         opening = data[position:stop]
         method = self._method(opening, BasicPublish)
@@ -176,7 +176,7 @@ class RunReader:
         if framing is not None:
             self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
 
-    def deliveries(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def deliveries(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.delivers like the one at ``position``, each in up to three frames."""
         opening = data[position:stop]
         # Behind frame header, numbers and consumer tag stands the delivery tag, the one thing that always differs.
