@@ -132,7 +132,7 @@ class Link(TransportLink):
 
     def _flush(self) -> None:
         """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
-        unsent = self.engine.unsent
+        unsent = self.engine.outbox.unsent
         octets = self.engine.data_to_send()
         if octets and not self._transport.send_nowait(octets):
             self._untaken += unsent
@@ -176,9 +176,9 @@ class Link(TransportLink):
                 handler = _HANDLERS.get(type(event))
                 if handler is not None:
                     handler(self, event)
-        if self.engine.unsent:
+        if self.engine.outbox.unsent:
             self._flush()
-        if self.engine.finished and self.error is None:
+        if self.engine.outbox.finished and self.error is None:
             self.end(Disconnected(f"the connection to {self.place} has ended"))
         if self.buffered > BUFFERED_MOST and not self._paused and not self.expects:
             self._pause(paused=True)

@@ -91,7 +91,7 @@ class Peering(Line):
         self.check()
         for method in methods:
             self.engine.send_method(self.number, method)
-        self.link.write(self.engine.unsent)
+        self.link.write(self.engine.outbox.unsent)
 
     async def wait_room(self) -> None:
         """Wait until the peer takes octets."""

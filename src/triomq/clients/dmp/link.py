@@ -90,7 +90,7 @@ class DirectLink(TransportLink):
 
     def write(self) -> None:
         """Have what waits written: now if it is much, else with what other tasks add."""
-        if self.engine.unsent >= WRITE_AT:
+        if self.engine.outbox.unsent >= WRITE_AT:
             self.flush()
         else:
             self._to_write.set()
@@ -98,7 +98,7 @@ class DirectLink(TransportLink):
     @trio.lowlevel.enable_ki_protection
     def flush(self) -> None:
         """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
-        unsent = self.engine.unsent
+        unsent = self.engine.outbox.unsent
         octets = self.engine.data_to_send()
         if octets and not self._transport.send_nowait(octets):
             self._untaken += unsent

@@ -62,20 +62,21 @@ METHODS_REMEMBERED = 1024
 class MethodCache:
     """Gives the same method octets the same object, so that who works with it can remember by identity."""
 
-    __slots__ = ("_known", "_methods")
+    __slots__ = ("_methods", "known")
 
     def __init__(self, methods: MethodTable) -> None:
         self._methods = methods
-        self._known: dict[bytes, Method] = {}
+        self.known: dict[bytes, Method] = {}
+        """By the payloads of their frames."""
 
     def decode(self, payload: bytes) -> Method:
         """Read the payload of a method frame; raises PeerError as the table does."""
-        method = self._known.get(payload)
+        method = self.known.get(payload)
         if method is None:
             method = self._methods.decode(payload)
-            if len(self._known) >= METHODS_REMEMBERED:
-                self._known.clear()
-            self._known[payload] = method
+            if len(self.known) >= METHODS_REMEMBERED:
+                self.known.clear()
+            self.known[payload] = method
         return method
 
 
@@ -139,7 +140,8 @@ class RunReader:
                 break
             stop, body, shape = found
             if shape is not framing:
-                self._publish_run(number, method, framing, contents)
+                if framing is not None:
+                    self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
                 framing, contents = shape, []
                 add = contents.append
             if stop == len(data):  # the last one; where publishers wait for answers it is the only one
@@ -169,12 +171,9 @@ class RunReader:
                     or not self._filled(shape.flags, data, position + flags_stop, position + fields_stop)
                 ):
                     break
-        self._publish_run(number, method, framing, contents)
-        return position
-
-    def _publish_run(self, number: int, method: BasicPublish, framing: Framing | None, contents: list[bytes]) -> None:
         if framing is not None:
             self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
+        return position
 
     def deliveries(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.delivers like the one at ``position``, each in up to three frames."""
@@ -224,7 +223,7 @@ class RunReader:
         if opening[-1] != FRAME_END:
             return None
         try:
-            method = self._methods.decode(opening[7:-1])
+            method = self._methods.known.get(opening[7:-1]) or self._methods.decode(opening[7:-1])
         except PeerError:
             return None
         return method if isinstance(method, kind) else None
@@ -255,7 +254,10 @@ class RunReader:
             if not self._filled(flags, data, start + 21, start + 7 + size):
                 return None
             self._properties = properties
-        return stop, body, self._framings.framed(number, flags, size, body_size > 0)
+        filled = body_size > 0
+        framings = self._framings
+        framing = framings.known.get((number, flags, size, filled)) or framings.framed(number, flags, size, filled)
+        return stop, body, framing
 
     def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
         """Say whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
