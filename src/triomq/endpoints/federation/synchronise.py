@@ -146,7 +146,7 @@ class PeerActor(InPlaceActor):
         """Take a snapshot."""
         raise NotImplementedError
 
-    async def wait_told(self) -> bool:
+    async def wait_synchronised(self) -> bool:
         """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
         raise NotImplementedError
 

@@ -72,7 +72,7 @@ class Synchroniser(PeerActor):
         """Hear of them no longer."""
         self._directory.observers.remove(self.ref)
 
-    async def wait_told(self) -> bool:
+    async def wait_synchronised(self) -> bool:
         """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
         while not self._is_up_to_date and not self._waiting.is_set():
             await self._waiting.wait()
