@@ -225,7 +225,7 @@ async def test_what_is_published_there_comes_into_the_queue_here() -> None:
             for number in range(10):
                 with await anext(feed) as delivery:
                     assert delivery.body == str(number).encode()
-                    assert (delivery.exchange, delivery.routing_key) == ("news", "a.b")
+                    assert (delivery.sink, delivery.key) == ("news", "a.b")
                     assert delivery.properties == said
         await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
         assert peer.statistics().received == 10
