@@ -15,9 +15,9 @@ SIZES, BUDGETS = sizes(), budgets()
 def test_package_is_within_its_budget(package: str) -> None:
     lines, budget = SIZES[package], BUDGETS[package]
     assert lines <= budget, (
-        f"{package} has {lines:,} logical lines and a budget of {budget:,}. Delete what is needed no more, or move what is "
-        "not its subject; `python benchmarks/sizes.py --parts` shows where the lines are. If the package is to do more "
-        "than before, raise its budget in docs/topics/packages.toml, and say in the commit what it does for that."
+        f"{package} has {lines:,} logical lines, its budget is {budget:,}. Delete what is needed no more, or move "
+        "what is not its subject; `python benchmarks/sizes.py --parts` shows where the lines are. If the package is to "
+        "do more than before, raise its budget in docs/topics/packages.toml, and write in the commit why."
     )
 
 
