@@ -18,7 +18,7 @@ WIDTH = 780
 """Units across each picture; a browser scales it to the width of the page."""
 LINE = 14
 """Units from one line of text to the next."""
-CHARACTER = 5.6
+CHARACTER = 6.2
 """Units that a character of the small text takes on average; a little too many, so that nothing overflows."""
 
 
