@@ -158,14 +158,14 @@ async def test_who_is_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -
     async with open_round({"shared": (channel,)}, {"gate": gate}) as (strategy, feeds):
         assert counts(strategy.dispatch(filled(1, 1)), feeds) == [1, 0]
         assert (channel.waiting, gate.waiting) == (1, 1)
-        assert not any(feed.seated for feed in feeds)
+        assert not any(feed.listed for feed in feeds)
 
 
 async def test_who_is_full_stands_in_no_line() -> None:
     own = Window(1)
     async with open_round({"window": own}) as (strategy, [feed]):
         strategy.dispatch(filled(1, 1))
-        assert (own.waiting, feed.seated) == (0, False)
+        assert (own.waiting, feed.listed) == (0, False)
 
 
 async def test_a_feed_that_does_not_settle_is_held_back_by_the_outlet_alone() -> None:

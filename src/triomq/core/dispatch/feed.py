@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
+from triomq.actors import Message, Ref
 from triomq.core.dispatch.window import UNLIMITED, Window
 
 if TYPE_CHECKING:
@@ -37,11 +36,11 @@ class Feed:
         "gate",
         "key",
         "limits",
+        "listed",
         "no_local",
         "outlet",
         "priority",
         "queue",
-        "seated",
         "settles",
         "shared",
         "used",
@@ -79,7 +78,7 @@ class Feed:
         self.priority = priority
         self.weight = weight
         self.no_local = no_local
-        self.seated = False  # the strategy's own note: it takes part in the dispatch
+        self.listed = False  # the strategy's own note: it takes part in the dispatch
         self.used = 0  # the strategy's own note: when it last got something; 0 means never
         self.waiting = False  # the windows' own note: it stands in the line of one of them
 
@@ -144,7 +143,7 @@ class Feed:
         self.queue.tell_nowait(Wake(self, window))
 
 
-class Wake(ActorMessage, frozen=True):
+class Wake(Message, frozen=True):
     """To a queue: a window has room for a feed that waited for it."""
 
     feed: Feed

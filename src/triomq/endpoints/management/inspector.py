@@ -17,7 +17,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Browse as BrowseQueue
-from triomq.core import Directory, Entry, Message, QueueState, Session, process_memory
+from triomq.core import Directory, Entry, QueueMessage, QueueState, Session, process_memory
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Connection, ConnectionStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
@@ -65,7 +65,7 @@ class DomainInspector:
         asker: Ref,
         *,
         browse: Callable[[Ref, BrowseQueue], Sequence[Entry]],
-        properties: Callable[[Message], bytes],
+        properties: Callable[[QueueMessage], bytes],
         room: int,
     ) -> None:
         self._directory = directory
