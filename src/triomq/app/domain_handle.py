@@ -14,7 +14,7 @@ from triomq.app.checks import (
 )
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.publishing import Publication, Publisher, check_name
+from triomq.app.publishing import InProcessPublisher, Publication, check_name
 from triomq.core import (
     HASHABLE,
     DeclareQueue,
@@ -64,7 +64,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers.shared_turn, consumers.warn)
+        self._publisher = InProcessPublisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""

@@ -162,6 +162,6 @@ def _say_where_messages_are(broker: Broker, config: Config) -> None:
         "messages": sum(queue.statistics().ready for queue in queues),
     }
     _log.info("what is durable is kept on disk", extra={"fields": found})
-    for name in broker.kept_domains:
+    for name in broker.recovered_domains:
         if name not in broker.domains:
             _log.warning("domain is on disk and not configured; it stays there", extra={"fields": {"domain": name}})

@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.errors import StoreCorrupt
-from triomq.store import Delay
+from triomq.store import MessagesDelayed
 
 LATER = 60.0
 
@@ -179,4 +179,4 @@ async def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         put_off(queue, b"next")
         batch = kept.disk.journal.take()
         assert batch is not None
-        assert [each.number for each in batch.operations if isinstance(each, Delay)] == [6]
+        assert [each.number for each in batch.operations if isinstance(each, MessagesDelayed)] == [6]

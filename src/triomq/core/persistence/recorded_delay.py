@@ -15,7 +15,7 @@ from triomq.core.backlog import PagedBacklog
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
+from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, encode_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -30,7 +30,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     assert isinstance(backlog, PagedBacklog)
     encoded = persistence.heads.encode(run.head, 0, float("inf"), 0.0)
     persistence.journal.add(
-        Delay(
+        MessagesDelayed(
             queue=backlog.queue,
             number=run.number,
             due=due,
@@ -46,7 +46,7 @@ def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
     kept = [number for number in numbers if number]
     if kept and queue.directory.persistence is not None:
         assert isinstance(queue.backlog, PagedBacklog)
-        queue.directory.persistence.journal.add(Drop(queue.backlog.queue, kept))
+        queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, kept))
 
 
 class DelayedRead(Message, frozen=True):

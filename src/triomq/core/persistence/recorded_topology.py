@@ -29,7 +29,16 @@ from triomq.core.routing.sink import Destination, SinkState
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.options import QueueOptions, SinkOptions
 from triomq.errors import StoreCorrupt
-from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
+from triomq.store import (
+    QueueDeclared,
+    QueueDeleted,
+    QueueFound,
+    RecordFound,
+    RecordKind,
+    RecordPut,
+    RecordRemoved,
+    RecoveredQueue,
+)
 
 _log = logging.getLogger("triomq.core")
 
@@ -43,7 +52,9 @@ def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
     if persistence is not None and sink.declared.durable:
         if is_new:
             key = encode_key(directory.name, sink.name)
-            persistence.journal.add(Put(Kind.SINK, key, encode_options(sink.declared, sink.origin, sink.user)))
+            persistence.journal.add(
+                RecordPut(RecordKind.SINK, key, encode_options(sink.declared, sink.origin, sink.user))
+            )
         persistence.mark_sync_point()
 
 
@@ -51,7 +62,7 @@ def forget_sink(directory: Directory, sink: SinkState) -> None:
     """Keep a sink no longer."""
     persistence = directory.persistence
     if persistence is not None and sink.declared.durable:
-        persistence.journal.add(Remove(Kind.SINK, encode_key(directory.name, sink.name)))
+        persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, sink.name)))
         persistence.mark_sync_point()
 
 
@@ -62,7 +73,7 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
         assert isinstance(queue.backlog, PagedBacklog)
         if is_new:
             options = encode_options(queue.declared, queue.origin, queue.user)
-            persistence.journal.add(DeclareQueue(queue.backlog.queue, encode_key(directory.name, queue.name), options))
+            persistence.journal.add(QueueDeclared(queue.backlog.queue, encode_key(directory.name, queue.name), options))
         persistence.mark_sync_point()
 
 
@@ -72,7 +83,7 @@ def forget_queue(directory: Directory, queue: QueueState) -> None:
     if persistence is not None:
         assert isinstance(queue.backlog, PagedBacklog)
         if queue.durable or queue.backlog.has_spilled:
-            persistence.journal.add(DeleteQueue(queue.backlog.queue))
+            persistence.journal.add(QueueDeleted(queue.backlog.queue))
         if queue.durable:
             persistence.mark_sync_point()
 
@@ -84,7 +95,7 @@ def record_binding(directory: Directory, binding: Binding, origin: str, user: st
     if persistence is not None and _is_recorded(sinks[binding.source], ends[binding.destination]):
         if is_new:
             maker = encode_maker(origin, user)
-            persistence.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
+            persistence.journal.add(RecordPut(RecordKind.BINDING, encode_binding(directory.name, binding), maker))
         persistence.mark_sync_point()
 
 
@@ -92,7 +103,7 @@ def forget_binding(directory: Directory, binding: Binding, source: SinkState, de
     """Keep a binding no longer; its ends may have gone from the directory already."""
     persistence = directory.persistence
     if persistence is not None and _is_recorded(source, destination):
-        persistence.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
+        persistence.journal.add(RecordRemoved(RecordKind.BINDING, encode_binding(directory.name, binding)))
         persistence.mark_sync_point()
 
 
@@ -145,9 +156,9 @@ def require_decodable(piece: RecordFound | QueueFound) -> None:
     """
     if isinstance(piece, QueueFound):
         _decode_queue(piece)
-    elif piece.kind == Kind.SINK:
+    elif piece.kind == RecordKind.SINK:
         _decode_sink(piece)
-    elif piece.kind == Kind.BINDING:
+    elif piece.kind == RecordKind.BINDING:
         _decode_bound(piece)
 
 
@@ -157,8 +168,8 @@ def recovered_domains(persistence: Persistence) -> list[str]:
     if recovered is None:
         return []
     domains = [_decode_queue(found.found)[0] for found in recovered.queues.values()]
-    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == Kind.SINK]
-    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == Kind.BINDING]
+    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == RecordKind.SINK]
+    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == RecordKind.BINDING]
     return list(dict.fromkeys(domains))
 
 
@@ -179,7 +190,7 @@ def recovering(directory: Directory) -> Iterator[None]:
     if persistence is None or recovered is None:
         return
     for record in recovered.records:
-        if record.kind == Kind.SINK:
+        if record.kind == RecordKind.SINK:
             domain, name, declared, origin, user = _decode_sink(record)
             if domain == directory.name:
                 directory.sinks[name] = SinkState(name, declared, directory.policies, origin, user)
@@ -192,10 +203,10 @@ def recovering(directory: Directory) -> Iterator[None]:
             yield
     nowhere = 0
     for record in recovered.records:
-        if record.kind == Kind.BINDING:
+        if record.kind == RecordKind.BINDING:
             domain, binding, origin, user = _decode_bound(record)
             if domain == directory.name and not _bind(directory, binding, origin, user):
-                persistence.journal.add(Remove(Kind.BINDING, record.key))
+                persistence.journal.add(RecordRemoved(RecordKind.BINDING, record.key))
                 nowhere += 1
             yield
     if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted

@@ -71,7 +71,7 @@ class Consumer(DirectSubscription):
             connection.ref,
             window=Window(channel.prefetch, bytes=channel.prefetch_size),
             shared=(channel.window,),
-            outlet=connection.outlet.window,
+            socket_window=connection.outlet.window,
             gate=channel.gate,
             settles=not no_ack,
             exclusive=exclusive,

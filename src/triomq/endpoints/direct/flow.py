@@ -55,8 +55,8 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class Outlet(Protocol):
-    """What a pace asks of the outlet of a feed."""
+class FeedWriter(Protocol):
+    """What a pace asks of the delivery writer of a feed."""
 
     taken: int
 
@@ -92,17 +92,17 @@ class FeedPace:
 
     Args:
         queue: The queue.
-        outlet: What is on its way to the client.
+        writer: What is on its way to the client.
     """
 
-    __slots__ = ("_outlet", "_queue", "_quiet_until", "_told", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_told", "_writer", "followers", "name", "waiting")
 
-    def __init__(self, queue: QueueState, outlet: Outlet) -> None:
+    def __init__(self, queue: QueueState, writer: FeedWriter) -> None:
         self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
         self._queue = queue
-        self._outlet = outlet
+        self._writer = writer
         self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
@@ -115,12 +115,12 @@ class FeedPace:
     @property
     def taken(self) -> int:
         """Octets that it has taken so far."""
-        return self._outlet.taken
+        return self._writer.taken
 
     @property
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
-        return self._outlet.progress
+        return self._writer.progress
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""

@@ -10,7 +10,7 @@ from triomq.core import Directory, QueueState, Session, SinkInternal, Subscripti
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
 
 
-class ReplyOutlet(Protocol):
+class ReplyWriter(Protocol):
     """The writing half of a principal connection."""
 
     @property
@@ -29,7 +29,7 @@ class PrincipalConnection(Protocol):
         """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
 
     @property
-    def outlet(self) -> ReplyOutlet:
+    def outlet(self) -> ReplyWriter:
         """Its writing half."""
 
     @property

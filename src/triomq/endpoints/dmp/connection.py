@@ -112,7 +112,7 @@ class DMPConnection(StreamConnection):
             self.gates.close(_RETURNS)  # it can only be returned, and nobody reads
         if self._flow is not None and self._flow.must_wait():
             self.gates.close(_FEEDS)
-        if self.engine.unsent or self.engine.finished:
+        if self.engine.outbox.unsent or self.engine.outbox.finished:
             self.ref.touch()
 
     def _pause(self, pressure: Pressure) -> None:
@@ -257,7 +257,7 @@ class DMPConnection(StreamConnection):
         self.outlet.flush()
         if self._pace is not None and self._pace.waiting:
             self._pace.look()
-        if self.engine.finished and not self._left and not self._events:
+        if self.engine.outbox.finished and not self._left and not self._events:
             self.leave()
 
     def _write_more(self) -> None:

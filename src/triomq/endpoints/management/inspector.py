@@ -16,8 +16,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Browse as BrowseQueue
-from triomq.core import Directory, Entry, QueueMessage, QueueState, Session, process_memory
+from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Connection, ConnectionStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
@@ -25,7 +24,7 @@ from triomq.endpoints.management.paging import Paged
 from triomq.protocols.control import (
     ActorRecord,
     BindingRecord,
-    Browse,
+    BrowseQueue,
     ConnectionRecord,
     Cursor,
     GetTotals,
@@ -64,7 +63,7 @@ class DomainInspector:
         session: Session,
         asker: Ref,
         *,
-        browse: Callable[[Ref, BrowseQueue], Sequence[Entry]],
+        browse: Callable[[Ref, Browse], Sequence[Entry]],
         properties: Callable[[QueueMessage], bytes],
         room: int,
     ) -> None:
@@ -138,7 +137,7 @@ class DomainInspector:
             )
             yield Paged(number, record)
 
-    def browse(self, asked: Browse) -> Iterable[Paged[MessageRecord]]:
+    def browse(self, asked: BrowseQueue) -> Iterable[Paged[MessageRecord]]:
         """List ready messages.
 
         Raises:
@@ -148,7 +147,7 @@ class DomainInspector:
         """
         queue = self._directory.queue(asked.queue, self._session)
         after = asked.after
-        while entries := self._browse(queue.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+        while entries := self._browse(queue.ref, Browse(after, asked.limit + 1)):  # one more: is there a page?
             for entry in entries:
                 yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
             after = entries[-1].id
