@@ -83,7 +83,7 @@ class Tree:
         return [ChildSpec(lambda: StoreSupervisor(persistence.journal, settings), name="store")]
 
     @property
-    def kept_domains(self) -> list[str]:
+    def recovered_domains(self) -> list[str]:
         """The domains that the store had something of when it was opened."""
         return recovered_domains(self.persistence) if self.persistence is not None else []
 

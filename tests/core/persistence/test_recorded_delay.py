@@ -22,12 +22,12 @@ def no_time_passes_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"triomq.core.{module}.time", WALL)
 
 
-def put_off(store: QueueState, *contents: bytes, delay: float = LATER, head: Head = KEPT) -> None:
-    store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
+def put_off(queue: QueueState, *contents: bytes, delay: float = LATER, head: Head = KEPT) -> None:
+    queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
-def count(store: QueueState) -> int:
-    return store.ref.ask_nowait(Enlist()).delayed
+def count(queue: QueueState) -> int:
+    return queue.ref.ask_nowait(Enlist()).delayed
 
 
 async def kept_for_later(*contents: bytes) -> MemoryStore:

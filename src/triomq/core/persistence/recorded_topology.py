@@ -46,45 +46,45 @@ _log = logging.getLogger("triomq.core")
 # Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
 
 
-def record_sink(directory: Directory, store: SinkState, *, is_new: bool) -> None:
+def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
     """Keep a sink, if it is durable."""
     persistence = directory.persistence
-    if persistence is not None and store.declared.durable:
+    if persistence is not None and sink.declared.durable:
         if is_new:
-            key = encode_key(directory.name, store.name)
+            key = encode_key(directory.name, sink.name)
             persistence.journal.add(
-                RecordPut(RecordKind.SINK, key, encode_options(store.declared, store.origin, store.user))
+                RecordPut(RecordKind.SINK, key, encode_options(sink.declared, sink.origin, sink.user))
             )
         persistence.note()
 
 
-def forget_sink(directory: Directory, store: SinkState) -> None:
+def forget_sink(directory: Directory, sink: SinkState) -> None:
     """Keep a sink no longer."""
     persistence = directory.persistence
-    if persistence is not None and store.declared.durable:
-        persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, store.name)))
+    if persistence is not None and sink.declared.durable:
+        persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, sink.name)))
         persistence.note()
 
 
-def record_queue(directory: Directory, store: QueueState, *, is_new: bool) -> None:
+def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> None:
     """Keep a queue, if it is durable."""
     persistence = directory.persistence
-    if persistence is not None and store.durable:
-        assert isinstance(store.backlog, PagedBacklog)
+    if persistence is not None and queue.durable:
+        assert isinstance(queue.backlog, PagedBacklog)
         if is_new:
-            options = encode_options(store.declared, store.origin, store.user)
-            persistence.journal.add(QueueDeclared(store.backlog.queue, encode_key(directory.name, store.name), options))
+            options = encode_options(queue.declared, queue.origin, queue.user)
+            persistence.journal.add(QueueDeclared(queue.backlog.queue, encode_key(directory.name, queue.name), options))
         persistence.note()
 
 
-def forget_queue(directory: Directory, store: QueueState) -> None:
+def forget_queue(directory: Directory, queue: QueueState) -> None:
     """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
     persistence = directory.persistence
     if persistence is not None:
-        assert isinstance(store.backlog, PagedBacklog)
-        if store.durable or store.backlog.has_spilled:
-            persistence.journal.add(QueueDeleted(store.backlog.queue))
-        if store.durable:
+        assert isinstance(queue.backlog, PagedBacklog)
+        if queue.durable or queue.backlog.has_spilled:
+            persistence.journal.add(QueueDeleted(queue.backlog.queue))
+        if queue.durable:
             persistence.note()
 
 
@@ -217,19 +217,19 @@ def _recover_queue(
     directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
 ) -> QueueState:
     found = recovered.found
-    store = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
+    queue = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
     directory.quotas.take(user, "queues")
-    assert isinstance(store.backlog, PagedBacklog)
-    store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    assert isinstance(queue.backlog, PagedBacklog)
+    queue.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
     if recovered.missing:
         fields = {"queue": name, "messages": recovered.missing}
         _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
     if recovered.delayed:
-        store.delayed = Delayed()
+        queue.delayed = Delayed()
         for delayed in recovered.delayed:
-            store.delayed.expect(delayed)
+            queue.delayed.expect(delayed)
     recovered.delayed = []  # nobody else asks for them
-    return store
+    return queue
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
