@@ -109,7 +109,7 @@ def _table(report: Report) -> Table:
             *(Text(printable(name)) for name in _names(queue.key)),
             str(queue.messages),
             str(queue.delayed),
-            octets(queue.octets),
+            octets(queue.size),
             str(gaps),
             Text(str(missing), style="bold red" if missing else ""),
         )

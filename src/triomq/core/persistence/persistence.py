@@ -100,7 +100,7 @@ class Persistence:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
+        return self.journal.pending_bytes > _MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
         """Wait until what was noted last is on disk."""
