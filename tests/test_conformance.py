@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from peers.differential.questions import QUESTIONS
 from triomq.protocols.amqp import METHODS
 
 TESTS = Path(__file__).parent
@@ -39,8 +40,14 @@ def rows(page: str) -> list[list[str]]:
 
 
 def texts() -> dict[str, str]:
-    """Give the words of each file of tests; those of the same name in different rooms together."""
-    found: dict[str, str] = {"test_answers": words((TESTS / "peers" / "answer_rows.py").read_text(encoding="utf-8"))}
+    """Return the words of each file of tests, those of one name in different packages together.
+
+    What ``test_answers`` and ``test_differences`` ask is written elsewhere.
+    """
+    found = {
+        "test_answers": words((TESTS / "peers" / "answers.csv").read_text(encoding="utf-8")),
+        "test_differences": words(" ".join(question.title for question in QUESTIONS)),
+    }
     for path in TESTS.rglob("test_*.py"):
         found[path.stem] = found.get(path.stem, "") + words(path.read_text(encoding="utf-8"))
     return found

@@ -13,7 +13,7 @@ from triomq.app import Browsed
 from triomq.core import NotResident
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 PATIENCE = 20.0  # seconds until a test that waits for what never comes is over
 HOSTS: list[HostKind] = ["process", "thread"]
@@ -189,9 +189,9 @@ async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp
 async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(virtual_time: None) -> None:
     async with open_broker() as broker:
         await broker.declare_queue("q")
-        store = broker.directory.queues["q"]
-        error = NotResident(store)  # as a queue answers; whoever asked goes on later
-        store.tell_arrived()
+        queue = broker.directory.queues["q"]
+        error = NotResident(queue)  # as a queue answers; whoever asked goes on later
+        queue.tell_arrived()
         with trio.fail_after(1):
             await error.wait_over()
 

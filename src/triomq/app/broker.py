@@ -30,7 +30,7 @@ from triomq.endpoints import (
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store import DISK_RESERVE
-from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
+from triomq.store.hosting import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
 _log = logging.getLogger("triomq.app")

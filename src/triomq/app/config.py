@@ -24,7 +24,7 @@ from triomq.endpoints import DEFAULT_ENDPOINTS, DEFAULT_TYPE, EndpointConfig, Sy
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 _OTHERS = ("TRIOMQ_URL",)
 """Variables that mean something to other commands, and nothing here."""

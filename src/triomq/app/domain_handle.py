@@ -251,9 +251,9 @@ class DomainHandle:
         self.consumers.check()
         if self.domain_ref.state != "running":
             await self.domain_ref.wait_running()
-        store = self.directory.queue(name, self.session)
+        queue = self.directory.queue(name, self.session)
         try:
-            await store.ref.wait_running()
+            await queue.ref.wait_running()
         except ActorStopped:
             pass  # the directory knows why
         return self.directory.queue(name, self.session)

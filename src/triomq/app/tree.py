@@ -24,7 +24,7 @@ from triomq.core import (
 from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
 from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
-from triomq.store.keeper import StoreSettings, StoreSupervisor
+from triomq.store.hosting import StoreSettings, StoreSupervisor
 
 _log = logging.getLogger("triomq.app")
 
