@@ -1,6 +1,6 @@
 """A channel as its users see it: one that lives as long as its block, whatever becomes of the connection."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,8 +83,6 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Messages that were returned and that no ``publish`` waits for, to be iterated over: all of a channel without
         confirms. At most 1000 wait."""
         self._returns_dropped = 0
-        self.lost_from: dict[str, Callable[[int], None]] = {}
-        """Who is told that messages of a queue were lost, which is read directly; for ``open_dmp_feed``."""
         self._sinks: Sinks | None = None  # where the broker asks for direct connections
 
     def statistics(self) -> ChannelStatistics:

@@ -1,7 +1,7 @@
 """Taking messages: the part of a channel's methods that consumes, fetches and limits."""
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING
@@ -37,6 +37,8 @@ class ConsumingMethods(TopologyMethods):
         """How many deliveries of all consumers together may be unsettled, if that was said."""
         self.connection = connection
         """The connection that it belongs to."""
+        self.lost_from: dict[str, Callable[[int], None]] = {}
+        """The queues that ``open_dmp_feed`` reads here, with what to call when the broker had to drop messages."""
         self._prefetch = prefetch
         self._consumers: list[Deliveries] = []
         self._tags = count(1)

@@ -190,6 +190,9 @@ class DirectLink(TransportLink):
         self.ended.set()
         if not self.opened.done:
             self.opened.fail(error)
+        # The transport is closed and calls ``drained`` no more, so that tasks which wait for it are woken here.
+        self.full = False
+        self._drained.set()
         self.may_publish.unpark_all()
         if self.on_end is not None:
             self.on_end()
