@@ -16,13 +16,12 @@ from typing import Self, TypeVar
 import msgspec
 import trio
 
-from triomq.clients.amqp.bodies import check_properties
 from triomq.clients.amqp.channel import AMQPChannel
 from triomq.clients.amqp.connection import AMQPConnection
 from triomq.clients.amqp.delivery import Fetched
-from triomq.clients.amqp.limits import WRITE_AT
 from triomq.clients.amqp.opening import open_amqp
-from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.pipeline import Pipeline, check_properties
+from triomq.clients.transport_link import WRITE_AT
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
 from triomq.protocols import BasicProperties, FieldValue, encode_properties

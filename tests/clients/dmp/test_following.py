@@ -18,7 +18,7 @@ from triomq.clients import (
     open_dmp_feed,
     parse_amqp_url,
 )
-from triomq.clients.amqp.limits import BUFFERED_MOST
+from triomq.clients.transport_link import BUFFERED_MOST
 from triomq.endpoints import AMQP
 from triomq.errors import Disconnected, NotFound, TriomqError
 

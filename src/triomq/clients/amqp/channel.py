@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from triomq.clients.amqp.bodies import check_body, check_properties
 from triomq.clients.amqp.confirms import PendingConfirm, Publish
 from triomq.clients.amqp.consuming_methods import ConsumingMethods
 from triomq.clients.amqp.delivery import ReturnedMessage
-from triomq.clients.amqp.limits import GOODBYE
 from triomq.clients.amqp.line import Line, Owner
-from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.pipeline import Pipeline, check_body, check_properties
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.amqp.transaction import ClientTransaction
 from triomq.clients.dmp.following import Sinks, prefers_direct
+from triomq.clients.transport_link import GOODBYE
 from triomq.errors import Disconnected, LocalProtocolError, TriomqError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.amqp import (

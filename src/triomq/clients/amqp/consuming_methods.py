@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from triomq.clients.amqp.deliveries import Consuming, Deliveries
 from triomq.clients.amqp.delivery import Fetched
 from triomq.clients.amqp.line import Line, Reply
-from triomq.clients.amqp.queue import DeclaredQueue
-from triomq.clients.amqp.topology_methods import TopologyMethods
+from triomq.clients.amqp.topology_methods import DeclaredQueue, TopologyMethods
 from triomq.clients.dmp.following import follow_feed
 from triomq.protocols import Table
 from triomq.protocols.amqp import (

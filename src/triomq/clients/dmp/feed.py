@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from triomq.clients.amqp.deliveries import Deliveries
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.amqp.pending_reply import fresh
-from triomq.clients.amqp.queue import DeclaredQueue
+from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.dmp.link import DirectLink, check_announced, open_link
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
 from triomq.errors import ConsumerCancelled, TriomqError
 from triomq.protocols import BasicProperties, decode_properties
 from triomq.protocols.amqp import DirectGet, DirectGetOk

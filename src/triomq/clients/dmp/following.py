@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.dmp.link import DirectLink
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
 from triomq.errors import Disconnected, TriomqError
 from triomq.protocols.amqp import (
     DIRECT_PROPERTY,

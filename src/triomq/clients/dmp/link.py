@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.limits import UNTAKEN_MOST, WRITE_AT
 from triomq.clients.amqp.pending_reply import PendingReply, fresh
-from triomq.clients.transport_link import TransportLink
+from triomq.clients.transport_link import UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import (
     AccessRefused,
     Disconnected,
