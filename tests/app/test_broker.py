@@ -54,7 +54,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
 
 
 async def test_the_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
-    kinds = {name: store.options.kind.value for name, store in broker.directory.sinks.items()}
+    kinds = {name: sink.options.kind.value for name, sink in broker.directory.sinks.items()}
     assert kinds == {
         "amq.direct": "direct",
         "amq.fanout": "fanout",

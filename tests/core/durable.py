@@ -52,16 +52,16 @@ async def open_durable_harness(
         yield DurableHarness(harness, disk, directory.persistence)
 
 
-def backlog_of(store: QueueState) -> PagedBacklog:
-    assert isinstance(store.backlog, PagedBacklog)
-    return store.backlog
+def backlog_of(queue: QueueState) -> PagedBacklog:
+    assert isinstance(queue.backlog, PagedBacklog)
+    return queue.backlog
 
 
-def get(store: QueueState, disk: SimulatedDisk) -> tuple[bytes, bool] | None:
+def get(queue: QueueState, disk: SimulatedDisk) -> tuple[bytes, bool] | None:
     """Get a message, and whether it is marked; the disk works if it is asked to."""
     for _ in range(2):
         try:
-            batch = store.ref.ask_nowait(Get())
+            batch = queue.ref.ask_nowait(Get())
         except NotResident:
             disk.work()
         else:

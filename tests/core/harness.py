@@ -109,7 +109,7 @@ class Harness:
 
     def feed(
         self,
-        store: QueueState,
+        queue: QueueState,
         consumer: Consumer,
         *,
         shared: tuple[Window, ...] = (),
@@ -120,7 +120,7 @@ class Harness:
         exclusive: bool = False,
     ) -> Feed:
         feed = Feed(
-            store.ref,
+            queue.ref,
             consumer.ref,
             window=Window(messages),
             shared=shared,
@@ -129,32 +129,32 @@ class Harness:
             settles=settles,
             exclusive=exclusive,
         )
-        store.ref.ask_nowait(OpenFeed(feed))
+        queue.ref.ask_nowait(OpenFeed(feed))
         return feed
 
-    def crash_nowait(self, store: QueueState) -> None:
+    def crash_nowait(self, queue: QueueState) -> None:
         """Crash a queue: this is no feed. Tried again alone, it crashes the next incarnation too."""
-        store.ref.tell_nowait(OpenFeed(cast("Feed", None)))
+        queue.ref.tell_nowait(OpenFeed(cast("Feed", None)))
 
-    async def crash(self, store: QueueState) -> None:
+    async def crash(self, queue: QueueState) -> None:
         """Crash a queue and wait until an incarnation runs again."""
-        self.crash_nowait(store)
-        await store.ref.wait_running()
+        self.crash_nowait(queue)
+        await queue.ref.wait_running()
 
     def crash_domain_nowait(self) -> None:
         """Crash the domain."""
         request = DeleteQueue([], self.session)  # type: ignore[arg-type]  # a name that cannot be one
         self.turn(lambda: self.domain.tell_nowait(request))
 
-    async def crash_for_good(self, store: QueueState) -> None:
+    async def crash_for_good(self, queue: QueueState) -> None:
         """Crash a queue until its supervisor gives it up."""
-        self.crash_nowait(store)
+        self.crash_nowait(queue)
         await trio.testing.wait_all_tasks_blocked()
-        assert store.ref.state == "stopped"
+        assert queue.ref.state == "stopped"
 
 
-def publish(store: QueueState, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:
-    store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), receipt))
+def publish(queue: QueueState, *contents: bytes, head: Head = HEAD, receipt: Receipt | None = None) -> None:
+    queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), receipt))
 
 
 def settle(batch: Batch, outcome: Outcome = Outcome.ACCEPT, positions: Sequence[int] | None = None) -> None:
@@ -166,9 +166,9 @@ def close(feed: Feed) -> None:
     feed.queue.tell_nowait(CloseFeed(feed))
 
 
-def ready(store: QueueState) -> list[bytes]:
+def ready(queue: QueueState) -> list[bytes]:
     """The contents that are ready in a queue, in order."""
-    return [entry.message.content for entry in store.backlog.entries()]
+    return [entry.message.content for entry in queue.backlog.entries()]
 
 
 @asynccontextmanager

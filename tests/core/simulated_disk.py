@@ -4,7 +4,7 @@ import msgspec
 
 from memory_store import MemoryStore
 from triomq.errors import StoreUnwritable
-from triomq.store import Batch, Fetch, Journal, Reading, SegmentRead, assemble, decode_body
+from triomq.store import Fetch, Journal, OperationBatch, Reading, SegmentRead, assemble, decode_body
 from triomq.store.frames import Read
 
 Answer = Reading | list[bytes | None]
@@ -33,7 +33,7 @@ class SimulatedDisk:
         self.journal.opened(store.committed, assemble(store.recover()))
         self.last = store.committed  # the batch that was taken last
         self.fetches: dict[int, Fetch] = {}
-        self._taken: list[Batch] = []
+        self._taken: list[OperationBatch] = []
         self._found: dict[int, Answer] = {}
 
     def take(self) -> int | None:

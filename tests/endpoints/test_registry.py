@@ -14,7 +14,7 @@ from triomq.app.tree import Tree
 from triomq.core import Head, Message, Properties
 from triomq.endpoints import EndpointTypes
 from triomq.errors import ConfigError
-from triomq.store.keeper import StoreSettings
+from triomq.store.hosting import StoreSettings
 
 OTHERS = "an installed package brings others by an entry point of the group 'triomq.endpoints'"
 

@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from memory_store import MemoryStore
 from triomq.store import (
     BodyRun,
-    DeclareQueue,
-    DeleteQueue,
     Journal,
+    QueueDeclared,
+    QueueDeleted,
     Recovered,
     SegmentRead,
+    SpilledDropped,
     SqliteStore,
-    Unspill,
     decode_body,
 )
 
@@ -68,7 +68,7 @@ class RangeMachine(RuleBasedStateMachine):
 
     def declared(self) -> Queue:
         queue = Queue(next(self.numbers))
-        self.journal.add(DeclareQueue(queue.number, b"q", b""))
+        self.journal.add(QueueDeclared(queue.number, b"q", b""))
         return queue
 
     @rule(which=QUEUES, gap=GAPS, head=HEADS, lengths=LENGTHS)
@@ -95,14 +95,14 @@ class RangeMachine(RuleBasedStateMachine):
         length = min(length, queue.next - first)
         if length > 0:
             self.journal.settle(queue.number, first, length)
-            self.journal.add(Unspill(queue.number, [(first, length)]))
+            self.journal.add(SpilledDropped(queue.number, [(first, length)]))
             for position in range(first, first + length):
                 queue.messages.pop(position, None)
 
     @precondition(lambda self: self.queues[0].next > 20)
     @rule(which=QUEUES)
     def delete(self, which: int) -> None:
-        self.journal.add(DeleteQueue(self.queues[which].number))
+        self.journal.add(QueueDeleted(self.queues[which].number))
         self.queues[which] = self.declared()
 
     @rule()

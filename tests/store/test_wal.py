@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store.wal import Log, accepted_frames, intact_frames, read_log
+from triomq.store.wal import WriteAheadLog, accepted_frames, intact_frames, read_log
 
 PAGE = 4096
 FRAME = 24 + PAGE
@@ -32,7 +32,7 @@ def copied(log: Path, *, flip: int | None = None, stop: int | None = None, more:
     return copy
 
 
-def read(log: Path) -> Log:
+def read(log: Path) -> WriteAheadLog:
     found = read_log(log, PAGE)
     assert found is not None
     return found

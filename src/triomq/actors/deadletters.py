@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import trio
 
-from triomq.actors.events import DeadLettered, EventStream, Subscription
+from triomq.actors.events import DeadLettered, EventStream, EventSubscription
 
 if TYPE_CHECKING:
     from triomq.actors.messages import Message
@@ -52,7 +52,7 @@ class DeadLetters:
         """Give the last thousand, oldest first."""
         return list(self._ring)
 
-    def feed(self) -> Subscription[DeadLetter]:
+    def feed(self) -> EventSubscription[DeadLetter]:
         """Follow what comes from now on, with ``async for``."""
         return self._feed.subscribe()
 

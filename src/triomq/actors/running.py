@@ -33,3 +33,12 @@ def require_trio(what: str, *, asyncio_way: str, otherwise: str) -> None:
     if is_under_asyncio():
         raise RuntimeError(f"{what} needs Trio, and this runs under asyncio; {asyncio_way}")
     raise RuntimeError(f"{what} needs Trio, which does not run here; {otherwise}")
+
+
+def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one error in the groups that nurseries have put around it; of several, the group."""
+    _, errors = group.split(trio.Cancelled)
+    error: BaseException = group if errors is None else errors
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

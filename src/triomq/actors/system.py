@@ -15,9 +15,9 @@ import trio
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetters
-from triomq.actors.events import Event, EventStream, Subscription
+from triomq.actors.events import Event, EventStream, EventSubscription
 from triomq.actors.registry import Registry
-from triomq.actors.running import require_trio
+from triomq.actors.running import require_trio, unwrap_group
 from triomq.actors.supervisor import Supervisor
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode, snapshot
@@ -84,7 +84,7 @@ class System:
         """Give the whole tree with states and counts, as it is now."""
         return snapshot(self._root)
 
-    def events(self) -> Subscription[Event]:
+    def events(self) -> EventSubscription[Event]:
         """Follow starts, exits, restarts, dead letters and full mailboxes from now on, with ``async for``."""
         return self._events.subscribe()
 
@@ -135,15 +135,6 @@ class System:
             raise failure
 
 
-def _bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Take the one error out of the groups that nurseries have put around it."""
-    _, errors = group.split(trio.Cancelled)
-    error: BaseException = group if errors is None else errors
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
-
-
 @asynccontextmanager
 async def open_system(
     *,
@@ -191,7 +182,7 @@ async def open_system(
             await system._stop()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        system._failure = _bare(group)
+        system._failure = unwrap_group(group)
     finally:
         system._close()
     system._raise(error)

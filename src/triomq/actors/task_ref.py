@@ -11,7 +11,7 @@ import trio
 
 from triomq.actors.answers import Answer, Asked, is_cancellation
 from triomq.actors.children import SHUTDOWN, ChildEnded, Parent
-from triomq.actors.events import MailboxFull
+from triomq.actors.events import MailboxOverflowed
 from triomq.actors.handlers import Handler, handler_table
 from triomq.actors.mailbox import Mailbox
 from triomq.actors.messages import Message, Request
@@ -30,8 +30,7 @@ from triomq.actors.status import (
     WOKEN,
 )
 from triomq.actors.turn import BODY, HANDLER
-from triomq.errors import ActorError, ActorStopped, HandlerFailed, Refused
-from triomq.errors import MailboxFull as MailboxFullError
+from triomq.errors import ActorError, ActorStopped, HandlerFailed, MailboxFull, Refused
 
 if TYPE_CHECKING:
     from triomq.actors.actor import Actor
@@ -169,10 +168,10 @@ class TaskRef(Ref):
             self._waiting = None
 
     def _dropped(self, item: Item) -> None:
-        self._abandon(item, "mailbox full", MailboxFullError(f"the mailbox of {self.path} is full"))
+        self._abandon(item, "mailbox full", MailboxFull(f"the mailbox of {self.path} is full"))
 
     def _tell_full(self) -> None:
-        self._turn.system._publish(MailboxFull, self)
+        self._turn.system._publish(MailboxOverflowed, self)
 
     # one incarnation
 

@@ -14,7 +14,7 @@ from triomq.app.checks import (
 )
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.publishing import Publication, Publisher, check_name
+from triomq.app.publishing import InProcessPublisher, Publication, check_name
 from triomq.core import (
     HASHABLE,
     DeclareQueue,
@@ -64,7 +64,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers.shared_turn, consumers.warn)
+        self._publisher = InProcessPublisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -251,9 +251,9 @@ class DomainHandle:
         self.consumers.check()
         if self.domain_ref.state != "running":
             await self.domain_ref.wait_running()
-        store = self.directory.queue(name, self.session)
+        queue = self.directory.queue(name, self.session)
         try:
-            await store.ref.wait_running()
+            await queue.ref.wait_running()
         except ActorStopped:
             pass  # the directory knows why
         return self.directory.queue(name, self.session)

@@ -57,7 +57,7 @@ class BlockingConnection:
         self._ssl_context = ssl_context
         self._connection: AMQPConnection
         self._channel: _Channel
-        self.publisher: Publisher
+        self.publisher: BlockingPublisher
         """For many messages in a row."""
         self._leave = trio.Event()
         self._opened: Future[trio.lowlevel.TrioToken] = Future()
@@ -77,7 +77,7 @@ class BlockingConnection:
         async with open_amqp(self.url, ssl_context=self._ssl_context) as connection, trio.open_nursery() as nursery:
             self._connection = connection
             self._channel = _Channel(connection)
-            self.publisher = Publisher(self, _Channel(connection, confirms=True))
+            self.publisher = BlockingPublisher(self, _Channel(connection, confirms=True))
             nursery.start_soon(self.publisher.run)
             self._opened.set_result(trio.lowlevel.current_trio_token())
             await self._leave.wait()
@@ -97,14 +97,14 @@ class BlockingConnection:
         self._thread.join()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have something called in the client's thread soon; for ``Publisher``."""
+        """Have something called in the client's thread soon; for ``BlockingPublisher``."""
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
             pass  # whoever waits for anything is told
 
     def wait(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Wait for something that the client's thread does; for ``Publisher``.
+        """Wait for something that the client's thread does; for ``BlockingPublisher``.
 
         Raises:
             Disconnected: The connection has ended, or nothing comes for as long as the URL's ``timeout`` says.
@@ -248,7 +248,7 @@ class _Channel:
         return True
 
 
-class Publisher:
+class BlockingPublisher:
     """Publishes with confirms, many messages at a time; made by its connection for all that is published on it."""
 
     def __init__(self, connection: BlockingConnection, channel: _Channel) -> None:

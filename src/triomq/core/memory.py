@@ -149,7 +149,7 @@ class MemoryAlarm:
             self._full = False
             self._end()
             return
-        held = sum(octets_in(store) for directory in self._directories for store in directory.queues.values())
+        held = sum(octets_in(queue) for directory in self._directories for queue in directory.queues.values())
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
@@ -217,14 +217,14 @@ class MemoryAlarm:
                 self.measure()
 
 
-def octets_in(store: QueueState) -> int:
+def octets_in(queue: QueueState) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
-    backlog, delayed = store.backlog, store.delayed
+    backlog, delayed = queue.backlog, queue.delayed
     held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
         held += delayed.count * MESSAGE_OVERHEAD + delayed.size
     if backlog.unsettled:
-        windows = [feed.window for feed in store.feeds or () if feed.settles]
+        windows = [feed.window for feed in queue.feeds or () if feed.settles]
         if backlog.unsettled == sum(window.used for window in windows):
             held += sum(window.used_bytes for window in windows)
         else:  # some went out otherwise: by a get, or to a feed that is closed

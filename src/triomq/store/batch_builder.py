@@ -11,14 +11,14 @@ import msgspec
 
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    Batch,
-    DeleteQueue,
-    Delivered,
+    AttemptsCounted,
+    MessagesAppended,
+    MessagesDelivered,
+    MessagesSettled,
     Operation,
+    OperationBatch,
+    QueueDeleted,
     Range,
-    Settle,
 )
 
 _SEGMENT = 1 << 18
@@ -59,7 +59,7 @@ class _Segment(msgspec.Struct):
     def spans(self, each: Range) -> bool:
         return self.first <= each[0] and each[0] + each[1] <= self.stop
 
-    def finish(self, ranges: Sequence[Range]) -> Append | None:
+    def finish(self, ranges: Sequence[Range]) -> MessagesAppended | None:
         """Make the operation, of what is not settled by now; None if that is nothing.
 
         Args:
@@ -70,7 +70,7 @@ class _Segment(msgspec.Struct):
             return None
         first, stop = runs[0].first, runs[-1].stop
         count, body = stop - first, [BodyRun(run.first - first, run.head, run.contents) for run in runs]
-        return Append(
+        return MessagesAppended(
             queue=self.queue,
             first=first,
             count=count,
@@ -128,7 +128,7 @@ class BatchBuilder:
 
     def add(self, operation: Operation) -> None:
         """Do anything else, in the order in which it is added."""
-        if isinstance(operation, DeleteQueue):
+        if isinstance(operation, QueueDeleted):
             self._forget(operation.queue)
         self.octets += len(getattr(operation, "body", b""))
         self._operations.append(operation)
@@ -143,29 +143,31 @@ class BatchBuilder:
         for key in [key for key in self._delivered if key[0] == queue]:
             del self._delivered[key]
 
-    def settles(self) -> list[Settle]:
+    def settles(self) -> list[MessagesSettled]:
         """Give what is settled, if nothing else is to be done that it may belong to."""
         if self._operations:
             return []
-        return [Settle(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
+        return [MessagesSettled(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
 
-    def batch(self, number: int) -> Batch:
+    def batch(self, number: int) -> OperationBatch:
         """Make the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
         segments = [each for each in self._operations if isinstance(each, _Segment)]
         operations: list[Operation] = []
         for each in self._operations:
             if not isinstance(each, _Segment):
-                if not (isinstance(each, Attempts) and _touching(settled.get(each.queue, ()), each.id, each.id + 1)):
+                if not (
+                    isinstance(each, AttemptsCounted) and _touching(settled.get(each.queue, ()), each.id, each.id + 1)
+                ):
                     operations.append(each)
             elif (append := each.finish(settled.get(each.queue, ()))) is not None:
                 operations.append(append)
-        operations += [Delivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
+        operations += [MessagesDelivered(queue, level, up_to) for (queue, level), up_to in self._delivered.items()]
         for segment in segments:
             if segment.queue in settled:
                 settled[segment.queue] = [each for each in settled[segment.queue] if not segment.spans(each)]
-        operations += [Settle(queue, ranges) for queue, ranges in settled.items() if ranges]
-        return Batch(number, operations)
+        operations += [MessagesSettled(queue, ranges) for queue, ranges in settled.items() if ranges]
+        return OperationBatch(number, operations)
 
 
 def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:

@@ -10,9 +10,9 @@ import msgspec
 from triomq.errors import StoreCorrupt, StoreError
 from triomq.store.body import decode_body, is_whole
 from triomq.store.connecting import DATABASE, MARK, connect_reader
+from triomq.store.directory import PATIENCE, DirectoryLock
 from triomq.store.examining import examine
 from triomq.store.faults import fault_of, faults_named
-from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.recovered import QueueFound, RecordFound
 from triomq.store.schema import APPLICATION, VERSION
 

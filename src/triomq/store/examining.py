@@ -15,7 +15,7 @@ from triomq.store.connecting import DATABASE, MARK, PAGE_SIZE, connect_alone, co
 from triomq.store.faults import faults_named
 from triomq.store.mark import read_mark
 from triomq.store.schema import require_known
-from triomq.store.wal import Log, accepted_frames, read_log
+from triomq.store.wal import WriteAheadLog, accepted_frames, read_log
 
 _RESTORED = (
     "Nothing has been changed. If a backup was put in place of {database}, delete {log}, {index} and {mark}, which "
@@ -145,5 +145,5 @@ def _progress(connection: sqlite3.Connection) -> tuple[bytes | None, int]:
     return bytes(row[0]), int(row[1])
 
 
-def _commits_behind(log: Log | None, accepted: int) -> int:
+def _commits_behind(log: WriteAheadLog | None, accepted: int) -> int:
     return 0 if log is None else sum(number > accepted for number in log.commits)

@@ -7,7 +7,7 @@ import msgspec
 
 from triomq import errors
 from triomq.errors import StoreError
-from triomq.store.operations import Batch, Settle
+from triomq.store.operations import MessagesSettled, OperationBatch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
@@ -17,13 +17,13 @@ class _Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Write(_Frame, frozen=True, tag=1):
-    """Commit a batch; answered by ``Committed`` or ``Failed``."""
+    """Commit a batch; answered by ``BatchesCommitted`` or ``StoreFailed``."""
 
-    batch: Batch
+    batch: OperationBatch
 
 
 class Read(_Frame, frozen=True, tag=2):
-    """Read the segments of a range of ids, as of ``Reader.read``; answered by ``Fetched``."""
+    """Read the segments of a range of ids, as of ``Reader.read``; answered by ``SegmentsFetched``."""
 
     number: int
     queue: int
@@ -33,7 +33,7 @@ class Read(_Frame, frozen=True, tag=2):
 
 
 class ReadDelayed(_Frame, frozen=True, tag=3):
-    """Read the bodies of delayed messages, as of ``Reader.read_delayed``; answered by ``FetchedDelayed``."""
+    """Read the bodies of delayed messages, as of ``Reader.read_delayed``; answered by ``DelayedFetched``."""
 
     number: int
     queue: int
@@ -47,17 +47,17 @@ class BackUp(_Frame, frozen=True, tag=4):
     path: str
 
 
-class Relieve(_Frame, frozen=True, tag=13):
+class SettleEarly(_Frame, frozen=True, tag=13):
     """Forget messages ahead of their batches, since there is no room for what stands before them; not answered."""
 
-    operations: Sequence[Settle]
+    operations: Sequence[MessagesSettled]
 
 
-ToStore = Write | Read | ReadDelayed | BackUp | Relieve
+ToStore = Write | Read | ReadDelayed | BackUp | SettleEarly
 
 
-class Failed(_Frame, frozen=True, tag=5):
-    """It cannot be done: to a ``Write``, that nothing of it is kept; before ``Opened``, that there is no store.
+class StoreFailed(_Frame, frozen=True, tag=5):
+    """It cannot be done: to a ``Write``, that nothing of it is kept; before ``StoreOpened``, that there is no store.
 
     Args:
         kind: The name of a class of ``triomq.errors``.
@@ -68,7 +68,7 @@ class Failed(_Frame, frozen=True, tag=5):
     text: str
 
     @classmethod
-    def of(cls, error: StoreError) -> "Failed":
+    def of(cls, error: StoreError) -> "StoreFailed":
         """Carry an error over."""
         return cls(type(error).__name__, str(error))
 
@@ -80,13 +80,13 @@ class Failed(_Frame, frozen=True, tag=5):
         return error
 
 
-class Found(_Frame, frozen=True, tag=6):
-    """Some of what is there; some come before ``Opened``, if it was asked for."""
+class PiecesRecovered(_Frame, frozen=True, tag=6):
+    """Some of what is there; some come before ``StoreOpened``, if it was asked for."""
 
     pieces: Sequence[Piece]
 
 
-class Opened(_Frame, frozen=True, tag=7):
+class StoreOpened(_Frame, frozen=True, tag=7):
     """The store is open.
 
     Args:
@@ -98,41 +98,50 @@ class Opened(_Frame, frozen=True, tag=7):
     notices: Sequence[str]
 
 
-class Committed(_Frame, frozen=True, tag=8):
+class BatchesCommitted(_Frame, frozen=True, tag=8):
     """All batches up to this number are on disk."""
 
     number: int
 
 
-class Fetched(_Frame, frozen=True, tag=9):
+class SegmentsFetched(_Frame, frozen=True, tag=9):
     """What was read of a range."""
 
     number: int
     reading: Reading
 
 
-class FetchedDelayed(_Frame, frozen=True, tag=10):
+class DelayedFetched(_Frame, frozen=True, tag=10):
     """Bodies of delayed messages, None for those that are not there."""
 
     number: int
     bodies: list[bytes | None]
 
 
-class NotFetched(_Frame, frozen=True, tag=11):
+class FetchFailed(_Frame, frozen=True, tag=11):
     """Why something cannot be read."""
 
     number: int
-    failed: Failed
+    failed: StoreFailed
 
 
 class BackedUp(_Frame, frozen=True, tag=12):
     """The copy is made, or why not."""
 
     number: int
-    failed: Failed | None = None
+    failed: StoreFailed | None = None
 
 
-FromStore = Failed | Found | Opened | Committed | Fetched | FetchedDelayed | NotFetched | BackedUp
+FromStore = (
+    StoreFailed
+    | PiecesRecovered
+    | StoreOpened
+    | BatchesCommitted
+    | SegmentsFetched
+    | DelayedFetched
+    | FetchFailed
+    | BackedUp
+)
 
 _length = struct.Struct("<I")
 _encode = msgspec.msgpack.Encoder().encode
@@ -145,7 +154,7 @@ def encode_frame(frame: ToStore | FromStore) -> bytes:
     return _length.pack(len(octets)) + octets
 
 
-class FrameReader:
+class StoreFrameReader:
     """Puts frames together from what arrives; both ends have one."""
 
     __slots__ = ("_buffer",)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.store.operations import Batch
+from triomq.store.operations import OperationBatch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
@@ -62,7 +62,7 @@ class Store(Reader, Protocol):
     def committed(self) -> int:
         """The number of the last batch that is kept."""
 
-    def commit(self, batches: Sequence[Batch]) -> int:
+    def commit(self, batches: Sequence[OperationBatch]) -> int:
         """Keep batches, all in one transaction: when this returns they are on disk.
 
         Those that are kept already are left out.
@@ -80,7 +80,7 @@ class Store(Reader, Protocol):
         """Go through all that is kept, bodies apart.
 
         Args:
-            segments: Whether to give each segment; without them ``HeldFound`` says what those of a queue come to, and
+            segments: Whether to give each segment; without them ``TotalsFound`` says what those of a queue come to, and
                 it takes a tenth of the time.
         """
 

@@ -25,7 +25,7 @@ from triomq.errors import StoreError
 from triomq.store.batch_builder import BatchBuilder
 from triomq.store.body import BodyRun, encode_body, gaps_of
 from triomq.store.frames import Read, ReadDelayed
-from triomq.store.operations import Batch, Operation, Settle, Spill
+from triomq.store.operations import MessagesSettled, MessagesSpilled, Operation, OperationBatch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Recovered
 
@@ -50,7 +50,7 @@ class Fetch:
         self.done = done
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Wake nobody up: the batch is sent when somebody is there to send it."""
 
 
@@ -67,10 +67,10 @@ class Journal:
         self.fault: StoreError | None = None
         self.recovered: Recovered | None = None
         self.is_open = False
-        self.wake: Callable[[], None] = _nobody
+        self.wake: Callable[[], None] = _do_nothing
         self._builder = BatchBuilder()
         self._last = 0  # number of the last batch that was taken
-        self._unanswered: deque[tuple[Batch, int]] = deque()
+        self._unanswered: deque[tuple[OperationBatch, int]] = deque()
         self._unanswered_octets = 0
         self._fetches: dict[int, Fetch] = {}
         self._fetched = 0
@@ -126,7 +126,7 @@ class Journal:
             count: How many ids they span.
         """
         settled = gaps_of(runs, first, count)
-        self.add(Spill(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
+        self.add(MessagesSpilled(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
         """Forget messages with ids in a row, kept or not."""
@@ -159,7 +159,7 @@ class Journal:
             done: Called later, outside of any turn, with what was read or with what went wrong.
         """
         self._fetched += 1
-        return self._wish(Read(self._fetched, queue, first, stop, octets), done)
+        return self._send_request(Read(self._fetched, queue, first, stop, octets), done)
 
     def fetch_delayed(
         self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
@@ -173,9 +173,9 @@ class Journal:
                 wrong.
         """
         self._fetched += 1
-        return self._wish(ReadDelayed(self._fetched, queue, numbers), done)
+        return self._send_request(ReadDelayed(self._fetched, queue, numbers), done)
 
-    def _wish(self, request: Read | ReadDelayed, done: Callable[..., None]) -> Fetch:
+    def _send_request(self, request: Read | ReadDelayed, done: Callable[..., None]) -> Fetch:
         fetch = self._fetches[request.number] = Fetch(request, done)
         self.wake()
         return fetch
@@ -212,9 +212,9 @@ class Journal:
         self.committed = self._last = committed
         self.recovered = recovered
 
-    def take(self) -> Batch | None:
+    def take(self) -> OperationBatch | None:
         """Give the next batch to send, None as long as there is none or enough are on their way."""
-        self._tell_committed()  # those who came after what they wait for
+        self._call_committed()  # those who came after what they wait for
         if not self._builder or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
         self._last += 1
@@ -226,7 +226,7 @@ class Journal:
         return batch
 
     @property
-    def unanswered(self) -> list[Batch]:
+    def unanswered(self) -> list[OperationBatch]:
         """The batches that were taken and may not be on disk, in order."""
         return [batch for batch, _ in self._unanswered]
 
@@ -237,23 +237,27 @@ class Journal:
         self._set_fault(None)
         if number > self.committed:
             self.committed = number
-            self._tell_committed()
+            self._call_committed()
 
-    def _tell_committed(self) -> None:
+    def _call_committed(self) -> None:
         waiting = self._waiting
         for _ in range(len(waiting)):  # who waits again for what is committed is told the next time
             if waiting[0][0] > self.committed:
                 break
             waiting.popleft()[1]()
 
-    def settles_alone(self) -> list[Settle]:
+    def early_settlements(self) -> list[MessagesSettled]:
         """Give what could be settled before the batches that cannot be written: it makes room.
 
         Only of batches that do nothing else: where a message moves, or a transaction is, all is done at once or not at
         all. It is said again with its batch, which does no harm.
         """
-        alone = [batch for batch, _ in self._unanswered if all(isinstance(each, Settle) for each in batch.operations)]
-        found = [each for batch in alone for each in batch.operations if isinstance(each, Settle)]
+        alone = [
+            batch
+            for batch, _ in self._unanswered
+            if all(isinstance(each, MessagesSettled) for each in batch.operations)
+        ]
+        found = [each for batch in alone for each in batch.operations if isinstance(each, MessagesSettled)]
         return found + self._builder.settles()
 
     def failed(self, fault: StoreError) -> None:

@@ -24,7 +24,7 @@ _FORM, _SUM = struct.Struct("<8s16sQ"), struct.Struct("<I")
 _MAGIC = b"tMQmark1"
 
 
-class MarkFound(msgspec.Struct, frozen=True):
+class MarkRead(msgspec.Struct, frozen=True):
     """What a mark says.
 
     Args:
@@ -36,7 +36,7 @@ class MarkFound(msgspec.Struct, frozen=True):
     number: int
 
 
-def read_mark(path: Path) -> MarkFound | None:
+def read_mark(path: Path) -> MarkRead | None:
     """Read a mark; None if there is none."""
     try:
         octets = path.read_bytes()
@@ -44,9 +44,9 @@ def read_mark(path: Path) -> MarkFound | None:
         return None
     form = octets[: _FORM.size]
     if len(octets) != _FORM.size + _SUM.size or octets[_FORM.size :] != _SUM.pack(crc32(form)):
-        return MarkFound(b"", 0)
+        return MarkRead(b"", 0)
     magic, identity, number = _FORM.unpack(form)
-    return MarkFound(identity, number) if magic == _MAGIC else MarkFound(b"", 0)
+    return MarkRead(identity, number) if magic == _MAGIC else MarkRead(b"", 0)
 
 
 class Mark:

@@ -57,7 +57,7 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
         return [position for position in range(self.count) if not bits >> position & 1]
 
 
-class HeldFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
+class TotalsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
     """What the segments of a queue come to.
 
     Args:
@@ -99,7 +99,7 @@ class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=
     count: int
 
 
-Piece = RecordFound | QueueFound | SegmentFound | HeldFound | DelayedFound | DeliveredFound | AttemptsFound
+Piece = RecordFound | QueueFound | SegmentFound | TotalsFound | DelayedFound | DeliveredFound | AttemptsFound
 
 
 class RecoveredQueue(msgspec.Struct):
@@ -113,7 +113,7 @@ class RecoveredQueue(msgspec.Struct):
         delayed: Those that are not ready yet.
         delivered: Up to which ids messages were delivered, by level.
         attempts: How often messages came back, by id.
-        missing: Messages that ought to be there and are not, as of ``HeldFound``.
+        missing: Messages that ought to be there and are not, as of ``TotalsFound``.
     """
 
     found: QueueFound
@@ -157,7 +157,7 @@ def assemble(pieces: Iterable[Piece]) -> Recovered:
                 queue.segments.append(piece)
                 queue.count += piece.left
                 queue.size += piece.size * piece.left // piece.count
-            case HeldFound():
+            case TotalsFound():
                 queue = recovered.queues[piece.queue]
                 queue.count, queue.size, queue.missing = piece.count, piece.size, piece.missing
             case DelayedFound():

@@ -15,24 +15,24 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from triomq.errors import StoreError, StoreUnwritable
-from triomq.store.bodies import read_body, segment_rows
 from triomq.store.body import BodyRun, decode_body, gaps_of, is_whole
 from triomq.store.connecting import DATABASE, MARK
+from triomq.store.directory import PATIENCE, DirectoryLock
 from triomq.store.faults import fault_of
 from triomq.store.image import make_image
-from triomq.store.lock import PATIENCE, DirectoryLock
-from triomq.store.mark import MarkFound, read_mark
+from triomq.store.mark import MarkRead, read_mark
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    Batch,
-    DeclareQueue,
-    Delay,
-    Delivered,
+    AttemptsCounted,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
     Operation,
-    Put,
+    OperationBatch,
+    QueueDeclared,
+    RecordPut,
 )
 from triomq.store.reading import Damaged
+from triomq.store.segments import read_body, segment_rows
 from triomq.store.sqlite import SqliteStore
 
 REPORT = "salvage.txt"
@@ -177,7 +177,7 @@ def salvage(
     return done
 
 
-def _behind(source: sqlite3.Connection, mark: MarkFound | None) -> list[str]:
+def _behind(source: sqlite3.Connection, mark: MarkRead | None) -> list[str]:
     """Say so if batches are missing at the end, of which nothing else can be said."""
     try:
         (committed,) = source.execute("SELECT committed FROM progress").fetchone()
@@ -203,14 +203,14 @@ class _Salvaging:
     ) -> None:
         self._source = source
         self._store = store
-        self._name_lost = declare
+        self._declare_lost = declare
         self._done = Salvage(complaints=complaints)
         self._operations: list[Operation] = []
         self._octets = 0
 
     def run(self) -> Salvage:
         for kind, key, value in self._rows("record", "kind, key, value", 2, _RecordRow):
-            self._add(Put(kind, key, value))
+            self._add(RecordPut(kind, key, value))
             self._done.records += 1
         expected = self._declare_queues()
         segments = {queue: self._segments(queue) for queue in self._done.queues}
@@ -221,9 +221,9 @@ class _Salvaging:
         for row in delayed:
             self._delay(row)
         for queue, level, up_to in self._rows("delivered", "queue, level, up_to", 2, _MarkRow):
-            self._add(Delivered(queue, level, up_to))
+            self._add(MessagesDelivered(queue, level, up_to))
         for queue, number, count in self._rows("attempts", "queue, id, count", 2, _MarkRow):
-            self._add(Attempts(queue, number, count))
+            self._add(AttemptsCounted(queue, number, count))
         self._flush()
         for number, left in expected.items():
             done = self._done.queues[number]
@@ -271,12 +271,12 @@ class _Salvaging:
 
     def _declare(self, number: int, key: bytes, value: bytes) -> None:
         self._done.queues[number] = SalvagedQueue(key)
-        self._add(DeclareQueue(number, key, value))
+        self._add(QueueDeclared(number, key, value))
 
     def _require_queue(self, number: int) -> None:
         if number not in self._done.queues:
             self._complain(f"the record of queue {number} is lost; it has another name now, and no options")
-            self._declare(number, *self._name_lost(number))
+            self._declare(number, *self._declare_lost(number))
 
     def _segments(self, queue: int) -> dict[int, _Segment]:
         found: dict[int, _Segment] = {}
@@ -322,7 +322,9 @@ class _Salvaging:
                 done.found += left
             done.messages += left
             self._add(
-                Append(queue=queue, first=first, count=segment.count, size=size, body=octets, settled=settled),
+                MessagesAppended(
+                    queue=queue, first=first, count=segment.count, size=size, body=octets, settled=settled
+                ),
                 len(octets),
             )
 
@@ -336,7 +338,7 @@ class _Salvaging:
             return
         done.messages += count
         done.delayed += count
-        delay = Delay(queue=queue, number=number, due=due, count=count, size=size, body=octets)
+        delay = MessagesDelayed(queue=queue, number=number, due=due, count=count, size=size, body=octets)
         self._add(delay, len(octets))
 
     # Writing
@@ -348,7 +350,7 @@ class _Salvaging:
             self._flush()
 
     def _flush(self) -> None:
-        self._store.commit([Batch(self._store.committed + 1, self._operations)])
+        self._store.commit([OperationBatch(self._store.committed + 1, self._operations)])
         self._operations, self._octets = [], 0
 
 

@@ -9,6 +9,7 @@ A sync that fails leaves the whole transaction in the log, behind its end. What 
 would leave the rest of it there; after a few of those the log would look damaged. So it is emptied first.
 """
 
+import os
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -17,38 +18,37 @@ from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from triomq.errors import DiskFull, StoreLocked, StoreUnwritable
-from triomq.store.bodies import read_delayed, read_segments
+from triomq.errors import DiskFull, StoreError, StoreLocked, StoreUnwritable
 from triomq.store.connecting import DATABASE, MARK, SPILL, connect, connect_reader
+from triomq.store.directory import PATIENCE, DirectoryLock, make_private, require_private
 from triomq.store.examining import examine
 from triomq.store.faults import faults_named, is_damage
 from triomq.store.interface import StoreStatistics
-from triomq.store.lock import PATIENCE, DirectoryLock
 from triomq.store.mark import Mark
 from triomq.store.operations import (
-    Append,
-    Batch,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
-    Settle,
-    Spill,
-    Unspill,
+    OperationBatch,
+    QueueDeclared,
+    QueueDeleted,
+    RecordPut,
+    SpilledDropped,
 )
-from triomq.store.private import make_private, require_private
 from triomq.store.reading import Damaged, Reading, SegmentRead, collect
 from triomq.store.recovered import Piece
 from triomq.store.reserve import DiskReserve
 from triomq.store.schema import migrate
+from triomq.store.segments import read_delayed, read_segments
 from triomq.store.tables import Tables
 
-_SPILLED_ONLY = (Spill, Unspill)
+_SPILLED_ONLY = (MessagesSpilled, SpilledDropped)
 """What concerns the file of what is out of memory alone; the end of a queue concerns both."""
-_KEPT_ONLY = tuple(set(get_args(Operation)) - {DeleteQueue, *_SPILLED_ONLY})
+_DURABLE_ONLY = tuple(set(get_args(Operation)) - {QueueDeleted, *_SPILLED_ONLY})
 
-_GROWING = (Append, Delay, Spill, Put, DeclareQueue)
+_GROWING = (MessagesAppended, MessagesDelayed, MessagesSpilled, RecordPut, QueueDeclared)
 """What needs room; all else makes some, or is a mark."""
 
 _Work = list[tuple[int, list[Operation]]]
@@ -159,9 +159,9 @@ class SqliteReader:
 
     def __init__(self, directory: Path) -> None:
         self._connections: dict[Path, sqlite3.Connection] = {}
-        self._kept, self._spilled = directory / DATABASE, directory / SPILL
+        self._durable, self._spilled = directory / DATABASE, directory / SPILL
         try:
-            for path in (self._kept, self._spilled):
+            for path in (self._durable, self._spilled):
                 with faults_named(path):
                     self._connections[path] = connect_reader(path)
                 self._connections[path].text_factory = bytes  # damage may make a text of what is none, in no encoding
@@ -172,7 +172,7 @@ class SqliteReader:
     def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
         with (
-            closing(self._segments(self._kept, queue, first, stop)) as kept,
+            closing(self._segments(self._durable, queue, first, stop)) as kept,
             closing(self._segments(self._spilled, queue, first, stop)) as spilled,
         ):
             return collect(merge(kept, spilled, key=attrgetter("first")), stop, octets)
@@ -184,8 +184,8 @@ class SqliteReader:
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Give the bodies of delayed messages, None for those that are damaged or not there."""
-        connection = self._connections[self._kept]
-        with faults_named(self._kept), _snapshot(connection):
+        connection = self._connections[self._durable]
+        with faults_named(self._durable), _snapshot(connection):
             return [read_delayed(connection, queue, number) for number in numbers]
 
     def close(self) -> None:
@@ -218,18 +218,18 @@ class SqliteStore:
             examined = examine(directory)
             if fresh:
                 _empty(directory)
-            self._kept = _File(directory / DATABASE, synced=True)
-            opened.callback(self._kept.close)
+            self._durable = _File(directory / DATABASE, synced=True)
+            opened.callback(self._durable.close)
             if examined.is_torn:
-                with faults_named(self._kept.path):
-                    self._kept.empty_log()
+                with faults_named(self._durable.path):
+                    self._durable.empty_log()
             self._spilled = _File(directory / SPILL, synced=False)
             opened.callback(self._spilled.close)
-            self._mark = _open_mark(directory / MARK, self._kept)
+            self._mark = _open_mark(directory / MARK, self._durable)
             opened.callback(self._mark.close)
             self._opened = opened.pop_all()
-        self._reserve = DiskReserve(self._kept.path, reserve)
-        self._committed = self._kept.committed
+        self._reserve = DiskReserve(self._durable.path, reserve)
+        self._committed = self._durable.committed
         self.notices = notices + examined.notices
         """What whoever runs the broker should know of how it was opened."""
 
@@ -240,10 +240,10 @@ class SqliteStore:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection that writes what is kept; for whoever compacts, and for tests of a full disk."""
-        return self._kept.connection
+        """The connection to the durable file; for tests of a full disk."""
+        return self._durable.connection
 
-    def commit(self, batches: Sequence[Batch]) -> int:
+    def commit(self, batches: Sequence[OperationBatch]) -> int:
         """Keep batches, all in one transaction.
 
         What a batch asks of the unsynced file is done first: when the other has the batch, both have.
@@ -256,36 +256,36 @@ class SqliteStore:
         spilling = _work(fresh, self._spilled.committed, spilled=True)
         if spilling:
             self._spilled.commit(spilling, last)
-        if persistence := _work(fresh, self._kept.committed, spilled=False):
-            self._kept.commit(persistence, last)
+        if persistence := _work(fresh, self._durable.committed, spilled=False):
+            self._durable.commit(persistence, last)
             self._mark.write(last)
         self._committed = last
         return last
 
-    def _require_room(self, batches: Sequence[Batch]) -> None:
+    def _require_room(self, batches: Sequence[OperationBatch]) -> None:
         try:
-            self._reserve.require(self._kept.connection)
+            self._reserve.require(self._durable.connection)
         except DiskFull:
             if any(isinstance(operation, _GROWING) for batch in batches for operation in batch.operations):
                 raise
 
     def be_careful(self) -> None:
         """Know that bodies are damaged; may be called from another thread."""
-        for file in (self._kept, self._spilled):
+        for file in (self._durable, self._spilled):
             file.be_careful()
 
-    def relieve(self, operations: Sequence[Settle]) -> None:
+    def settle_early(self, operations: Sequence[MessagesSettled]) -> None:
         """Settle messages ahead of the batches that say so; those do it again, which changes nothing.
 
         Raises:
             StoreError: There is no room even for that.
         """
-        self._kept.commit([(self._kept.committed, list(operations))], self._kept.committed)
+        self._durable.commit([(self._durable.committed, list(operations))], self._durable.committed)
 
     def recover(self, *, segments: bool = True) -> Iterator[Piece]:
         """Go through all that is kept, bodies apart; the base says more."""
-        with faults_named(self._kept.path):
-            yield from self._kept.tables.recover(segments=segments)
+        with faults_named(self._durable.path):
+            yield from self._durable.tables.recover(segments=segments)
 
     def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
@@ -302,8 +302,8 @@ class SqliteStore:
 
     def statistics(self) -> StoreStatistics:
         """Take a snapshot."""
-        with faults_named(self._kept.path):
-            queues, messages = self._kept.tables.count()
+        with faults_named(self._durable.path):
+            queues, messages = self._durable.tables.count()
         octets = sum(file.stat().st_size for file in self.directory.glob("*.db*"))
         return StoreStatistics(self._committed, queues, messages, octets)
 
@@ -314,13 +314,13 @@ class SqliteStore:
         self._opened.close()
 
 
-def _work(batches: Sequence[Batch], committed: int, *, spilled: bool) -> _Work:
+def _work(batches: Sequence[OperationBatch], committed: int, *, spilled: bool) -> _Work:
     """Give what of some batches is for one of the files and not in it yet, by batch."""
     found = []
     for batch in batches:
         if batch.number <= committed:
             continue
-        foreign = _KEPT_ONLY if spilled else _SPILLED_ONLY
+        foreign = _DURABLE_ONLY if spilled else _SPILLED_ONLY
         operations = [operation for operation in batch.operations if not isinstance(operation, foreign)]
         if operations:
             found.append((batch.number, operations))
@@ -343,3 +343,31 @@ def _empty(directory: Path) -> None:
             (directory / f"{SPILL}{suffix}").unlink(missing_ok=True)
         except OSError as error:
             raise StoreUnwritable(f"{directory / SPILL} cannot be deleted ({error.strerror})") from error
+
+
+def compact(directory: Path, *, patience: float = PATIENCE) -> tuple[int, int]:
+    """Write a store anew, as small as it can be; nobody may have it open. For a while it takes twice its place.
+
+    A store that is in use needs this only after it was once much larger: it uses the place of settled messages again.
+
+    Args:
+        directory: The store's.
+        patience: Seconds to wait for a broker that is leaving it.
+
+    Returns:
+        Octets before and after.
+
+    Raises:
+        StoreLocked: A broker uses it.
+        DiskFull: There is not enough room; nothing has changed.
+        StoreError: There is none, or it is damaged.
+    """
+    path = directory / DATABASE
+    if not path.exists():
+        raise StoreError(f"there is no store in {directory}: {path} does not exist")
+    with closing(SqliteStore(directory, fresh=False, patience=patience)) as store, faults_named(path):
+        store._durable.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        before = os.path.getsize(path)
+        store._durable.connection.execute("VACUUM")
+        store._durable.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return before, os.path.getsize(path)

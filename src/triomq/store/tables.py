@@ -1,40 +1,39 @@
 """The tables of one file: each operation as statements."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from triomq.errors import StoreCorrupt
-from triomq.store.bodies import is_damaged, segment_rows
 from triomq.store.body import checksum
 from triomq.store.faults import is_damage
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
-    Delivered,
-    Drop,
+    AttemptsCounted,
+    DelayedDropped,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
+    QueueDeclared,
+    QueueDeleted,
     Range,
-    Remove,
-    Settle,
-    Spill,
-    Unspill,
+    RecordPut,
+    RecordRemoved,
+    SpilledDropped,
 )
 from triomq.store.reading import Damaged
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
-    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
     SegmentFound,
+    TotalsFound,
 )
-from triomq.store.settling import bits_of, octets_of
+from triomq.store.segments import is_damaged, segment_rows
 
 _LAST_ID = 1 << 62
 """Above all ids."""
@@ -67,22 +66,22 @@ class Tables:
 
     # Records
 
-    def _put(self, operation: Put, batch: int) -> None:
+    def _put(self, operation: RecordPut, batch: int) -> None:
         self._execute(
             "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", (operation.kind, operation.key, operation.value)
         )
 
-    def _remove(self, operation: Remove, batch: int) -> None:
+    def _remove(self, operation: RecordRemoved, batch: int) -> None:
         self._execute("DELETE FROM record WHERE kind = ? AND key = ?", (operation.kind, operation.key))
 
-    def _declare_queue(self, operation: DeclareQueue, batch: int) -> None:
+    def _declare_queue(self, operation: QueueDeclared, batch: int) -> None:
         self._execute(
             "INSERT INTO queue (queue, key, value) VALUES (?, ?, ?)"
             " ON CONFLICT (queue) DO UPDATE SET key = excluded.key, value = excluded.value",
             (operation.queue, operation.key, operation.value),
         )
 
-    def _delete_queue(self, operation: DeleteQueue, batch: int) -> None:
+    def _delete_queue(self, operation: QueueDeleted, batch: int) -> None:
         queue = (operation.queue,)
         for table in ("segment", "delayed"):
             self._delete_bodies(table, "queue = ?", queue)
@@ -91,7 +90,7 @@ class Tables:
 
     # Messages
 
-    def _append(self, operation: Append, batch: int) -> None:
+    def _append(self, operation: MessagesAppended, batch: int) -> None:
         queue, first, count = operation.queue, operation.first, operation.count
         settled = bits_of(first, count, operation.settled)
         done = self._execute(
@@ -102,11 +101,11 @@ class Tables:
             raise ValueError(f"queue {queue} is not declared, or has had the id {first} already")
         self._insert(operation, operation.size, settled, batch)
 
-    def _spill(self, operation: Spill, batch: int) -> None:
+    def _spill(self, operation: MessagesSpilled, batch: int) -> None:
         settled = bits_of(operation.first, operation.count, operation.settled)
         self._insert(operation, len(operation.body), settled, batch)
 
-    def _insert(self, segment: Append | Spill, size: int, settled: int, batch: int) -> None:
+    def _insert(self, segment: MessagesAppended | MessagesSpilled, size: int, settled: int, batch: int) -> None:
         """Write a segment, unless all of it is settled."""
         queue, first, count = segment.queue, segment.first, segment.count
         if left := count - settled.bit_count():
@@ -116,7 +115,7 @@ class Tables:
                 count,
                 left,
                 size,
-                octets_of(settled),
+                bitmap_of(settled),
                 self._insert_body(segment.body, queue, first, count),
                 batch,
             )
@@ -130,10 +129,10 @@ class Tables:
         assert done.lastrowid is not None
         return done.lastrowid
 
-    def _unspill(self, operation: Unspill, batch: int) -> None:
+    def _unspill(self, operation: SpilledDropped, batch: int) -> None:
         self._settle_ranges(operation.queue, operation.ranges)
 
-    def _settle(self, operation: Settle, batch: int) -> None:
+    def _settle(self, operation: MessagesSettled, batch: int) -> None:
         queue = operation.queue
         settled = self._settle_ranges(queue, operation.ranges)
         if settled:
@@ -172,7 +171,7 @@ class Tables:
             if bits != before:
                 left = count - bits.bit_count()
                 total += unsettled - left
-                self._note_settled(queue, first, left, bits)
+                self._update_segment(queue, first, left, bits)
             while waiting and waiting[0][0] + waiting[0][1] <= position:
                 del waiting[0]
         return total
@@ -188,11 +187,11 @@ class Tables:
             raise StoreCorrupt(f"the record of messages from id {row[0]} on of queue {queue} has been changed on disk")
         return row
 
-    def _note_settled(self, queue: int, first: int, left: int, bits: int) -> None:
+    def _update_segment(self, queue: int, first: int, left: int, bits: int) -> None:
         if left:
             self._execute(
                 "UPDATE segment SET unsettled = ?, settled = ? WHERE queue = ? AND first = ?",
-                (left, octets_of(bits), queue, first),
+                (left, bitmap_of(bits), queue, first),
             )
         else:
             self._delete_bodies("segment", "queue = ? AND first = ?", (queue, first))
@@ -214,14 +213,14 @@ class Tables:
 
     # Marks
 
-    def _delivered(self, operation: Delivered, batch: int) -> None:
+    def _delivered(self, operation: MessagesDelivered, batch: int) -> None:
         self._execute(
             "INSERT INTO delivered SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)"
             " ON CONFLICT DO UPDATE SET up_to = max(up_to, excluded.up_to)",
             (operation.queue, operation.level, operation.up_to, operation.queue),
         )
 
-    def _attempts(self, operation: Attempts, batch: int) -> None:
+    def _attempts(self, operation: AttemptsCounted, batch: int) -> None:
         self._counted.add(operation.queue)
         self._execute(
             "INSERT OR REPLACE INTO attempts SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)",
@@ -230,7 +229,7 @@ class Tables:
 
     # Delayed messages
 
-    def _delay(self, operation: Delay, batch: int) -> None:
+    def _delay(self, operation: MessagesDelayed, batch: int) -> None:
         queue, number = operation.queue, operation.number
         present = self._execute(
             "SELECT 1 FROM queue WHERE queue = ? AND NOT EXISTS"
@@ -243,7 +242,7 @@ class Tables:
         body = self._insert_body(operation.body, queue, number, operation.count, is_delayed=True)
         self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?)", (*row, body))
 
-    def _drop(self, operation: Drop, batch: int) -> None:
+    def _drop(self, operation: DelayedDropped, batch: int) -> None:
         for number in operation.numbers:
             key = (operation.queue, number)
             self._delete_bodies("delayed", "queue = ? AND number = ?", key)
@@ -259,7 +258,7 @@ class Tables:
         for found in queues:
             yield QueueFound(*found)
             queue = found[:1]
-            yield from self._segments(*queue) if segments else self._held(*queue)
+            yield from self._segments(*queue) if segments else self._totals(*queue)
             for row in self._execute(
                 "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
@@ -275,7 +274,7 @@ class Tables:
         ):
             yield SegmentFound(*row)
 
-    def _held(self, queue: int) -> Iterator[Piece]:
+    def _totals(self, queue: int) -> Iterator[Piece]:
         try:
             count, size = self._execute(
                 "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
@@ -283,12 +282,12 @@ class Tables:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            count, size = self._held_around_damage(queue)
+            count, size = self._totals_around_damage(queue)
         (expected,) = self._execute("SELECT stored - settled FROM queue WHERE queue = ?", (queue,)).fetchone()
         if count or expected:
-            yield HeldFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
+            yield TotalsFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
 
-    def _held_around_damage(self, queue: int) -> tuple[int, int]:
+    def _totals_around_damage(self, queue: int) -> tuple[int, int]:
         rows = [row for row in segment_rows(self._connection, queue, 0, _LAST_ID) if not isinstance(row, Damaged)]
         return sum(row[2] for row in rows), sum(row[3] * row[2] // row[1] for row in rows)
 
@@ -308,17 +307,32 @@ def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
         yield each
 
 
+def bits_of(first: int, count: int, ranges: Iterable[Range]) -> int:
+    """Give the bits of those of a segment's messages whose ids are in some ranges."""
+    bits = 0
+    for start, length in ranges:
+        low, high = max(start, first) - first, min(start + length, first + count) - first
+        if low < high:
+            bits |= (1 << high) - (1 << low)
+    return bits
+
+
+def bitmap_of(bits: int) -> bytes:
+    """Give the octets that a bitmap is kept as; none for an empty one."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
 _APPLY: dict[type[Operation], Callable[..., None]] = {
-    Put: Tables._put,
-    Remove: Tables._remove,
-    DeclareQueue: Tables._declare_queue,
-    DeleteQueue: Tables._delete_queue,
-    Append: Tables._append,
-    Settle: Tables._settle,
-    Delivered: Tables._delivered,
-    Attempts: Tables._attempts,
-    Delay: Tables._delay,
-    Drop: Tables._drop,
-    Spill: Tables._spill,
-    Unspill: Tables._unspill,
+    RecordPut: Tables._put,
+    RecordRemoved: Tables._remove,
+    QueueDeclared: Tables._declare_queue,
+    QueueDeleted: Tables._delete_queue,
+    MessagesAppended: Tables._append,
+    MessagesSettled: Tables._settle,
+    MessagesDelivered: Tables._delivered,
+    AttemptsCounted: Tables._attempts,
+    MessagesDelayed: Tables._delay,
+    DelayedDropped: Tables._drop,
+    MessagesSpilled: Tables._spill,
+    SpilledDropped: Tables._unspill,
 }

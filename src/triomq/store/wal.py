@@ -27,7 +27,7 @@ _LAST_FRAME = struct.Struct("=16xI")
 _WORD = 0xFFFFFFFF
 
 
-class Log(msgspec.Struct, frozen=True):
+class WriteAheadLog(msgspec.Struct, frozen=True):
     """What a log has of its last round; frames of earlier rounds, which have other salts, do not count.
 
     Args:
@@ -49,7 +49,7 @@ class Log(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
-def read_log(path: Path, page_size: int) -> Log | None:
+def read_log(path: Path, page_size: int) -> WriteAheadLog | None:
     """Read the headers of all frames of a log; None if there is no file, or no frame in it.
 
     Args:
@@ -66,7 +66,7 @@ def read_log(path: Path, page_size: int) -> Log | None:
         os.close(file)
 
 
-def _read_log(path: Path, file: int, length: int, page_size: int) -> Log | None:
+def _read_log(path: Path, file: int, length: int, page_size: int) -> WriteAheadLog | None:
     header = os.pread(file, _HEADER.size, 0)
     if length < _HEADER.size + _FRAME.size:
         return None
@@ -87,7 +87,7 @@ def _read_log(path: Path, file: int, length: int, page_size: int) -> Log | None:
         last = number
         if frame[4:8] != bytes(4):
             commits.append(number)
-    return Log(path, page_size, salts, order, last, commits, cut)
+    return WriteAheadLog(path, page_size, salts, order, last, commits, cut)
 
 
 def _order_of(header: bytes) -> str:
@@ -121,7 +121,7 @@ def accepted_frames(index: Path) -> int:
     return int(_LAST_FRAME.unpack(header)[0]) if len(header) == _LAST_FRAME.size else 0
 
 
-def intact_frames(log: Log) -> Iterator[tuple[int, int, bytes]]:
+def intact_frames(log: WriteAheadLog) -> Iterator[tuple[int, int, bytes]]:
     """Give the frames that are as they were written, also those behind damaged ones.
 
     A checksum goes on from the one of the frame before, so a frame can be held against its neighbour alone. The one

@@ -21,7 +21,7 @@ async def test_what_one_task_publishes_another_gets(broker: AsyncioBroker) -> No
     await broker.publish("shop", "order.new", b"42", Properties(message_id="7"))
     delivery = await queue.get()
     assert delivery is not None
-    assert (delivery.body, delivery.routing_key, delivery.properties.message_id) == (b"42", "order.new", "7")
+    assert (delivery.body, delivery.key, delivery.properties.message_id) == (b"42", "order.new", "7")
     delivery.accept()
     assert await queue.get() is None
 

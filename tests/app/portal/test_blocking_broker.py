@@ -42,7 +42,7 @@ def test_what_a_thread_publishes_another_gets(broker: BlockingBroker, queue: Blo
     thread.join()
     delivery = queue.get(timeout=PATIENCE)
     assert delivery is not None
-    assert (delivery.body, delivery.exchange, delivery.routing_key) == (b"42", "shop", "order.new")
+    assert (delivery.body, delivery.sink, delivery.key) == (b"42", "shop", "order.new")
     assert delivery.properties.message_id == "7"
     assert not delivery.redelivered
     delivery.accept()

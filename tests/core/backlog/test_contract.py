@@ -17,7 +17,7 @@ from triomq.core.backlog import (
     PriorityBacklog,
 )
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, Reading
+from triomq.store import QueueDeclared, Reading
 
 from ..simulated_disk import SimulatedDisk
 
@@ -42,7 +42,7 @@ class Subject:
             self.backlog = PriorityBacklog(3)
         else:
             self.disk = SimulatedDisk(MemoryStore())
-            self.disk.journal.add(DeclareQueue(1, b"", b""))
+            self.disk.journal.add(QueueDeclared(1, b"", b""))
             persistence = Persistence(self.disk.journal, 300)  # two messages are resident
             if kind == "paged":
                 self.backlog = PagedPlainBacklog(persistence, 1, name="q", durable=durable == "durable", now=float)

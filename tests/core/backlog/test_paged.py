@@ -7,7 +7,7 @@ from triomq.core import Batch, Fits, Head, Overflow, Persistence, Publish, Queue
 from triomq.core.backlog import PagedBacklog, PagedPlainBacklog, PagedPriorityBacklog
 from triomq.core.queue.limits import is_full
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, Reading
+from triomq.store import QueueDeclared, Reading
 
 from ..durable import ONE, PERSISTENT, TRANSIENT, get, open_durable_harness
 from ..harness import publish
@@ -23,7 +23,7 @@ class Place:
         self.memory, self.levels, self.durable = memory, levels, durable
         self.store = MemoryStore()
         self.begin()
-        self.journal.add(DeclareQueue(1, b"", b""))
+        self.journal.add(QueueDeclared(1, b"", b""))
 
     def begin(self) -> None:
         self.disk = SimulatedDisk(self.store)

@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 from triomq.core import Persistence
 from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError
-from triomq.store import DeclareQueue, Reading
+from triomq.store import QueueDeclared, Reading
 
 from ..durable import PERSISTENT, TRANSIENT
 from ..simulated_disk import SimulatedDisk
@@ -25,7 +25,7 @@ class Place:
         self.disk = SimulatedDisk(MemoryStore())
         self.journal = self.disk.journal
         self.persistence = Persistence(self.journal)
-        self.journal.add(DeclareQueue(1, b"", b""))
+        self.journal.add(QueueDeclared(1, b"", b""))
         self.tail = PagedTail(self.persistence, 1, "q", float)
         self.next_id = 1
         self.answers: list[Reading | StoreError] = []

@@ -27,8 +27,8 @@ def make_feed(
     outlet: Window | None = None,
 ) -> Feed:
     """A feed that no queue has; the strategy needs no queue."""
-    consumer, store = harness.consumer(), harness.queue("none")
-    return Feed(store.ref, consumer.ref, window=window, shared=shared, gate=gate, settles=settles, outlet=outlet)
+    consumer, queue = harness.consumer(), harness.queue("none")
+    return Feed(queue.ref, consumer.ref, window=window, shared=shared, gate=gate, settles=settles, outlet=outlet)
 
 
 @asynccontextmanager

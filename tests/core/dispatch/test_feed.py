@@ -4,8 +4,8 @@ from triomq.core.dispatch.window import UNLIMITED
 
 
 def make_feed(harness: Harness, *, window: Window, shared: Window, outlet: Window, settles: bool = True) -> Feed:
-    consumer, store = harness.consumer(), harness.queue("q")
-    return Feed(store.ref, consumer.ref, window=window, shared=(shared,), outlet=outlet, settles=settles)
+    consumer, queue = harness.consumer(), harness.queue("q")
+    return Feed(queue.ref, consumer.ref, window=window, shared=(shared,), outlet=outlet, settles=settles)
 
 
 async def test_room_is_the_least_of_all_windows() -> None:
@@ -50,10 +50,10 @@ async def test_without_settling_only_the_outlet_counts() -> None:
 
 async def test_settling_gives_back_every_window_but_the_outlet() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue("q"), harness.consumer()
+        queue, consumer = harness.queue("q"), harness.consumer()
         channel, outlet = Window(9), Window(bytes=99)
-        feed = harness.feed(store, consumer, shared=(channel,), outlet=outlet, messages=9)
-        publish(store, b"abc")
+        feed = harness.feed(queue, consumer, shared=(channel,), outlet=outlet, messages=9)
+        publish(queue, b"abc")
         assert [(window.used, window.used_bytes) for window in feed.limits] == [(1, 3)] * 3
         settle(consumer.batches[0])
         assert [(window.used, window.used_bytes) for window in feed.limits] == [(0, 0), (0, 0), (1, 3)]
@@ -61,9 +61,9 @@ async def test_settling_gives_back_every_window_but_the_outlet() -> None:
 
 async def test_a_larger_window_lets_a_full_feed_go_on_at_once() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue("q"), harness.consumer()
-        feed = harness.feed(store, consumer, messages=1)
-        publish(store, b"a", b"b", b"c")
+        queue, consumer = harness.queue("q"), harness.consumer()
+        feed = harness.feed(queue, consumer, messages=1)
+        publish(queue, b"a", b"b", b"c")
         assert consumer.take() == [b"a"]
         feed.resize(2)
         assert consumer.take() == [b"b"]

@@ -129,14 +129,14 @@ def test_nobody_gets_its_own_and_nothing_is_left_that_somebody_could_take(data: 
 
 async def test_messages_that_were_on_disk_meanwhile_are_known_by_their_session() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
-        store, choosy, other = durable.harness.queue(), durable.harness.consumer(), durable.harness.consumer()
+        queue, choosy, other = durable.harness.queue(), durable.harness.consumer(), durable.harness.consumer()
         for number in range(3):
-            publish(store, b"%d" % number, head=Head(routing_key="q", publisher=1, persistent=True))
+            publish(queue, b"%d" % number, head=Head(routing_key="q", publisher=1, persistent=True))
         durable.disk.work()
 
         def open_both() -> None:
             for consumer, session in ((choosy, 1), (other, 0)):
-                store.ref.ask_nowait(OpenFeed(Feed(store.ref, consumer.ref, window=Window(), no_local=session)))
+                queue.ref.ask_nowait(OpenFeed(Feed(queue.ref, consumer.ref, window=Window(), no_local=session)))
 
         durable.harness.turn(open_both)
         durable.disk.work()

@@ -63,53 +63,53 @@ def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all()
     assert t.discarded == []
 
 
-def open_feed(harness: Harness, store: QueueState, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
+def open_feed(harness: Harness, queue: QueueState, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
     consumer = harness.consumer()
-    feed = Feed(store.ref, consumer.ref, priority=priority, no_local=no_local)
-    store.ref.ask_nowait(OpenFeed(feed))
+    feed = Feed(queue.ref, consumer.ref, priority=priority, no_local=no_local)
+    queue.ref.ask_nowait(OpenFeed(feed))
     return feed, consumer
 
 
 async def test_a_queue_changes_its_strategy_under_way() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        _, plain = open_feed(harness, store)
-        publish(store, b"1")
-        feed, urgent = open_feed(harness, store, priority=1)
-        publish(store, b"2", b"3")
+        queue = harness.queue()
+        _, plain = open_feed(harness, queue)
+        publish(queue, b"1")
+        feed, urgent = open_feed(harness, queue, priority=1)
+        publish(queue, b"2", b"3")
         close(feed)
-        publish(store, b"4")
+        publish(queue, b"4")
         assert (plain.take(), urgent.take()) == ([b"1", b"4"], [b"2", b"3"])
 
 
 async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_priority=5))
-        _, consumer = open_feed(harness, store, no_local=harness.session.number)
-        publish(store, b"own", head=Head(publisher=harness.session.number))
-        publish(store, b"other", head=Head(publisher=harness.session.number + 1))
+        queue = harness.queue(options=QueueOptions(max_priority=5))
+        _, consumer = open_feed(harness, queue, no_local=harness.session.number)
+        publish(queue, b"own", head=Head(publisher=harness.session.number))
+        publish(queue, b"other", head=Head(publisher=harness.session.number + 1))
         assert consumer.take() == [b"other"]
-        assert (store.backlog.ready, store.dropped) == (0, 1)
+        assert (queue.backlog.ready, queue.dropped) == (0, 1)
 
 
 async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        _, consumer = open_feed(harness, store, no_local=1)
-        assert not store.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
-        assert store.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
+        queue = harness.queue()
+        _, consumer = open_feed(harness, queue, no_local=1)
+        assert not queue.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
+        assert queue.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
         assert consumer.take() == [b"other"]
-        assert (store.published, store.dropped) == (1, 0)
+        assert (queue.published, queue.dropped) == (1, 0)
 
 
 async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, store)
-        _, following = open_feed(harness, store)
-        publish(store, b"1", b"2")
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, queue)
+        _, following = open_feed(harness, queue)
+        publish(queue, b"1", b"2")
         close(first)
-        publish(store, b"3")
+        publish(queue, b"3")
         assert following.take() == []
         [batch] = former.batches
         settle(batch, positions=[0])
@@ -120,23 +120,23 @@ async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is
 
 async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, store)
-        _, following = open_feed(harness, store)
-        publish(store, b"1")
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, queue)
+        _, following = open_feed(harness, queue)
+        publish(queue, b"1")
         close(first)
         settle(former.batches[0])
-        assert store.ref.ask_nowait(Purge()) == 0
-        publish(store, b"2")
+        assert queue.ref.ask_nowait(Purge()) == 0
+        publish(queue, b"2")
         assert following.take() == [b"2"]
 
 
 async def test_after_a_crash_a_queue_with_a_single_active_feed_begins_anew() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        _, former = open_feed(harness, store)
-        publish(store, b"1")
-        await harness.crash(store)
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        _, former = open_feed(harness, queue)
+        publish(queue, b"1")
+        await harness.crash(queue)
         assert former.closed == ["the queue has crashed"]
-        _, following = open_feed(harness, store)
+        _, following = open_feed(harness, queue)
         assert following.take() == [b"1"]

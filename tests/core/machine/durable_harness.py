@@ -113,14 +113,14 @@ class DurableHarness(RuleBasedStateMachine):
         if self.books[name].options.dead_letter_sink is None or letters is None:
             return 0
         persistent = message.kind.head.persistent
-        kept = letters.store.durable and persistent
+        kept = letters.queue.durable and persistent
         letters.place(Kept(Kind(Head(persistent=persistent)), message.body, 0.0, kept), self.now)
         letters.counts.published += 1
         return 1
 
     def picture(self) -> tuple[Picture, dict[str, QueuePicture]]:
         """Give what must be there after a crash, if all is on disk that was said by now."""
-        durable = [(name, books) for name, books in self.books.items() if books.store.durable]
+        durable = [(name, books) for name, books in self.books.items() if books.queue.durable]
         return self.topology.picture(), {name: books.picture() for name, books in durable}
 
     def teardown(self) -> None:
@@ -165,7 +165,7 @@ class DurableHarness(RuleBasedStateMachine):
             messages = [books.make(kind, content) for content in contents]
             self.told.append(Told(receipt, messages, delay))
             size = sum(map(len, contents))
-            books.store.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
+            books.queue.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
 
     def place_told(self, books: QueueBooks) -> int | None:
         """Enter what was placed in this turn, and give the place of the last message."""
@@ -249,7 +249,7 @@ class DurableHarness(RuleBasedStateMachine):
     @invariant()
     def the_statistics_are_right(self) -> None:
         for books in self.books.values():
-            statistics = self.still.turn(partial(books.store.ref.ask_nowait, Enlist()))
+            statistics = self.still.turn(partial(books.queue.ref.ask_nowait, Enlist()))
             assert not self.deliveries, "counting made the queue deliver"
             books.check_statistics(statistics)
             feeds = [taking for taking in self.feeds.values() if self.books[taking.name] is books]

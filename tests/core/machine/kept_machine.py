@@ -72,9 +72,9 @@ class KeptMachine(DurableHarness):
 
     def open(self, name: str, limit: int) -> Feed:
         def opening() -> Feed:
-            consumer, store = self.harness.consumer(self.deliveries), self.books[name].store
-            feed = Feed(store.ref, consumer.ref, window=Window(limit))
-            store.ref.ask_nowait(OpenFeed(feed))
+            consumer, queue = self.harness.consumer(self.deliveries), self.books[name].queue
+            feed = Feed(queue.ref, consumer.ref, window=Window(limit))
+            queue.ref.ask_nowait(OpenFeed(feed))
             self.feeds[feed] = Taking(feed, name, consumer, limit)
             return feed
 
@@ -173,7 +173,7 @@ class KeptMachine(DurableHarness):
         books, told = self.books[name], list[None]()
         assert books.backlog.is_reading
         self.waiting.append((name, told))
-        books.store.wait_arrived(lambda: told.append(None))
+        books.queue.wait_arrived(lambda: told.append(None))
         self.after()
 
     @precondition(lambda self: self.books)
@@ -182,7 +182,7 @@ class KeptMachine(DurableHarness):
         name = self.some_queue(data)
         books = self.books[name]
         try:
-            batch = self.still.turn(lambda: books.store.ref.ask_nowait(Get()))
+            batch = self.still.turn(lambda: books.queue.ref.ask_nowait(Get()))
         except NotResident:
             self.wait_arrived(name)
             return
@@ -204,7 +204,7 @@ class KeptMachine(DurableHarness):
         while not (ended or waits):
             after = seen[-1][0] if seen else 0
             try:
-                page = self.still.turn(partial(books.store.ref.ask_nowait, Browse(after, limit)))
+                page = self.still.turn(partial(books.queue.ref.ask_nowait, Browse(after, limit)))
             except NotResident:
                 waits = True
             else:
@@ -222,7 +222,7 @@ class KeptMachine(DurableHarness):
 
     def discard(self, books: QueueBooks, up_to: int, seen: list[int]) -> None:
         try:
-            count = self.still.turn(lambda: books.store.ref.ask_nowait(Discard(up_to)))
+            count = self.still.turn(lambda: books.queue.ref.ask_nowait(Discard(up_to)))
         except NotResident as error:
             count = error.done  # the others are for who asks again
         for place in seen[:count]:
@@ -234,7 +234,7 @@ class KeptMachine(DurableHarness):
     def purge(self, data: st.DataObject) -> None:
         name = self.some_queue(data)
         books = self.books[name]
-        count = self.still.turn(lambda: books.store.ref.ask_nowait(Purge()))
+        count = self.still.turn(lambda: books.queue.ref.ask_nowait(Purge()))
         assert count == books.purge()
         self.after()
         self.check_waiting(name)
@@ -269,7 +269,7 @@ class KeptMachine(DurableHarness):
         name = data.draw(st.sampled_from([*sorted(self.books), None]))
         if name is not None:
             self.take_back(name)
-            self.still.turn(lambda: self.harness.crash_nowait(self.books[name].store))
+            self.still.turn(lambda: self.harness.crash_nowait(self.books[name].queue))
         else:
             self.harness.crash_domain_nowait()
         given = self.hear_from_disk() if gives else ReadResults()

@@ -99,7 +99,7 @@ class LettersMachine(PassingMachine):
 
     def look_at_arrivals(self) -> None:
         """Learn head and octets of letters that came to the queue, unless they have gone without a trace."""
-        found = {entry.id: entry.message for entry in self.store.backlog.entries()}
+        found = {entry.id: entry.message for entry in self.queue.backlog.entries()}
         for batch in self.deliveries:
             found |= {number: batch.message(position) for position, number in enumerate(batch.ids)}
         for number, deaths in self.arrived.items():

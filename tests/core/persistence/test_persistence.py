@@ -5,9 +5,9 @@ import trio.testing
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import Directory, Persistence
-from triomq.store import DeclareQueue
+from triomq.store import QueueDeclared
 
-DECLARE = DeclareQueue(1, b"", b"")
+DECLARE = QueueDeclared(1, b"", b"")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def be_behind(disk: SimulatedDisk) -> None:
 
 def test_queues_get_numbers_that_no_queue_on_disk_has(disk: SimulatedDisk, persistence: Persistence) -> None:
     assert [persistence.number_queue(), persistence.number_queue()] == [1, 2]
-    disk.journal.add(DeclareQueue(7, b"", b""))
+    disk.journal.add(QueueDeclared(7, b"", b""))
     disk.work()
     assert Persistence(SimulatedDisk(disk.store).journal).number_queue() == 8
     assert Persistence(type(disk.journal)()).number_queue() == 1

@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.errors import StoreCorrupt
-from triomq.store import Delay
+from triomq.store import MessagesDelayed
 
 LATER = 60.0
 
@@ -22,12 +22,12 @@ def no_time_passes_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"triomq.core.{module}.time", WALL_CLOCK)
 
 
-def put_off(store: QueueState, *contents: bytes, delay: float = LATER, head: Head = PERSISTENT) -> None:
-    store.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
+def put_off(queue: QueueState, *contents: bytes, delay: float = LATER, head: Head = PERSISTENT) -> None:
+    queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
-def count(store: QueueState) -> int:
-    return store.ref.ask_nowait(Enlist()).delayed
+def count(queue: QueueState) -> int:
+    return queue.ref.ask_nowait(Enlist()).delayed
 
 
 async def kept_for_later(*contents: bytes) -> MemoryStore:
@@ -179,4 +179,4 @@ async def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         put_off(queue, b"next")
         batch = durable.disk.journal.take()
         assert batch is not None
-        assert [each.number for each in batch.operations if isinstance(each, Delay)] == [6]
+        assert [each.number for each in batch.operations if isinstance(each, MessagesDelayed)] == [6]

@@ -16,8 +16,7 @@ from triomq.core import (
     recovered_domains,
 )
 from triomq.core.persistence.records import encode_key, encode_options
-from triomq.store import Batch, DeclareQueue, Journal, Kind, Put
-from triomq.store import DeleteQueue as DeleteQueueThere
+from triomq.store import Journal, OperationBatch, QueueDeclared, QueueDeleted, RecordKind, RecordPut
 
 TRANSIENT_QUEUE = QueueOptions(durable=False)
 
@@ -174,8 +173,8 @@ async def test_domains_are_apart() -> None:
 
 async def test_a_domain_is_known_by_anything_in_it() -> None:
     disk = SimulatedDisk(MemoryStore())
-    disk.journal.add(Put(Kind.SINK, encode_key("d", "s"), encode_options(SinkOptions())))
-    disk.journal.add(Put(Kind.JOB, b"job", b""))
+    disk.journal.add(RecordPut(RecordKind.SINK, encode_key("d", "s"), encode_options(SinkOptions())))
+    disk.journal.add(RecordPut(RecordKind.JOB, b"job", b""))
     disk.work()
     assert recovered_domains(Persistence(SimulatedDisk(disk.store).journal)) == ["d"]
 
@@ -196,7 +195,7 @@ async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptur
         durable.harness.bind("s", "q")
         durable.disk.work()
     store = durable.disk.store
-    store.commit([Batch(store.committed + 1, [DeleteQueueThere(1)])])
+    store.commit([OperationBatch(store.committed + 1, [QueueDeleted(1)])])
     assert kept_in(store) == (["s"], [], [])
     assert "led nowhere" in caplog.text
 
@@ -215,7 +214,7 @@ async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
 
 def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:
     disk = SimulatedDisk(MemoryStore())
-    disk.journal.add(DeclareQueue(1, encode_key("domain", "q"), encode_options(QueueOptions())))
+    disk.journal.add(QueueDeclared(1, encode_key("domain", "q"), encode_options(QueueOptions())))
     disk.journal.append(1, 1, b"", [b"11", b"22", b"33", b"44"], 8)
     disk.work()
     disk.journal.settle(1, 2)

@@ -15,7 +15,7 @@ from triomq.core import (
     QueueState,
     Receipt,
 )
-from triomq.store import DeclareQueue
+from triomq.store import QueueDeclared
 
 RUNS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
 
@@ -159,7 +159,7 @@ def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too(
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     placed(confirms, 1)
     for number in (1, 2):
-        disk.journal.add(DeclareQueue(number, b"", b""))
+        disk.journal.add(QueueDeclared(number, b"", b""))
         placed(confirms, 2, disk.journal.open_batch)
         assert disk.take() == number
     placed(confirms, 1)
@@ -176,7 +176,7 @@ def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too(
 def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_well() -> None:
     disk, committed = SimulatedDisk(MemoryStore()), Woken()
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
-    disk.journal.add(DeclareQueue(1, b"", b""))
+    disk.journal.add(QueueDeclared(1, b"", b""))
     slow = confirms.expect(1, 1)
     placed(confirms, 1)
     placed(confirms, 1, disk.journal.open_batch)
@@ -187,7 +187,7 @@ def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_w
     slow.number = disk.journal.open_batch
     slow.placed(1)
     assert confirms.take() == Confirmed([], [], 0)
-    disk.journal.add(DeclareQueue(2, b"", b""))
+    disk.journal.add(QueueDeclared(2, b"", b""))
     disk.work()
     assert confirms.take() == Confirmed([], [1], 0)
 

@@ -26,37 +26,37 @@ def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None
     assert postponed.next_due == float("inf")
 
 
-def fed(harness: Harness, store: QueueState, *, messages: int = 0) -> Consumer:
+def fed(harness: Harness, state: QueueState, *, messages: int = 0) -> Consumer:
     consumer = harness.consumer()
-    harness.feed(store, consumer, messages=messages)
+    harness.feed(state, consumer, messages=messages)
     return consumer
 
 
 async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        consumer = fed(harness, store, messages=2)
-        publish(store, b"1", b"2", b"3", b"4")
+        state = harness.queue()
+        consumer = fed(harness, state, messages=2)
+        publish(state, b"1", b"2", b"3", b"4")
         (batch,) = consumer.batches
         consumer.take()
         harness.turn(lambda: postpone(batch, 1, "no reason"))
         assert consumer.take() == [b"3"]
-        statistics = store.ref.ask_nowait(Enlist())
+        statistics = state.ref.ask_nowait(Enlist())
         assert (statistics.ready, statistics.unsettled, statistics.delayed) == (1, 2, 1)
         await trio.sleep(1.5)
-        assert ready(store) == [b"2", b"4"]
+        assert ready(state) == [b"2", b"4"]
 
 
 async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        consumer = fed(harness, store)
-        publish(store, b"1")
+        state = harness.queue()
+        consumer = fed(harness, state)
+        publish(state, b"1")
         (batch,) = consumer.batches
-        await harness.crash(store)
+        await harness.crash(state)
         harness.turn(lambda: postpone(batch, 0, "no reason"))
-        assert ready(store) == [b"1"]
-        assert store.ref.ask_nowait(Enlist()).delayed == 0
+        assert ready(state) == [b"1"]
+        assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
 async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:

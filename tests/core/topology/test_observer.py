@@ -95,8 +95,8 @@ async def test_bindings_that_go_with_their_ends_are_told() -> None:
 
 async def test_what_the_house_deletes_itself_is_nobody_s_doing() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(auto_delete=True))
-        feed = harness.feed(store, harness.consumer())
+        queue = harness.queue("q", QueueOptions(auto_delete=True))
+        feed = harness.feed(queue, harness.consumer())
         observer = observing(harness)
         close(feed)
         assert observer.take() == [(Action.DELETED, Kind.QUEUE, "q", None)]

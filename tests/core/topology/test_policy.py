@@ -100,10 +100,10 @@ async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
         assert govern(harness, policy("^(a|b)$", max_length=2)) == 1
         comes = harness.queue("b", QueueOptions(max_length=1))
         harness.queue("c")
-        for store, kept in ((there, 2), (comes, 1)):
-            publish(store, *numbers(5))
-            assert len(ready(store)) == kept
-        assert [store.policy is not None for store in harness.directory.queues.values()] == [True, True, False]
+        for queue, kept in ((there, 2), (comes, 1)):
+            publish(queue, *numbers(5))
+            assert len(ready(queue)) == kept
+        assert [queue.policy is not None for queue in harness.directory.queues.values()] == [True, True, False]
         assert govern(harness) == 1
         assert there.options == QueueOptions()
         publish(there, *numbers(5))
@@ -112,21 +112,21 @@ async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
 
 async def test_policies_that_change_nothing_say_so() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(max_length=1))
+        queue = harness.queue("q", QueueOptions(max_length=1))
         version = harness.directory.version
         assert govern(harness, policy(max_length=2, name="first")) == 0
         assert govern(harness, policy(max_length=3, name="second")) == 0
-        assert store.policy is not None
-        assert store.policy.name == "second"
+        assert queue.policy is not None
+        assert queue.policy.name == "second"
         assert harness.directory.version == version
 
 
 async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(max_length=10))
+        queue = harness.queue("q", QueueOptions(max_length=10))
         harness.sink("s")
         govern(harness, policy(max_length=3, alternate="lost"))
-        assert harness.queue("q", QueueOptions(max_length=10)) is store
+        assert harness.queue("q", QueueOptions(max_length=10)) is queue
         harness.sink("s")
         with pytest.raises(Inequivalent):
             harness.queue("q", QueueOptions(max_length=3))
@@ -136,53 +136,53 @@ async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
 
 async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_in() -> None:
     async with open_harness() as harness:
-        store, dead = harness.queue("q"), harness.queue("dead")
-        publish(store, *numbers(10))
+        queue, dead = harness.queue("q"), harness.queue("dead")
+        publish(queue, *numbers(10))
         govern(harness, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
-        assert ready(store) == numbers(10)[7:]
-        assert (store.dropped, dead.backlog.ready) == (7, 7)
+        assert ready(queue) == numbers(10)[7:]
+        assert (queue.dropped, dead.backlog.ready) == (7, 7)
         govern(harness, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
-        publish(store, b"refused")
-        assert ready(store) == numbers(10)[7:]
+        publish(queue, b"refused")
+        assert ready(queue) == numbers(10)[7:]
         govern(harness)
-        publish(store, b"stored")
-        assert ready(store)[-1] == b"stored"
+        publish(queue, b"stored")
+        assert ready(queue)[-1] == b"stored"
 
 
 async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, dead = harness.queue("q"), harness.queue("dead")
-        publish(store, *numbers(3 * MOST_LETTERS))
+        queue, dead = harness.queue("q"), harness.queue("dead")
+        publish(queue, *numbers(3 * MOST_LETTERS))
         govern(harness, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
-        assert store.backlog.ready == 2 * MOST_LETTERS
+        assert queue.backlog.ready == 2 * MOST_LETTERS
         await trio.sleep(0.01)
-        assert (store.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
+        assert (queue.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
 
 
 async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"before")
+        queue = harness.queue()
+        publish(queue, b"before")
         govern(harness, policy(message_ttl=1.0))
-        publish(store, b"after")
+        publish(queue, b"after")
         await trio.sleep(2)
         govern(harness)
-        publish(store, b"later")
+        publish(queue, b"later")
         await trio.sleep(2)
-        taken = [batch.contents[0] for _ in range(2) if (batch := store.ref.ask_nowait(Get())) is not None]
+        taken = [batch.contents[0] for _ in range(2) if (batch := queue.ref.ask_nowait(Get())) is not None]
         assert taken == [b"before", b"later"]
-        assert store.expired == 1
+        assert queue.expired == 1
 
 
 async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
+        queue = harness.queue()
         govern(harness, policy(message_ttl=5.0))
         encoded = encode_core(Properties(expiration=1.0))
         head = Head(properties_stop=len(encoded), body_start=len(encoded), has_expiration=True)
-        store.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
+        queue.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
         await trio.sleep(2)
-        assert ready(store) == []
+        assert ready(queue) == []
 
 
 async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_clock: MockClock) -> None:
@@ -223,24 +223,24 @@ async def test_an_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_loo
 
 async def test_policies_outlive_a_domain_that_crashes(quiet_crashes: None) -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
+        queue = harness.queue("q")
         govern(harness, policy(max_length=2))
         harness.domain.tell_nowait(DeclareQueue("poison", None, harness.session))  # type: ignore[arg-type]
         await trio.testing.wait_all_tasks_blocked()
         await harness.domain.wait_running()
-        publish(store, *numbers(5))
-        assert len(ready(store)) == 2
+        publish(queue, *numbers(5))
+        assert len(ready(queue)) == 2
 
 
 async def test_a_queue_that_is_being_restarted_lives_by_the_new_policy_then() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
+        queue = harness.queue("q")
 
         def crash_and_govern() -> None:
-            harness.crash_nowait(store)
+            harness.crash_nowait(queue)
             harness.domain.tell_nowait(SetPolicies((policy(max_length=2),)))
 
         harness.turn(crash_and_govern)
-        await store.ref.wait_running()
-        publish(store, *numbers(5))
-        assert len(ready(store)) == 2
+        await queue.ref.wait_running()
+        publish(queue, *numbers(5))
+        assert len(ready(queue)) == 2

@@ -119,8 +119,8 @@ async def test_queues_that_go_by_themselves_count_no_longer() -> None:
         harness.queue("exclusive", QueueOptions(exclusive=True), leaving)
         leaving.detach()
         assert counts(harness)[0] == 0
-        store = harness.queue("auto-delete", QueueOptions(auto_delete=True), ada)
-        close(harness.feed(store, harness.consumer()))
+        queue = harness.queue("auto-delete", QueueOptions(auto_delete=True), ada)
+        close(harness.feed(queue, harness.consumer()))
         assert counts(harness)[0] == 0
         harness.queue("last", session=ada)
 

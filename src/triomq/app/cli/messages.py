@@ -20,7 +20,7 @@ from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.shown_message import ShownMessage, browsed, print_body, print_json, print_message, taken
 from triomq.clients import BlockingConnection
 from triomq.errors import TriomqError
-from triomq.protocols.control import Browse
+from triomq.protocols.control import BrowseQueue
 
 _STDIN = Path("-")
 
@@ -136,7 +136,7 @@ _Settle = Callable[[], None]
 
 
 def _looked_at(connection: BlockingConnection, queue: str) -> Iterator[tuple[ShownMessage, _Settle]]:
-    for record in connection.control_all(Browse(queue)):
+    for record in connection.control_all(BrowseQueue(queue)):
         yield browsed(record), _nothing
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.showing import octets, printable
-from triomq.protocols.control import ForgetOrigin, ListQueues, QueueRecord
+from triomq.protocols.control import ForgetPeer, ListQueues, QueueRecord
 
 WIDE = 10_000
 """Columns of an output that is no terminal: nothing is cut there."""
@@ -103,5 +103,5 @@ def forget(
     with reaching(url) as connection:
         if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete all that {origin!r} had made here?"):
             raise typer.Exit(1)
-        found = connection.control(ForgetOrigin(origin))
+        found = connection.control(ForgetPeer(origin))
         typer.echo(msgspec.json.encode(found) if json else f"{found.count} thing{'s' * (found.count != 1)} deleted")

@@ -6,7 +6,7 @@ from typing import Protocol, TypedDict, TypeVar
 
 from triomq.app import SinkHandle, Synchronise, User
 from triomq.app.domain_handle import HashProperty, OverflowName
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 T = TypeVar("T", covariant=True)
 

@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.answer import Answer, fresh
-from triomq.clients.amqp.delivery import Delivery
+from triomq.clients.amqp.delivery import AMQPDelivery
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.errors import ConsumerCancelled, Disconnected, LimitExceeded, TriomqError
 from triomq.protocols import Table
 from triomq.protocols.amqp import (
@@ -65,7 +65,7 @@ class Deliveries:
         self._channel = channel
         self._line: Line | None = None
         self._inbox: deque[tuple[DeliverRun, Acks]] = deque()
-        self._ready: list[Delivery] = []  # the last one first
+        self._ready: list[AMQPDelivery] = []  # the last one first
         self._tags: deque[list[int]] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
         self._error: TriomqError | None = None
@@ -94,7 +94,7 @@ class Deliveries:
         """Iterate."""
         return self
 
-    async def __anext__(self) -> Delivery:
+    async def __anext__(self) -> AMQPDelivery:
         """Wait for the next delivery.
 
         Raises:
@@ -125,7 +125,7 @@ class Deliveries:
         method, framing = run.method, run.framing
         settling = None if self.consuming.no_ack else acks
         taken = [
-            Delivery(settling, method, framing, tag, content)
+            AMQPDelivery(settling, method, framing, tag, content)
             for tag, content in zip(run.tags, run.contents, strict=True)
         ]
         taken.reverse()
@@ -274,7 +274,7 @@ class Deliveries:
         if asked is not None:
             await asked.wait()
 
-    def _cancel(self, line: "Line") -> "Answer[Reply]":
+    def _cancel(self, line: "Line") -> "PendingReply[Reply]":
         """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
         return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
 

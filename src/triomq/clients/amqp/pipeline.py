@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.answer import fresh
 from triomq.clients.amqp.bodies import check_body
+from triomq.clients.amqp.pending_reply import fresh
 from triomq.errors import TriomqError
 from triomq.protocols import BasicProperties
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
-from triomq.clients.amqp.answer import fresh
 from triomq.clients.amqp.deliveries import Deliveries
 from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
+from triomq.clients.amqp.pending_reply import fresh
 from triomq.clients.amqp.queue import DeclaredQueue
 from triomq.clients.dmp.link import DirectLink, check_announced, open_link
 from triomq.errors import ConsumerCancelled, TriomqError

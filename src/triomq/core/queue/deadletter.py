@@ -51,11 +51,11 @@ class Reason(Enum):
     """It came back too often."""
 
 
-def dead_letter(store: "QueueState", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
+def dead_letter(state: "QueueState", head: Head, contents: Iterable[bytes], reason: Reason) -> int:
     """Publish messages that a queue gives up to its dead-letter sink, if it has one.
 
     Args:
-        store: The queue's.
+        state: The queue's.
         head: What the messages share.
         contents: Their octets.
         reason: Why.
@@ -63,20 +63,20 @@ def dead_letter(store: "QueueState", head: Head, contents: Iterable[bytes], reas
     Returns:
         How many copies went to queues.
     """
-    sink = store.options.dead_letter_sink
+    sink = state.options.dead_letter_sink
     if sink is None:
         return 0
-    return sum(_bury_one(store, sink, Message(head, content), reason) for content in contents)
+    return sum(_bury_one(state, sink, Message(head, content), reason) for content in contents)
 
 
-def _bury_one(store: "QueueState", sink: str, message: Message, reason: Reason) -> int:
-    directory, name = store.directory, _octets_if_no_text(store.name)
+def _bury_one(state: "QueueState", sink: str, message: Message, reason: Reason) -> int:
+    directory, name = state.directory, _octets_if_no_text(state.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
     history = _merged(_history_of(headers.get("x-death")))
     came_by = [message.head.routing_key, *_further_keys(headers)]
     news = _continued(history, name, message.head, properties, reason, came_by)
-    key = store.options.dead_letter_key
+    key = state.options.dead_letter_key
     keys, without = (came_by, ()) if key is None else ([key], _FURTHER_KEYS)
     changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
     try:
@@ -89,7 +89,7 @@ def _bury_one(store: "QueueState", sink: str, message: Message, reason: Reason) 
     copies = 0
     for queue in route.queues:
         if reason is not Reason.REJECTED and _is_circle(news, _octets_if_no_text(directory.name_of(queue))):
-            _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", store.name, queue.path)
+            _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", state.name, queue.path)
             continue
         queue.tell_nowait(publish)
         copies += 1

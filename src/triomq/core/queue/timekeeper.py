@@ -31,17 +31,17 @@ class Timekeeper:
     messages may expire that are ready, first or not.
 
     Args:
-        store: The queue's.
+        state: The queue's.
     """
 
-    __slots__ = ("_hurries", "_store", "_turn_began", "has_expiring", "keeps")
+    __slots__ = ("_hurries", "_state", "_turn_began", "has_expiring", "keeps")
 
-    def __init__(self, store: QueueState) -> None:
-        self._store = store
+    def __init__(self, state: QueueState) -> None:
+        self._state = state
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False
         self.keeps = True  # looked at once even if there is no deadline
-        self.has_expiring = store.backlog.resident > 0
+        self.has_expiring = state.backlog.resident > 0
 
     def begin(self) -> None:
         """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
@@ -50,14 +50,14 @@ class Timekeeper:
         later, for dead letters go to queues that may not run yet. Where messages that are only on disk may become dead
         letters by themselves, somebody has to look.
         """
-        store = self._store
+        state = self._state
         self.keeps = True
-        store.use()
-        options = store.options
-        unseen = store.backlog.paged and (options.message_ttl is not None or options.dead_letter_sink is not None)
-        deadline = store.directory.clock.now() if unseen or is_full(store) else next_deadline(store)
+        state.use()
+        options = state.options
+        unseen = state.backlog.paged and (options.message_ttl is not None or options.dead_letter_sink is not None)
+        deadline = state.directory.clock.now() if unseen or is_full(state) else next_deadline(state)
         if deadline < inf:
-            store.directory.clock.set(store, deadline)
+            state.directory.clock.set(state, deadline)
 
     def expect_expiry(self, came: float = inf) -> None:
         """Note that messages which can expire came at a time, or came back."""
@@ -66,20 +66,20 @@ class Timekeeper:
 
     def put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
-        store = self._store
-        delayed = store.delayed
+        state = self._state
+        delayed = state.delayed
         if delayed is None:
-            delayed = store.delayed = Delayed()
-        number = delayed.last_number + 1 if store.keeps(run.head) else 0
+            delayed = state.delayed = Delayed()
+        number = delayed.last_number + 1 if state.keeps(run.head) else 0
         put_off = DelayedRun(run.head, run.contents, run.size, number)
-        delayed.push(put_off, store.directory.clock.now() + run.delay)
+        delayed.push(put_off, state.directory.clock.now() + run.delay)
         if number:
-            keep_delayed(store, put_off, time() + run.delay)
+            keep_delayed(state, put_off, time() + run.delay)
         self.keeps = True
 
     def put_back(self, message: DelayedRead) -> None:
         """Keep runs until their time has come, which an earlier life of the broker has put off."""
-        put_back_delayed(self._store, message)
+        put_back_delayed(self._state, message)
         self.keeps = True
 
     def hurry(self) -> None:
@@ -88,49 +88,49 @@ class Timekeeper:
 
     def use(self) -> None:
         """Note that somebody uses the queue."""
-        if self._store.options.expires is not None:
-            self._store.use()
+        if self._state.options.expires is not None:
+            self._state.use()
             self.keeps = True
 
     def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
         """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
-        store, now = self._store, self._store.directory.clock.now()
-        while store.delayed is not None and (run := store.delayed.take_due(now)) is not None:
+        state, now = self._state, self._state.directory.clock.now()
+        while state.delayed is not None and (run := state.delayed.take_due(now)) is not None:
             push(run.head, run.contents, run.size)
-            forget_delayed(store, (run.number,))
-        while store.postponed is not None and (batch := store.postponed.take_due(now)) is not None:
-            store.backlog.requeue(batch, marked=False)  # its failure was counted when it was postponed
+            forget_delayed(state, (run.number,))
+        while state.postponed is not None and (batch := state.postponed.take_due(now)) is not None:
+            state.backlog.requeue(batch, marked=False)  # its failure was counted when it was postponed
             if batch.deadline < inf:
                 self.expect_expiry()
-        if drop_expired(store, self._over_before()):
+        if drop_expired(state, self._over_before()):
             return True
-        store.directory.clock.set(store, now)
+        state.directory.clock.set(state, now)
         return False
 
     def _over_before(self) -> float:
         """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
-        return min(self._store.directory.clock.now(), nextafter(self._turn_began, -inf))
+        return min(self._state.directory.clock.now(), nextafter(self._turn_began, -inf))
 
     def look_ahead(self) -> bool:
         """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
-        store = self._store
-        clock = store.directory.clock
+        state = self._state
+        clock = state.directory.clock
         now = clock.now()
         self._turn_began = inf
-        dropped_all = drop_expired(store, now)
-        deadline = next_deadline(store) if dropped_all and not self._hurries else now
+        dropped_all = drop_expired(state, now)
+        deadline = next_deadline(state) if dropped_all and not self._hurries else now
         self._hurries = False
-        self.has_expiring = self.has_expiring and store.backlog.resident > 0
+        self.has_expiring = self.has_expiring and state.backlog.resident > 0
         self.keeps = self.has_expiring or deadline < inf
         if deadline < inf:
-            clock.set(store, deadline)
+            clock.set(state, deadline)
         return dropped_all
 
     def deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
         """Deal up to the first message that is over, drop it, and go on behind it."""
-        over, backlog = self._over_before(), self._store.backlog
+        over, backlog = self._over_before(), self._state.backlog
         batches: list[Batch] = []
-        while drop_expired(self._store, over):
+        while drop_expired(self._state, over):
             batches += deal(Unexpired(backlog, over))
             if backlog.expired_level(over) is None:
                 break

@@ -211,31 +211,31 @@ class RemoveBinding(Request[bool], frozen=True):
 class Sink(InPlaceActor):
     """The actor of one sink; started by its domain, lives until deleted."""
 
-    __slots__ = ("_changed", "_store")
+    __slots__ = ("_changed", "_sink")
 
-    def __init__(self, store: SinkState, changed: Callable[[], None]) -> None:
-        self._store = store
+    def __init__(self, sink: SinkState, changed: Callable[[], None]) -> None:
+        self._sink = sink
         self._changed = changed
 
     def add_binding(self, message: AddBinding) -> bool:
         """Add a binding, once."""
-        store, binding, destination = self._store, message.binding, message.destination
-        if binding in store.bindings:
+        sink, binding, destination = self._sink, message.binding, message.destination
+        if binding in sink.bindings:
             return False
-        store.add(binding, destination)
+        sink.add(binding, destination)
         if destination.bound is None:
             destination.bound = {}
-        destination.bound[binding] = store
+        destination.bound[binding] = sink
         self._changed()
         return True
 
     def remove_binding(self, message: RemoveBinding) -> bool:
         """Remove a binding, if it is there; tell the domain when an auto-delete sink has none left."""
-        store = self._store
-        if store.remove(message.binding) is None:
+        sink = self._sink
+        if sink.remove(message.binding) is None:
             return False
         self._changed()
-        if store.options.auto_delete and not store.bindings:
+        if sink.options.auto_delete and not sink.bindings:
             assert self.ref.parent is not None
-            self.ref.parent.tell_nowait(SinkUnused(store.name))
+            self.ref.parent.tell_nowait(SinkUnused(sink.name))
         return True

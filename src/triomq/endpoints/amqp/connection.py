@@ -151,7 +151,7 @@ class AMQPConnection(StreamConnection):
         else:
             if events:
                 self.go_on_later()
-        if self.engine.unsent or self.engine.finished:
+        if self.engine.outbox.unsent or self.engine.outbox.finished:
             self.ref.touch()
 
     def _wait_for(self, restarting: Restarting) -> None:
@@ -231,7 +231,7 @@ class AMQPConnection(StreamConnection):
                 begin_publish(self, number, method)
             if self.engine.unfinished_contents and self.blocked.is_to_wait:
                 self.blocked.pause(Pressure.MEMORY)
-            if self.engine.unsent:
+            if self.engine.outbox.unsent:
                 self.ref.touch()
 
     def refuse_unfinished(self, reason: str) -> None:
@@ -304,9 +304,9 @@ class AMQPConnection(StreamConnection):
         timer = self.engine.next_timer()
         return min(inf if timer is None else timer, self._look_at_reader, self.timeouts.next, self.blocked.due)
 
-    def watch_unsettled(self, store: QueueState) -> None:
+    def watch_unsettled(self, queue: QueueState) -> None:
         """Note that deliveries of a queue are going out that the client is to settle in time."""
-        if self.timeouts.watch(store):
+        if self.timeouts.watch(queue):
             self.reschedule()
 
     @property
@@ -363,7 +363,7 @@ class AMQPConnection(StreamConnection):
             self._wait_for_reader()
         if self.engine.state != "running" and not self._left:
             # The handshake and the end bring timers of their own.
-            if self.engine.finished and not self._events and not self.outlet.is_held:
+            if self.engine.outbox.finished and not self._events and not self.outlet.is_held:
                 self.leave()
             else:
                 self.reschedule()

@@ -55,7 +55,7 @@ class Outlet(DeliveryWriter[Batch | Again]):
     @property
     def is_choked(self) -> bool:
         """Whether the client leaves so much unread that its requests have to wait."""
-        return not self.may_write and self._engine.unsent > UNREAD_BYTES
+        return not self.may_write and self._engine.outbox.unsent > UNREAD_BYTES
 
     @property
     def is_held(self) -> bool:
@@ -83,7 +83,7 @@ class Outlet(DeliveryWriter[Batch | Again]):
             return
         if self._outgoing:
             self._encode()
-        if self._engine.unsent or self.window.waiting:
+        if self._engine.outbox.unsent or self.window.waiting:
             self._write()
 
     def _encode(self) -> None:
@@ -91,7 +91,7 @@ class Outlet(DeliveryWriter[Batch | Again]):
         engine = self._engine
         count, size = self._encoded
         room = WRITE_BYTES
-        while self._outgoing and engine.unsent < room:
+        while self._outgoing and engine.outbox.unsent < room:
             parcel = self._outgoing.popleft()
             size += parcel.size
             room = LARGE_WRITE_BYTES if parcel.size >= LARGE * parcel.left else WRITE_BYTES

@@ -55,8 +55,8 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class Outlet(Protocol):
-    """What a pace asks of the outlet of a feed."""
+class FeedWriter(Protocol):
+    """What a pace asks of the delivery writer of a feed."""
 
     taken: int
 
@@ -91,44 +91,44 @@ class FeedPace:
     """How fast a direct feed takes what its queue has; made by the feed's connection, ends with it.
 
     Args:
-        store: The queue.
-        outlet: What is on its way to the client.
+        queue: The queue.
+        writer: What is on its way to the client.
     """
 
-    __slots__ = ("_outlet", "_quiet_until", "_store", "_told", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_told", "_writer", "followers", "name", "waiting")
 
-    def __init__(self, store: QueueState, outlet: Outlet) -> None:
-        self.name = store.name
+    def __init__(self, queue: QueueState, writer: FeedWriter) -> None:
+        self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
-        self._store = store
-        self._outlet = outlet
-        self._told = store.lost  # how many lost messages the client knows of, or has never wanted
+        self._queue = queue
+        self._writer = writer
+        self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
     @property
     def backlog(self) -> int:
         """Octets that its queue has for it; 0 while nobody consumes."""
-        store = self._store
-        return octets_ready(store) if store.feeds else 0
+        queue = self._queue
+        return octets_ready(queue) if queue.feeds else 0
 
     @property
     def taken(self) -> int:
         """Octets that it has taken so far."""
-        return self._outlet.taken
+        return self._writer.taken
 
     @property
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
-        return self._outlet.progress
+        return self._writer.progress
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""
-        return self._store.lost > self._told and now >= self._quiet_until
+        return self._queue.lost > self._told and now >= self._quiet_until
 
     def take_lost(self, now: float) -> int:
         """Count what was lost since this was asked last, and say no more about it for a while."""
-        lost, self._told = self._store.lost - self._told, self._store.lost
+        lost, self._told = self._queue.lost - self._told, self._queue.lost
         self._quiet_until = now + STALL
         return lost
 

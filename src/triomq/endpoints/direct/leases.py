@@ -11,7 +11,7 @@ from triomq.core import Directory, QueueState, Session, SinkInternal, Subscripti
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
 
 
-class ReplyOutlet(Protocol):
+class ReplyWriter(Protocol):
     """The writing half of a principal connection."""
 
     @property
@@ -30,7 +30,7 @@ class PrincipalConnection(Protocol):
         """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
 
     @property
-    def outlet(self) -> ReplyOutlet:
+    def outlet(self) -> ReplyWriter:
         """Its writing half."""
 
     @property
@@ -69,12 +69,12 @@ class Grant(msgspec.Struct, frozen=True, eq=False):
     Args:
         lessee: Who has asked for it, and so where returns go.
         virtual_host: What the client calls the domain.
-        store: The queue behind a feed.
+        queue: The queue behind a feed.
     """
 
     lessee: Lessee
     virtual_host: str
-    store: QueueState | None = None
+    queue: QueueState | None = None
 
 
 class Undelivered(Enum):
@@ -116,15 +116,15 @@ def check_sink(directory: Directory, name: str) -> None:
 
 def attach_direct(grant: Grant, direct: DirectFeed) -> None:
     """Let all consumers of a leased queue get their messages on a direct connection."""
-    assert grant.store is not None
-    grant.lessee.connection.direct_feeds.attach(grant.store, direct)
+    assert grant.queue is not None
+    grant.lessee.connection.direct_feeds.attach(grant.queue, direct)
 
 
 def detach_direct(grant: Grant, direct: DirectFeed) -> None:
     """Let consumers get their messages at home again; those whose lessee has ended with its connection end now."""
-    assert grant.store is not None
+    assert grant.queue is not None
     connection = grant.lessee.connection
-    connection.direct_feeds.detach(grant.store, direct)
+    connection.direct_feeds.detach(grant.queue, direct)
     for feed in connection.session.feeds_to(direct.ref):
         subscription = feed.key
         assert isinstance(subscription, DirectSubscription)

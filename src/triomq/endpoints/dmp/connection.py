@@ -112,7 +112,7 @@ class DMPConnection(StreamConnection):
             self.gates.close(_RETURNS)  # it can only be returned, and nobody reads
         if self._flow is not None and self._flow.must_wait():
             self.gates.close(_FEEDS)
-        if self.engine.unsent or self.engine.finished:
+        if self.engine.outbox.unsent or self.engine.outbox.finished:
             self.ref.touch()
 
     def _pause(self, pressure: Pressure) -> None:
@@ -154,9 +154,9 @@ class DMPConnection(StreamConnection):
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
-            assert grant.store is not None
+            assert grant.queue is not None
             attach_direct(grant, self)
-            self._pace = self.broker.direct_feeds[grant.store.ref] = FeedPace(grant.store, self.outlet)
+            self._pace = self.broker.direct_feeds[grant.queue.ref] = FeedPace(grant.queue, self.outlet)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: Denied) -> None:
@@ -219,8 +219,8 @@ class DMPConnection(StreamConnection):
         lease = self._lease
         return (
             lease is not None
-            and self._grant.store is not None
-            and self.directory.queues.get(lease.name) is not self._grant.store
+            and self._grant.queue is not None
+            and self.directory.queues.get(lease.name) is not self._grant.queue
         )
 
     def tick(self, message: Tick) -> None:
@@ -257,7 +257,7 @@ class DMPConnection(StreamConnection):
         self.outlet.flush()
         if self._pace is not None and self._pace.waiting:
             self._pace.look()
-        if self.engine.finished and not self._left and not self._events:
+        if self.engine.outbox.finished and not self._left and not self._events:
             self.leave()
 
     def _write_more(self) -> None:
@@ -280,10 +280,10 @@ class DMPConnection(StreamConnection):
         if self._flow is not None:
             self._flow.close()
         if self._pace is not None:
-            store = self._grant.store
-            assert store is not None
-            if self.broker.direct_feeds.get(store.ref) is self._pace:
-                del self.broker.direct_feeds[store.ref]
+            queue = self._grant.queue
+            assert queue is not None
+            if self.broker.direct_feeds.get(queue.ref) is self._pace:
+                del self.broker.direct_feeds[queue.ref]
             self._pace.close()
             if lost := self._pace.take_lost(trio.current_time()):
                 self._tell_lost(lost)

@@ -50,13 +50,13 @@ class DirectOutlet(DeliveryWriter[Batch]):
         if not self.may_write:
             return
         self._encode()
-        if self._engine.unsent or self._outgoing or self.window.used or self.window.waiting:
+        if self._engine.outbox.unsent or self._outgoing or self.window.used or self.window.waiting:
             self._write()
 
     def _encode(self) -> None:
         """Encode messages, as many octets as one write takes."""
         engine, (count, size), room = self._engine, self._encoded, WRITE_BYTES
-        while self._outgoing and engine.unsent < room:
+        while self._outgoing and engine.outbox.unsent < room:
             batch = self._outgoing.popleft()
             if not _is_open(batch):
                 self.put_back(batch)

@@ -44,19 +44,19 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of an outbox.
 
     Args:
-        told: Resources that the peer has been told of.
+        announced: Resources that the peer knows of.
         sent: Methods that were given out, all in all.
         waiting: Changes that wait.
         replays: How often everything was told.
     """
 
-    told: int
+    announced: int
     sent: int
     waiting: int
     replays: int
 
 
-class Outbox:
+class ResourceOutbox:
     """Made once for a peer, with its specification; outlives connections to it and crashes of who sends.
 
     Args:
@@ -121,7 +121,7 @@ class Outbox:
         self._mark += 1
         return self._mark
 
-    def heard(self, mark: int) -> bool:
+    def mark_reached(self, mark: int) -> bool:
         """Note that the peer has heard all before a mark; tell whether that is all that was given out."""
         self._gone = {undo: before for undo, before in self._gone.items() if before >= mark}
         return mark == self._mark and not self._changes
@@ -132,9 +132,9 @@ class Outbox:
 
     def tell_again(self, pipe: str, directory: Directory) -> None:
         """Tell of a pipe and its joins once more: the peer delivers nothing from it any longer."""
-        store = directory.queues.get(pipe)
-        if store is not None and self.knows(pipe):
-            for create in _pipe_and_joins(store, directory, self._pipe_type):
+        queue = directory.queues.get(pipe)
+        if queue is not None and self.knows(pipe):
+            for create in _pipe_and_joins(queue, directory, self._pipe_type):
                 self._told.pop(_undoing(create), None)
                 self._changes.append((_undoing(create), create))
 

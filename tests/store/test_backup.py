@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
-from triomq.store import Batch, back_up
+from triomq.store import OperationBatch, back_up
 from triomq.store.schema import MIGRATIONS, migrate
 
 from .stores import DECLARE, append, opened
@@ -13,13 +13,13 @@ from .stores import DECLARE, append, opened
 
 def test_a_copy_is_what_was_there_at_one_moment(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE, append(1)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1)])])
         expected = list(store.recover())
         back_up(store.directory, tmp_path / "copy")
-        store.commit([Batch(2, [append(2)])])
+        store.commit([OperationBatch(2, [append(2)])])
     with opened(tmp_path / "copy") as copy:
         assert (copy.committed, list(copy.recover())) == (1, expected)
-        assert copy.commit([Batch(2, [append(2)])]) == 2
+        assert copy.commit([OperationBatch(2, [append(2)])]) == 2
 
 
 def test_an_older_backup_is_not_overwritten(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_a_damaged_store_is_not_copied(tmp_path: Path) -> None:
 
 def test_a_store_whose_log_is_gone_is_not_copied_as_if_it_were_whole(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         before = (tmp_path / "store" / "store.db").read_bytes()
-        store.commit([Batch(2, [append(1)])])
+        store.commit([OperationBatch(2, [append(1)])])
         mark = (tmp_path / "store" / "store.mark").read_bytes()
     (tmp_path / "store" / "store.db").write_bytes(before)
     (tmp_path / "store" / "store.mark").write_bytes(mark)

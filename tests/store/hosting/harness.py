@@ -8,8 +8,8 @@ import trio
 
 from triomq.actors.testing import open_test_system
 from triomq.errors import StoreError
-from triomq.store import DeclareQueue, Journal, Reading, SegmentFound, SqliteStore, assemble
-from triomq.store.keeper import HostKind, StoreSettings, StoreSupervisor, WaitCommitted
+from triomq.store import Journal, QueueDeclared, Reading, SegmentFound, SqliteStore, assemble
+from triomq.store.hosting import HostKind, StoreSettings, StoreSupervisor, WaitCommitted
 
 Answer = Reading | StoreError
 
@@ -17,13 +17,13 @@ Answer = Reading | StoreError
 class Harness:
     """A journal whose store is being kept."""
 
-    def __init__(self, journal: Journal, keeper: StoreSupervisor) -> None:
+    def __init__(self, journal: Journal, supervisor: StoreSupervisor) -> None:
         self.journal = journal
-        self.keeper = keeper
+        self.supervisor = supervisor
 
     async def committed(self) -> None:
         with trio.fail_after(20):
-            await self.keeper.ref.ask(WaitCommitted())
+            await self.supervisor.ref.ask(WaitCommitted())
 
     async def fetched(self, first: int, stop: int) -> Answer:
         answers: list[Answer] = []
@@ -51,7 +51,7 @@ async def harness(directory: Path, host: HostKind, *, patience: float = 0) -> As
 
 
 def declare(journal: Journal) -> None:
-    journal.add(DeclareQueue(1, b"q", b"options"))
+    journal.add(QueueDeclared(1, b"q", b"options"))
 
 
 def segments(directory: Path) -> list[SegmentFound]:

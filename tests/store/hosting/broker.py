@@ -6,15 +6,15 @@ from pathlib import Path
 import trio
 
 from triomq.actors import open_system
-from triomq.store import DeclareQueue, Journal
-from triomq.store.keeper import StoreSettings, StoreSupervisor, WaitCommitted
+from triomq.store import Journal, QueueDeclared
+from triomq.store.hosting import StoreSettings, StoreSupervisor, WaitCommitted
 
 
 async def main() -> None:
     journal = Journal()
     async with open_system() as system:
         ref = await system.start(lambda: StoreSupervisor(journal, StoreSettings(Path(sys.argv[1]))), name="store")
-        journal.add(DeclareQueue(1, b"q", b""))
+        journal.add(QueueDeclared(1, b"q", b""))
         journal.append(1, 1, b"head", [b"a"], 1)
         await ref.ask(WaitCommitted())
         assert isinstance(ref.actor, StoreSupervisor)

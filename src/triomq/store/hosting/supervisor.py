@@ -13,12 +13,12 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from triomq.actors import Actor, Request
+from triomq.actors import Actor, Request, unwrap_group
 from triomq.errors import StoreError, StoreUnwritable
+from triomq.store.directory import PATIENCE
+from triomq.store.hosting.hosts import Host, HostKind, open_host
+from triomq.store.hosting.session import StoreSession
 from triomq.store.journal import Journal
-from triomq.store.keeper.hosts import Host, HostKind, open_host
-from triomq.store.keeper.session import StoreSession, bare
-from triomq.store.lock import PATIENCE
 from triomq.store.reserve import DISK_RESERVE
 
 _log = logging.getLogger("triomq.store")
@@ -77,8 +77,8 @@ class StoreSupervisor(Actor):
         self.settings = settings
         self.pid: int | None = None
         """The number of the store's process; None while there is none."""
-        self._conversation: StoreSession | None = None
-        self._keeps = False  # whether hosts are being run; not any more after an error that trying again does not mend
+        self._session: StoreSession | None = None
+        self._runs_hosts = False  # false again after an error that trying again does not mend
         self._progress = trio.Event()  # replaced whenever batches have come to be on disk, or a host has come or gone
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class StoreSupervisor(Actor):
                 await super().run()
                 self._nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise bare(group) from None
+            raise unwrap_group(group) from None
 
     async def on_start(self) -> None:
         """Open the store, and read what is there.
@@ -96,20 +96,20 @@ class StoreSupervisor(Actor):
         Raises:
             StoreError: It cannot be opened.
         """
-        await self._nursery.start(self._keep)
+        await self._nursery.start(self._supervise_hosts)
 
     async def on_stop(self) -> None:
         """Wait until all that was said is on disk."""
-        if self._keeps:
+        if self._runs_hosts:
             await self._wait_committed()
 
-    async def _keep(self, task_status: trio.TaskStatus[None]) -> None:
-        """Run hosts, until that makes no sense any more."""
-        self._keeps = True
+    async def _supervise_hosts(self, task_status: trio.TaskStatus[None]) -> None:
+        """Run hosts until the actor ends, or until an error that trying again does not mend."""
+        self._runs_hosts = True
         try:
             await self._run_hosts(task_status)
         finally:
-            self._keeps = False
+            self._runs_hosts = False
 
     async def _run_hosts(self, task_status: trio.TaskStatus[None]) -> None:
         """Start one host after the other; the first has opened the store when the task counts as started."""
@@ -122,21 +122,21 @@ class StoreSupervisor(Actor):
                 except OSError as error:
                     await self._wait_for_host(error)
                     continue
-                conversation = StoreSession(self.journal, host.stream, self._tell_progress)
-                notices = await conversation.begin()
+                session = StoreSession(self.journal, host.stream, self._signal_progress)
+                notices = await session.begin()
                 if notices is not None:
                     for notice in notices:
                         _log.warning(notice)
-                    self.pid, self._conversation = host.pid, conversation
+                    self.pid, self._session = host.pid, session
                     self.journal.answered(self.journal.committed)  # if there was no host for a while, that is over
                     if not started:
                         started = True
                         task_status.started()
-                    self._tell_progress()
-                    await conversation.run()
-                    self.pid = self._conversation = None
+                    self._signal_progress()
+                    await session.run()
+                    self.pid = self._session = None
             deaths = 1 if self.journal.committed > before else deaths + 1
-            await self._mourn(deaths)
+            await self._pause_after_death(deaths)
 
     def _open_host(self) -> AbstractAsyncContextManager[Host]:
         settings = self.settings
@@ -163,7 +163,7 @@ class StoreSupervisor(Actor):
         self.journal.failed(fault)
         await trio.sleep(_NO_HOST)
 
-    async def _mourn(self, deaths: int) -> None:
+    async def _pause_after_death(self, deaths: int) -> None:
         if deaths > _MOST_DEATHS:
             raise StoreError(
                 f"the process of the store in {self.settings.directory} has ended {deaths} times without having kept "
@@ -172,7 +172,7 @@ class StoreSupervisor(Actor):
         _log.warning("the store's process has ended; starting another", extra={"fields": {"in_a_row": deaths}})
         await trio.sleep(_PAUSE * (deaths - 1))
 
-    def _tell_progress(self) -> None:
+    def _signal_progress(self) -> None:
         self._progress.set()
         self._progress = trio.Event()
 
@@ -188,10 +188,10 @@ class StoreSupervisor(Actor):
 
     async def back_up(self, message: BackUpStore) -> StoreError | None:
         """Copy the store."""
-        while self._conversation is None:
+        while self._session is None:
             await self._progress.wait()
         try:
-            await self._conversation.back_up(message.path)
+            await self._session.back_up(message.path)
         except StoreError as error:
             return error
         return None

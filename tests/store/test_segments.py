@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store import Batch, Damaged, Delay, DeleteQueue, HeldFound, Settle, SqliteStore, decode_body
+from triomq.store import (
+    Damaged,
+    MessagesDelayed,
+    MessagesSettled,
+    OperationBatch,
+    QueueDeleted,
+    SqliteStore,
+    TotalsFound,
+    decode_body,
+)
 from triomq.store.connecting import PAGE_SIZE
 
 from .stores import DECLARE, append, opened
@@ -28,9 +37,13 @@ def content(number: int) -> bytes:
 def directory(tmp_path: Path) -> Path:
     """A store with a queue of segments with one message each, so that their rows stand on several pages."""
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, *(append(number, content(number)) for number in range(1, COUNT + 1))])])
-        later = Delay(queue=1, number=7, due=9.0, count=1, size=1, body=append(1, b"later, unmistakably").body)
-        store.commit([Batch(2, [later])])
+        store.commit(
+            [OperationBatch(1, [DECLARE, *(append(number, content(number)) for number in range(1, COUNT + 1))])]
+        )
+        later = MessagesDelayed(
+            queue=1, number=7, due=9.0, count=1, size=1, body=append(1, b"later, unmistakably").body
+        )
+        store.commit([OperationBatch(2, [later])])
     return tmp_path
 
 
@@ -60,8 +73,8 @@ def read_all(store: SqliteStore) -> tuple[set[int], list[Damaged]]:
     return whole, damaged
 
 
-def held(store: SqliteStore) -> HeldFound:
-    (found,) = [piece for piece in store.recover(segments=False) if isinstance(piece, HeldFound)]
+def held(store: SqliteStore) -> TotalsFound:
+    (found,) = [piece for piece in store.recover(segments=False) if isinstance(piece, TotalsFound)]
     return found
 
 
@@ -127,16 +140,18 @@ def test_delayed_messages_that_are_damaged_are_none(directory: Path) -> None:
         assert store.read_delayed(1, [7]) == [None]
 
 
-@pytest.mark.parametrize("forget", [Settle(1, [(1, 3)]), Settle(1, [(1, 20_000)]), DeleteQueue(1)])
-def test_a_queue_with_a_damaged_body_can_be_emptied_and_deleted(tmp_path: Path, forget: Settle | DeleteQueue) -> None:
+@pytest.mark.parametrize("forget", [MessagesSettled(1, [(1, 3)]), MessagesSettled(1, [(1, 20_000)]), QueueDeleted(1)])
+def test_a_queue_with_a_damaged_body_can_be_emptied_and_deleted(
+    tmp_path: Path, forget: MessagesSettled | QueueDeleted
+) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, *(append(number, bytes(3 * PAGE_SIZE)) for number in (1, 2, 3))])])
+        store.commit([OperationBatch(1, [DECLARE, *(append(number, bytes(3 * PAGE_SIZE)) for number in (1, 2, 3))])])
         whole = append(4, b"whole")
     octets = (tmp_path / "store.db").read_bytes()
     chained = [place for place in range(0, len(octets), PAGE_SIZE) if octets[place : place + 2] == bytes(2)]
     change(tmp_path, chained[0])  # where the next page of a body is
     with opened(tmp_path) as store:
-        store.commit([Batch(2, [forget, DECLARE, whole])])
+        store.commit([OperationBatch(2, [forget, DECLARE, whole])])
         assert [segment.first for segment in store.read(1, 1, 9, 1 << 20).segments] == [4]
     with opened(tmp_path) as store:
         assert [segment.first for segment in store.read(1, 1, 9, 1 << 20).segments] == [4]

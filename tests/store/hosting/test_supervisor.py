@@ -11,7 +11,7 @@ import trio
 
 from triomq.errors import RestartLimitExceeded, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 from triomq.store import BodyRun, Reading, SqliteStore, decode_body
-from triomq.store.keeper import BackUpStore, HostKind
+from triomq.store.hosting import BackUpStore, HostKind
 
 from .harness import declare, harness, segments
 
@@ -84,9 +84,9 @@ async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: Ho
         declare(one.journal)
         one.journal.append(1, 1, b"head", [b"a"], 1)
         await one.committed()
-        assert await one.keeper.ref.ask(BackUpStore(target)) is None
+        assert await one.supervisor.ref.ask(BackUpStore(target)) is None
         one.journal.append(1, 2, b"head", [b"b"], 1)
-        refused = await one.keeper.ref.ask(BackUpStore(target))
+        refused = await one.supervisor.ref.ask(BackUpStore(target))
         assert "is there already" in str(refused)
     assert [segment.first for segment in segments(target)] == [1]
 
@@ -94,7 +94,7 @@ async def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path, host: Ho
 @either
 async def test_a_directory_that_is_in_use_is_an_error_that_names_its_user(tmp_path: Path, host: HostKind) -> None:
     async with harness(tmp_path, host) as one:
-        with pytest.raises(StoreLocked, match=f"lock is held by process {one.keeper.pid or os.getpid()}"):
+        with pytest.raises(StoreLocked, match=f"lock is held by process {one.supervisor.pid or os.getpid()}"):
             async with harness(tmp_path, host):
                 pass
 
@@ -143,7 +143,7 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
         declare(one.journal)
         first = 1
         for _ in range(5):
-            victim = one.keeper.pid
+            victim = one.supervisor.pid
             for _ in range(40):
                 one.journal.append(1, first, b"head", [b"x" * 1000] * 5, 5000)
                 first += 5
@@ -151,7 +151,7 @@ async def test_a_store_that_is_killed_is_started_again_and_nothing_is_lost_or_do
             assert victim is not None
             os.kill(victim, signal.SIGKILL)
             await one.committed()
-            assert one.keeper.pid != victim
+            assert one.supervisor.pid != victim
         answer = await one.fetched(1, 2)
         assert isinstance(answer, Reading)
         assert [segment.first for segment in answer.segments] == [1]
@@ -165,7 +165,7 @@ async def test_what_was_spilled_outlives_a_kill_of_the_store_alone(tmp_path: Pat
         declare(one.journal)
         one.journal.spill(1, 1, [BodyRun(0, b"head", [b"a"])], 1)
         await one.committed()
-        victim = one.keeper.pid
+        victim = one.supervisor.pid
         assert victim is not None
         os.kill(victim, signal.SIGKILL)
         answer = await one.fetched(1, 2)
@@ -201,9 +201,9 @@ async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: Hos
         one.journal.on_fault(lambda fault: failed.set())
         declare(one.journal)
         await one.committed()
-        assert one.keeper.pid is not None
+        assert one.supervisor.pid is not None
         size = (tmp_path / "store.db-wal").stat().st_size
-        _, hard = resource.prlimit(one.keeper.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        _, hard = resource.prlimit(one.supervisor.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         one.journal.append(1, 1, b"head", [b"a" * 100_000], 100000)
         before = one.journal.committed
         with trio.fail_after(20):
@@ -211,7 +211,7 @@ async def test_a_disk_that_takes_no_more_is_waited_for(tmp_path: Path, host: Hos
         assert isinstance(faults[0], StoreUnwritable)  # a limit is no full disk, but as much in the way
         assert (one.journal.committed, one.journal.fault) == (before, faults[0])
         one.journal.append(1, 2, b"head", [b"b"], 1)
-        resource.prlimit(one.keeper.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        resource.prlimit(one.supervisor.pid, resource.RLIMIT_FSIZE, (hard, hard))
         await one.committed()
         assert faults[1:] == [None]
     assert [segment.first for segment in segments(tmp_path)] == [1, 2]
@@ -222,7 +222,7 @@ async def test_processes_that_end_one_after_the_other_are_an_error(
     tmp_path: Path, host: HostKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr("triomq.store.keeper.supervisor._PAUSE", 0.01)
+    monkeypatch.setattr("triomq.store.hosting.supervisor._PAUSE", 0.01)
     with pytest.raises(StoreError, match="has ended 6 times without having kept anything"):
         async with harness(tmp_path, host):
             pass
@@ -237,10 +237,10 @@ async def test_a_broker_without_descriptors_for_a_new_process_goes_on_and_tries_
         one.journal.on_fault(faults.append)
         one.journal.on_fault(lambda fault: changed.set())
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert one.keeper.pid is not None
+        assert one.supervisor.pid is not None
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))  # those that are open stay open
         try:
-            os.kill(one.keeper.pid, signal.SIGKILL)
+            os.kill(one.supervisor.pid, signal.SIGKILL)
             with trio.fail_after(20):
                 await changed.wait()
         finally:

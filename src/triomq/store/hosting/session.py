@@ -6,20 +6,21 @@ from pathlib import Path
 
 import trio
 
+from triomq.actors import unwrap_group
 from triomq.errors import DiskFull, StoreError, StoreLocked, StoreUnwritable
 from triomq.store.frames import (
     BackedUp,
     BackUp,
-    Committed,
-    Failed,
-    Fetched,
-    FetchedDelayed,
-    Found,
-    FrameReader,
+    BatchesCommitted,
+    DelayedFetched,
+    FetchFailed,
     FromStore,
-    NotFetched,
-    Opened,
-    Relieve,
+    PiecesRecovered,
+    SegmentsFetched,
+    SettleEarly,
+    StoreFailed,
+    StoreFrameReader,
+    StoreOpened,
     ToStore,
     Write,
     encode_frame,
@@ -51,9 +52,9 @@ class StoreSession:
         self._journal = journal
         self._stream = stream
         self._progress = progress
-        self._reader = FrameReader()
+        self._reader = StoreFrameReader()
         self._wanted = trio.Event()
-        self._relieve = False  # whether what makes room is to be done first
+        self._settles_early = False  # whether what makes room is to be done first
         self._again = True  # whether what was sent to an earlier host, or could not be written, is to be sent
         self._copies: dict[int, tuple[Path, _Copy]] = {}
         self._copied = self._sent_copies = 0
@@ -71,11 +72,11 @@ class StoreSession:
         while frames := await self._receive():
             for frame in frames:
                 match frame:
-                    case Failed():
+                    case StoreFailed():
                         raise frame.error
-                    case Found():
+                    case PiecesRecovered():
                         pieces += frame.pieces
-                    case Opened():
+                    case StoreOpened():
                         if not self._journal.is_open:
                             self._journal.opened(frame.committed, assemble(pieces))
                         return list(frame.notices)
@@ -90,15 +91,15 @@ class StoreSession:
         self._journal.wake = self._wake
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._say)
+                nursery.start_soon(self._send_frames)
                 while frames := await self._receive():
                     for frame in frames:
-                        self._hear(frame, nursery)
+                        self._handle(frame, nursery)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise bare(group) from None
+            raise unwrap_group(group) from None
         finally:
-            self._journal.wake = _nobody
+            self._journal.wake = _do_nothing
             self._wanted.set()
             for _, copy in self._copies.values():
                 copy.end(StoreError("the store's process has ended while it made the copy; try again"))
@@ -121,18 +122,18 @@ class StoreSession:
     def _wake(self) -> None:
         self._wanted.set()
 
-    async def _say(self) -> None:
+    async def _send_frames(self) -> None:
         with suppress(trio.BrokenResourceError):  # whoever hears knows
             while True:
-                for frame in self._to_say():
+                for frame in self._frames_to_send():
                     await self._stream.send_all(encode_frame(frame))
                 await self._wanted.wait()
                 self._wanted = trio.Event()
 
-    def _to_say(self) -> list[ToStore]:
+    def _frames_to_send(self) -> list[ToStore]:
         journal, again, self._again = self._journal, self._again, False
-        settles_alone, self._relieve = journal.settles_alone() if self._relieve else [], False
-        said: list[ToStore] = [Relieve(settles_alone)] if settles_alone else []
+        early_settlements, self._settles_early = journal.early_settlements() if self._settles_early else [], False
+        said: list[ToStore] = [SettleEarly(early_settlements)] if early_settlements else []
         said += [Write(batch) for batch in journal.unanswered] if again else []
         while (batch := journal.take()) is not None:
             said.append(Write(batch))
@@ -143,26 +144,26 @@ class StoreSession:
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
-        self._again = self._relieve = True
+        self._again = self._settles_early = True
         self._wake()
 
     # Hearing
 
-    def _hear(self, frame: ToStore | FromStore, nursery: trio.Nursery) -> None:
+    def _handle(self, frame: ToStore | FromStore, nursery: trio.Nursery) -> None:
         match frame:
-            case Committed():
+            case BatchesCommitted():
                 self._journal.answered(frame.number)
                 self._progress()
                 self._wake()
-            case Fetched():
+            case SegmentsFetched():
                 self._journal.fetched(frame.number, frame.reading)
-            case FetchedDelayed():
+            case DelayedFetched():
                 self._journal.fetched(frame.number, frame.bodies)
-            case NotFetched():
+            case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():
                 self._copies.pop(frame.number)[1].end(frame.failed.error if frame.failed else None)
-            case Failed():
+            case StoreFailed():
                 if not isinstance(frame.error, _MENDABLE):
                     raise frame.error
                 self._journal.failed(frame.error)
@@ -195,14 +196,5 @@ class _Copy:
         self.ended.set()
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Wake nobody up: no host is there."""
-
-
-def bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Take the one error out of the groups that nurseries have put around it."""
-    _, errors = group.split(trio.Cancelled)
-    error: BaseException = group if errors is None else errors
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -74,7 +74,7 @@ async def open_host(
 async def _open_process(
     theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
 ) -> AsyncIterator[int]:
-    command = [sys.executable, "-P", "-m", "triomq.store.process", "--wire", str(theirs.fileno())]
+    command = [sys.executable, "-P", "-m", "triomq.store.server", "--wire", str(theirs.fileno())]
     command += [
         "--patience",
         str(patience),

@@ -6,27 +6,27 @@ import trio
 import trio.testing
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError
-from triomq.store import DeclareQueue, Journal, QueueFound, Reading, Recovered, SegmentRead, Settle
+from triomq.store import Journal, MessagesSettled, QueueDeclared, QueueFound, Reading, Recovered, SegmentRead
 from triomq.store.frames import (
     BackedUp,
     BackUp,
-    Committed,
-    Failed,
-    Fetched,
-    FetchedDelayed,
-    Found,
-    FrameReader,
+    BatchesCommitted,
+    DelayedFetched,
+    FetchFailed,
     FromStore,
-    NotFetched,
-    Opened,
+    PiecesRecovered,
     Read,
     ReadDelayed,
-    Relieve,
+    SegmentsFetched,
+    SettleEarly,
+    StoreFailed,
+    StoreFrameReader,
+    StoreOpened,
     ToStore,
     Write,
     encode_frame,
 )
-from triomq.store.keeper.session import StoreSession
+from triomq.store.hosting.session import StoreSession
 
 Clock = trio.testing.MockClock
 
@@ -37,8 +37,8 @@ class Host:
     def __init__(self, journal: Journal) -> None:
         ours, self.stream = trio.testing.memory_stream_pair()
         self.progress = 0
-        self.conversation = StoreSession(journal, ours, self._count)
-        self._reader = FrameReader()
+        self.session = StoreSession(journal, ours, self._count)
+        self._reader = StoreFrameReader()
 
     def _count(self) -> None:
         self.progress += 1
@@ -64,7 +64,7 @@ def journal() -> Journal:
 
 
 def say(journal: Journal) -> None:
-    journal.add(DeclareQueue(1, b"q", b""))
+    journal.add(QueueDeclared(1, b"q", b""))
 
 
 def numbers(frames: list[ToStore | FromStore]) -> list[int]:
@@ -75,8 +75,8 @@ async def test_what_is_found_is_kept_for_the_broker() -> None:
     journal = Journal()
     host = Host(journal)
     found = QueueFound(3, b"q", b"", 1)
-    await host.say(Found([found]), Opened(9, ["notice"]))
-    assert await host.conversation.begin() == ["notice"]
+    await host.say(PiecesRecovered([found]), StoreOpened(9, ["notice"]))
+    assert await host.session.begin() == ["notice"]
     assert journal.recovered is not None
     assert journal.recovered.queues[3].found == found
     assert journal.committed == 9
@@ -84,22 +84,22 @@ async def test_what_is_found_is_kept_for_the_broker() -> None:
 
 async def test_a_later_host_changes_nothing_of_that(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(Opened(9, []))
-    assert await host.conversation.begin() == []
+    await host.say(StoreOpened(9, []))
+    assert await host.session.begin() == []
     assert journal.committed == 0
 
 
 async def test_a_store_that_cannot_be_opened_is_an_error(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(Failed("StoreCorrupt", "torn"))
+    await host.say(StoreFailed("StoreCorrupt", "torn"))
     with pytest.raises(StoreCorrupt, match="torn"):
-        await host.conversation.begin()
+        await host.session.begin()
 
 
 async def test_a_host_that_ends_before_it_has_begun_is_none(journal: Journal) -> None:
     host = Host(journal)
     await host.end()
-    assert await host.conversation.begin() is None
+    assert await host.session.begin() is None
 
 
 async def test_what_another_host_did_not_answer_is_sent_first(journal: Journal, nursery: trio.Nursery) -> None:
@@ -107,10 +107,10 @@ async def test_what_another_host_did_not_answer_is_sent_first(journal: Journal, 
     journal.take()
     say(journal)
     host = Host(journal)
-    nursery.start_soon(host.conversation.run)
+    nursery.start_soon(host.session.run)
     heard = numbers(await host.hear()) + numbers(await host.hear())
     assert heard == [1, 2]
-    await host.say(Committed(2))
+    await host.say(BatchesCommitted(2))
     await trio.testing.wait_all_tasks_blocked()
     assert (journal.committed, host.progress) == (2, 1)
     await host.end()
@@ -120,15 +120,15 @@ async def test_batches_that_cannot_be_written_are_sent_again_after_a_while(
     journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
 ) -> None:
     host = Host(journal)
-    nursery.start_soon(host.conversation.run)
+    nursery.start_soon(host.session.run)
     say(journal)
     assert numbers(await host.hear()) == [1]
     began = trio.current_time()
-    await host.say(Failed("DiskFull", "no room"))
+    await host.say(StoreFailed("DiskFull", "no room"))
     assert numbers(await host.hear()) == [1]
     assert trio.current_time() - began == pytest.approx(1)
     assert isinstance(journal.fault, DiskFull)
-    await host.say(Committed(1))
+    await host.say(BatchesCommitted(1))
     await host.end()
 
 
@@ -136,27 +136,27 @@ async def test_what_makes_room_is_said_before_batches_are_tried_again(
     journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
 ) -> None:
     host = Host(journal)
-    nursery.start_soon(host.conversation.run)
+    nursery.start_soon(host.session.run)
     say(journal)
     await host.hear()
-    await host.say(Failed("DiskFull", "no room"))
+    await host.say(StoreFailed("DiskFull", "no room"))
     while journal.fault is None:
         await trio.lowlevel.checkpoint()
     journal.settle(1, 7, 2)
     heard = await host.hear()
     while len(heard) < 2:
         heard += await host.hear()
-    assert heard[0] == Relieve([Settle(1, [(7, 2)])])
+    assert heard[0] == SettleEarly([MessagesSettled(1, [(7, 2)])])
     assert numbers(heard[1:]) == [1]
-    await host.say(Committed(1))
+    await host.say(BatchesCommitted(1))
     await host.end()
 
 
 async def test_what_trying_again_does_not_mend_ends_it(journal: Journal) -> None:
     host = Host(journal)
-    await host.say(Failed("StoreCorrupt", "torn"))
+    await host.say(StoreFailed("StoreCorrupt", "torn"))
     with pytest.raises(StoreCorrupt, match="torn"):
-        await host.conversation.run()
+        await host.session.run()
 
 
 async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journal, nursery: trio.Nursery) -> None:
@@ -166,13 +166,15 @@ async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journ
     journal.fetch(1, 9, 10, 100, answers.append)
     journal.take_fetches()
     host = Host(journal)
-    nursery.start_soon(host.conversation.run)
+    nursery.start_soon(host.session.run)
     heard: list[ToStore | FromStore] = []
     while len(heard) < 3:
         heard += await host.hear()
     assert heard == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
     reading = Reading([SegmentRead(1, 1, b"", b"body", spilled=False)], 2)
-    await host.say(Fetched(1, reading), FetchedDelayed(2, [b"later"]), NotFetched(3, Failed("StoreCorrupt", "torn")))
+    await host.say(
+        SegmentsFetched(1, reading), DelayedFetched(2, [b"later"]), FetchFailed(3, StoreFailed("StoreCorrupt", "torn"))
+    )
     await trio.testing.wait_all_tasks_blocked()
     assert answers[:2] == [reading, [b"later"]]
     assert isinstance(answers[2], StoreCorrupt)
@@ -183,7 +185,7 @@ async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journ
     ("answer", "expected"),
     [
         (BackedUp(1), None),
-        (BackedUp(1, Failed("StoreUnwritable", "there already")), "there already"),
+        (BackedUp(1, StoreFailed("StoreUnwritable", "there already")), "there already"),
         (None, "has ended while it made the copy"),
     ],
 )
@@ -191,9 +193,9 @@ async def test_whoever_wants_a_copy_hears_what_became_of_it(
     journal: Journal, nursery: trio.Nursery, answer: FromStore | None, expected: str | None
 ) -> None:
     host = Host(journal)
-    nursery.start_soon(host.conversation.run)
+    nursery.start_soon(host.session.run)
     said: list[str | None] = []
-    nursery.start_soon(note_copy, host.conversation, said.append)
+    nursery.start_soon(note_copy, host.session, said.append)
     assert await host.hear() == [BackUp(1, "target")]
     if answer is not None:
         await host.say(answer)
@@ -202,9 +204,9 @@ async def test_whoever_wants_a_copy_hears_what_became_of_it(
     assert (said[0] is None) if expected is None else (expected in str(said[0]))
 
 
-async def note_copy(conversation: StoreSession, note: Callable[[str | None], None]) -> None:
+async def note_copy(session: StoreSession, note: Callable[[str | None], None]) -> None:
     try:
-        await conversation.back_up(Path("target"))
+        await session.back_up(Path("target"))
     except StoreError as error:
         note(str(error))
     else:

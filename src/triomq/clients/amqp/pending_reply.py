@@ -8,7 +8,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
 
-class Answer(Generic[T]):
+class PendingReply(Generic[T]):
     """Made by who asks and waited for by the same task alone.
 
     A task that is cancelled while it waits has ``abandoned`` its answer; who gives it may look, and take back what
@@ -24,7 +24,7 @@ class Answer(Generic[T]):
         self.done = False
         self.abandoned = False
 
-    def give(self, value: T) -> None:
+    def resolve(self, value: T) -> None:
         """Answer."""
         self._value = value
         self._finish()

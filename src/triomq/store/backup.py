@@ -9,7 +9,7 @@ from pathlib import Path
 from triomq.errors import StoreCorrupt, StoreError, StoreUnwritable
 from triomq.store.connecting import DATABASE, MARK, connect_reader
 from triomq.store.faults import fault_of, faults_named
-from triomq.store.mark import MarkFound, read_mark
+from triomq.store.mark import MarkRead, read_mark
 
 
 def back_up(directory: Path, target: Path) -> None:
@@ -37,7 +37,7 @@ def back_up(directory: Path, target: Path) -> None:
         try:
             _begin(target, part)
             _copy(connection, part / DATABASE)
-            _make_its_own(part / DATABASE, source, mark)
+            _give_identity(part / DATABASE, source, mark)
             _sync(part / DATABASE)
             _sync(part)
             part.rename(target)
@@ -65,7 +65,7 @@ def _copy(connection: sqlite3.Connection, target: Path) -> None:
     connection.execute("VACUUM INTO ?", (str(target),))
 
 
-def _make_its_own(target: Path, source: Path, mark: MarkFound | None) -> None:
+def _give_identity(target: Path, source: Path, mark: MarkRead | None) -> None:
     """Give a copy an identity, if nothing is missing in it."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
         columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('progress')")}
