@@ -168,12 +168,12 @@ class KeptMachine(DurableHarness):
 
     # Looking and forgetting
 
-    def wait_arrived(self, name: str) -> None:
+    def when_arrived(self, name: str) -> None:
         """Wait until messages are at hand, as whoever was told that they are not."""
         books, told = self.books[name], list[None]()
         assert books.backlog.is_reading
         self.waiting.append((name, told))
-        books.queue.wait_arrived(lambda: told.append(None))
+        books.queue.when_arrived(lambda: told.append(None))
         self.after()
 
     @precondition(lambda self: self.books)
@@ -184,7 +184,7 @@ class KeptMachine(DurableHarness):
         try:
             batch = self.still.turn(lambda: books.queue.ref.ask_nowait(Get()))
         except NotResident:
-            self.wait_arrived(name)
+            self.when_arrived(name)
             return
         if batch is not None:
             self.deliveries.append(batch)
@@ -216,7 +216,7 @@ class KeptMachine(DurableHarness):
         assert [place for _, place in seen] == sorted(books.ready)[: len(seen)]
         assert waits or len(seen) == len(books.ready), "browsing ends before the queue does"
         if waits:
-            self.wait_arrived(name)
+            self.when_arrived(name)
         if seen and discards:
             self.discard(books, data.draw(st.sampled_from(seen))[0], [place for _, place in seen])
 

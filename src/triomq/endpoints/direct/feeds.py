@@ -42,7 +42,7 @@ def direct_feed(home: Feed, direct: DirectFeed) -> Feed:
         home.queue,
         direct.ref,
         key=home.key,
-        outlet=direct.window,
+        socket_window=direct.window,
         gate=home.gate,
         settles=False,
         exclusive=home.exclusive,

@@ -5,8 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
+from triomq.actors import Message, Ref
 from triomq.core import Directory, QueueState, Session, SinkInternal, Subscription
 from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
 
@@ -84,7 +83,7 @@ class Undelivered(Enum):
     NO_CONSUMERS = "no consumers"
 
 
-class ReturnMessage(ActorMessage, frozen=True):
+class ReturnMessage(Message, frozen=True):
     """To a principal connection: this message came over a direct one and reaches nobody."""
 
     lessee: Lessee
@@ -95,7 +94,7 @@ class ReturnMessage(ActorMessage, frozen=True):
     body: bytes
 
 
-class MessagesLost(ActorMessage, frozen=True):
+class MessagesLost(Message, frozen=True):
     """To a principal connection: so many messages for a feed that was leased were lost."""
 
     lessee: Lessee
