@@ -31,7 +31,16 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.store import Append, Batch, BodyRun, DeclareQueue, Settle, SqliteReader, SqliteStore, encode_body
+from triomq.store import (
+    BodyRun,
+    MessagesAppended,
+    MessagesSettled,
+    OperationBatch,
+    QueueDeclared,
+    SqliteReader,
+    SqliteStore,
+    encode_body,
+)
 
 SMOKE = "--smoke" in sys.argv
 SECONDS = 0.05 if SMOKE else 2.0
@@ -351,10 +360,12 @@ def table_of_sizes(folder: Path) -> None:
 def costs_of_size(place: Path, cut: int) -> tuple[float, float, float, float]:
     """Write a backlog, find it again, and read and settle it in order; give the seconds."""
     contents, stop = [os.urandom(LARGE)] * (cut // LARGE), BACKLOG // 10
-    work = [Batch(1, [DeclareQueue(1, b"q", b"")])]
+    work = [OperationBatch(1, [QueueDeclared(1, b"q", b"")])]
     for number, batch in enumerate(range(1, stop, 4096), 2):
         firsts = range(batch, min(batch + 4096, stop), len(contents))
-        work.append(Batch(number, [append(first, contents[: min(batch + 4096, stop) - first]) for first in firsts]))
+        work.append(
+            OperationBatch(number, [append(first, contents[: min(batch + 4096, stop) - first]) for first in firsts])
+        )
     with closing(SqliteStore(place)) as store, closing(SqliteReader(place)) as reader:
         times = [time.perf_counter()]
         for each in work:
@@ -367,16 +378,16 @@ def costs_of_size(place: Path, cut: int) -> tuple[float, float, float, float]:
         sum(1 for _ in store.recover())
         times.append(time.perf_counter())
         for number, first in enumerate(range(1, stop, MANY), len(work) + 1):
-            store.commit([Batch(number, [Settle(1, [(first, MANY)])])])
+            store.commit([OperationBatch(number, [MessagesSettled(1, [(first, MANY)])])])
         times.append(time.perf_counter())
     wrote, read, recovered, settled = (after - before for before, after in pairwise(times))
     return wrote, read, settled, recovered
 
 
-def append(first: int, contents: list[bytes]) -> Append:
+def append(first: int, contents: list[bytes]) -> MessagesAppended:
     """Make a segment, as the journal would."""
     body = encode_body([BodyRun(0, b"head", contents)])
-    return Append(queue=1, first=first, count=len(contents), size=len(contents) * LARGE, body=body)
+    return MessagesAppended(queue=1, first=first, count=len(contents), size=len(contents) * LARGE, body=body)
 
 
 def main() -> None:

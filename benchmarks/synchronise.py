@@ -59,7 +59,7 @@ def told_where(address: Address) -> Synchronise:
 
 async def told(peer: Peer) -> float:
     """Wait until a peer has heard of everything, and give the time."""
-    await peer.wait_told()
+    await peer.wait_announced()
     return time.perf_counter()
 
 
@@ -70,7 +70,7 @@ async def measure(count: int) -> dict[str, float]:
         with open_triomq() as there:
             config = told_where(there.address)
             peer = await broker.synchronise(config)
-            await peer.wait_told()
+            await peer.wait_announced()
             began = time.perf_counter()
             made = await declare(broker, count)
             figures["live"] = made / (await told(peer) - began)

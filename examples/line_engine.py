@@ -14,13 +14,20 @@ class Line(msgspec.Struct, frozen=True):
     text: bytes
 
 
+class Outbox:
+    """What waits to be written, for drivers that look at it."""
+
+    def __init__(self) -> None:
+        self.unsent = 0
+        self.finished = False
+
+
 class LineEngine:
     """One side of a conversation in lines; what every engine has is described by ``triomq.protocols.Engine``."""
 
     def __init__(self) -> None:
         self.reading_paused = False
-        self.finished = False
-        self.unsent = 0
+        self.outbox = Outbox()
         self._events: list[Line] = []
         self._outgoing: list[bytes | memoryview] = []
         self._rest = b""
@@ -30,24 +37,24 @@ class LineEngine:
         return len(self._rest)
 
     def receive_data(self, data: bytes) -> None:
-        if self.finished:
+        if self.outbox.finished:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._events += map(Line, lines)
         if not data or len(self._rest) > LONGEST:
-            self.finished, self._rest = True, b""
+            self.outbox.finished, self._rest = True, b""
 
     def events(self) -> Sequence[Line]:
         events, self._events = self._events, []
         return events
 
     def send(self, data: bytes) -> None:
-        if not self.finished:
+        if not self.outbox.finished:
             self._outgoing.append(data)
-            self.unsent += len(data)
+            self.outbox.unsent += len(data)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        outgoing, self._outgoing, self.unsent = self._outgoing, [], 0
+        outgoing, self._outgoing, self.outbox.unsent = self._outgoing, [], 0
         return outgoing
 
     def next_timer(self) -> float | None:

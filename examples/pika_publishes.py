@@ -31,7 +31,7 @@ async def main() -> None:
             left = 3
             async for delivery in feed:
                 with delivery:
-                    print("order", delivery.body.decode(), "came by", delivery.routing_key)
+                    print("order", delivery.body.decode(), "came by", delivery.key)
                 left -= 1
                 if not left:
                     break

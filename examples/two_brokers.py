@@ -16,7 +16,7 @@ async def main() -> None:
         # Oslo tells Rome, as a client of Rome's; the origin is what Rome calls Oslo's things.
         url = f"amqp://guest:guest@127.0.0.1:{rome.listening[0].port}"
         peer = await oslo.synchronise(Synchronise(url, origin="oslo"))
-        await peer.wait_told()
+        await peer.wait_announced()
 
         # Whoever is connected to Rome finds the same names there.
         await rome.publish("news", "weather.rome", b"27 degrees")

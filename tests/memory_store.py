@@ -7,34 +7,34 @@ import msgspec
 
 from triomq.store.interface import StoreStatistics
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    Batch,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
-    Delivered,
-    Drop,
+    AttemptsCounted,
+    DelayedDropped,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
+    OperationBatch,
+    QueueDeclared,
+    QueueDeleted,
     Range,
-    Remove,
-    Settle,
-    Spill,
-    Unspill,
+    RecordPut,
+    RecordRemoved,
+    SpilledDropped,
 )
 from triomq.store.reading import Reading, SegmentRead, collect
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
-    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
     SegmentFound,
+    TotalsFound,
 )
-from triomq.store.settling import bits_of, octets_of
+from triomq.store.tables import bitmap_of, bits_of
 
 
 class _Segment(msgspec.Struct):
@@ -53,7 +53,7 @@ class _Queue(msgspec.Struct):
     value: bytes
     next_id: int = 1
     segments: dict[int, _Segment] = {}
-    delayed: dict[int, Delay] = {}
+    delayed: dict[int, MessagesDelayed] = {}
     delivered: dict[int, int] = {}
     attempts: dict[int, int] = {}
 
@@ -71,7 +71,7 @@ class MemoryStore:
         self._queues: dict[int, _Queue] = {}
         self._spilled: dict[int, dict[int, _Segment]] = {}  # by queue, declared or not
 
-    def commit(self, batches: Sequence[Batch]) -> int:
+    def commit(self, batches: Sequence[OperationBatch]) -> int:
         """Keep batches; the base says more."""
         for batch in batches:
             if batch.number > self.committed:
@@ -85,34 +85,34 @@ class MemoryStore:
             raise ValueError(f"queue {number} is not declared")
         return self._queues[number]
 
-    def _put(self, operation: Put) -> None:
+    def _put(self, operation: RecordPut) -> None:
         self._records[operation.kind, operation.key] = operation.value
 
-    def _remove(self, operation: Remove) -> None:
+    def _remove(self, operation: RecordRemoved) -> None:
         self._records.pop((operation.kind, operation.key), None)
 
-    def _declare_queue(self, operation: DeclareQueue) -> None:
+    def _declare_queue(self, operation: QueueDeclared) -> None:
         existing = self._queues.get(operation.queue)
         if existing is None:
             self._queues[operation.queue] = _Queue(operation.key, operation.value)
         else:
             existing.key, existing.value = operation.key, operation.value
 
-    def _delete_queue(self, operation: DeleteQueue) -> None:
+    def _delete_queue(self, operation: QueueDeleted) -> None:
         self._queues.pop(operation.queue, None)
         self._spilled.pop(operation.queue, None)
 
-    def _append(self, operation: Append) -> None:
+    def _append(self, operation: MessagesAppended) -> None:
         queue, first, count = self._queue(operation.queue), operation.first, operation.count
         if first < queue.next_id:
             raise ValueError(f"queue {operation.queue} has had the id {first} already; the next is {queue.next_id}")
         queue.next_id = first + count
         _insert(queue.segments, operation, operation.size)
 
-    def _spill(self, operation: Spill) -> None:
+    def _spill(self, operation: MessagesSpilled) -> None:
         _insert(self._spilled.setdefault(operation.queue, {}), operation, len(operation.body))
 
-    def _settle(self, operation: Settle) -> None:
+    def _settle(self, operation: MessagesSettled) -> None:
         queue = self._queues.get(operation.queue)
         if queue is None:
             return
@@ -121,39 +121,39 @@ class MemoryStore:
             for number in [number for number in queue.attempts if start <= number < start + length]:
                 del queue.attempts[number]
 
-    def _unspill(self, operation: Unspill) -> None:
+    def _unspill(self, operation: SpilledDropped) -> None:
         _settle_in(self._spilled.get(operation.queue, {}), operation.ranges)
 
-    def _delivered(self, operation: Delivered) -> None:
+    def _delivered(self, operation: MessagesDelivered) -> None:
         if operation.queue in self._queues:
             marks = self._queues[operation.queue].delivered
             marks[operation.level] = max(marks.get(operation.level, 0), operation.up_to)
 
-    def _attempts(self, operation: Attempts) -> None:
+    def _attempts(self, operation: AttemptsCounted) -> None:
         if operation.queue in self._queues:
             self._queues[operation.queue].attempts[operation.id] = operation.count
 
-    def _delay(self, operation: Delay) -> None:
+    def _delay(self, operation: MessagesDelayed) -> None:
         delayed = self._queue(operation.queue).delayed
         if operation.number in delayed:
             raise ValueError(f"queue {operation.queue} has delayed messages with number {operation.number} already")
         delayed[operation.number] = operation
 
-    def _drop(self, operation: Drop) -> None:
+    def _drop(self, operation: DelayedDropped) -> None:
         if operation.queue in self._queues:
             for number in operation.numbers:
                 self._queues[operation.queue].delayed.pop(number, None)
 
-    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+    def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
         kept, put_out = self._queues.get(queue, _NONE).segments, self._spilled.get(queue, {})
         segments = [
-            SegmentRead(start, segment.count, octets_of(segment.settled), segment.body, spilled)
+            SegmentRead(start, segment.count, bitmap_of(segment.settled), segment.body, spilled)
             for spilled, place in ((False, kept), (True, put_out))
             for start, segment in place.items()
             if start < stop and first < start + segment.count
         ]
-        return collect(sorted(segments, key=attrgetter("first")), stop, octets)
+        return collect(sorted(segments, key=attrgetter("first")), stop, max_bytes)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Give the bodies of delayed messages."""
@@ -172,12 +172,12 @@ class MemoryStore:
             yield QueueFound(number, queue.key, queue.value, queue.next_id)
             if segments:
                 for first, segment in sorted(queue.segments.items()):
-                    settled = octets_of(segment.settled)
+                    settled = bitmap_of(segment.settled)
                     yield SegmentFound(number, first, segment.count, segment.left, segment.size, settled)
             elif queue.segments:
                 held = queue.segments.values()
                 size = sum(segment.size * segment.left // segment.count for segment in held)
-                yield HeldFound(number, sum(segment.left for segment in held), size)
+                yield TotalsFound(number, sum(segment.left for segment in held), size)
             for delay in sorted(queue.delayed.values(), key=lambda delay: delay.number):
                 yield DelayedFound(number, delay.number, delay.due, delay.count, delay.size)
             for level, up_to in sorted(queue.delivered.items()):
@@ -198,7 +198,7 @@ class MemoryStore:
         """End; what is in it stays until it is forgotten."""
 
 
-def _insert(segments: dict[int, _Segment], operation: Append | Spill, size: int) -> None:
+def _insert(segments: dict[int, _Segment], operation: MessagesAppended | MessagesSpilled, size: int) -> None:
     segment = _Segment(operation.count, size, operation.body)
     segment.settled = bits_of(operation.first, operation.count, operation.settled)
     if segment.left:
@@ -213,16 +213,16 @@ def _settle_in(segments: dict[int, _Segment], ranges: Sequence[Range]) -> None:
 
 
 _APPLY: dict[type[Operation], Callable[..., None]] = {
-    Put: MemoryStore._put,
-    Remove: MemoryStore._remove,
-    DeclareQueue: MemoryStore._declare_queue,
-    DeleteQueue: MemoryStore._delete_queue,
-    Append: MemoryStore._append,
-    Settle: MemoryStore._settle,
-    Delivered: MemoryStore._delivered,
-    Attempts: MemoryStore._attempts,
-    Delay: MemoryStore._delay,
-    Drop: MemoryStore._drop,
-    Spill: MemoryStore._spill,
-    Unspill: MemoryStore._unspill,
+    RecordPut: MemoryStore._put,
+    RecordRemoved: MemoryStore._remove,
+    QueueDeclared: MemoryStore._declare_queue,
+    QueueDeleted: MemoryStore._delete_queue,
+    MessagesAppended: MemoryStore._append,
+    MessagesSettled: MemoryStore._settle,
+    MessagesDelivered: MemoryStore._delivered,
+    AttemptsCounted: MemoryStore._attempts,
+    MessagesDelayed: MemoryStore._delay,
+    DelayedDropped: MemoryStore._drop,
+    MessagesSpilled: MemoryStore._spill,
+    SpilledDropped: MemoryStore._unspill,
 }

@@ -1,7 +1,7 @@
 import trio
 import trio.testing
 
-from triomq.actors import DeadLettered, Exited, MailboxFull, Restarted, Started, open_system
+from triomq.actors import DeadLettered, Exited, MailboxOverflowed, Restarted, Started, open_system
 from triomq.actors.events import EventStream
 
 from .cast import Boom, Counter, Note, TaskCounter
@@ -34,7 +34,7 @@ async def test_a_full_mailbox_is_an_event() -> None:
         events = system.events()
         for _ in range(3):
             ref.tell_nowait(Note("x"))
-        assert [type(event) for event in events.get_nowait()] == [MailboxFull, DeadLettered, DeadLettered]
+        assert [type(event) for event in events.get_nowait()] == [MailboxOverflowed, DeadLettered, DeadLettered]
 
 
 async def test_a_stream_is_followed_with_async_for_until_the_system_ends() -> None:

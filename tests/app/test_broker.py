@@ -46,7 +46,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
             assert top is not None
             for _ in range(5):
                 await top.wait_running()
-                top._crashed(None, ValueError("for good"))
+                top.crash(None, ValueError("for good"))
                 await trio.sleep(0.5)
             await trio.sleep_forever()
     assert str(error.value.__cause__) == "for good"
@@ -54,7 +54,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
 
 
 async def test_the_sinks_that_amqp_knows_are_there(broker: Broker) -> None:
-    kinds = {name: store.options.kind.value for name, store in broker.directory.sinks.items()}
+    kinds = {name: sink.options.kind.value for name, sink in broker.directory.sinks.items()}
     assert kinds == {
         "amq.direct": "direct",
         "amq.fanout": "fanout",

@@ -13,7 +13,7 @@ from triomq.app import Browsed
 from triomq.core import NotResident
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreTooNew, StoreUnwritable
 from triomq.store import DirectoryLock
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 PATIENCE = 20.0  # seconds until a test that waits for what never comes is over
 HOSTS: list[HostKind] = ["process", "thread"]
@@ -124,7 +124,7 @@ async def test_a_copy_that_cannot_be_made_says_so_and_all_goes_on(tmp_path: Path
 
 async def test_a_broker_in_memory_has_nothing_to_copy(tmp_path: Path) -> None:
     async with open_broker() as broker:
-        assert broker.kept_domains == []
+        assert broker.recovered_domains == []
         with pytest.raises(StoreError, match="open it with data_dir"):
             await broker.back_up(tmp_path / "copy")
 
@@ -136,7 +136,7 @@ async def test_a_domain_that_is_not_opened_stays_on_disk(tmp_path: Path) -> None
         await shop.publish("", "q", b"x")
     async with opened(tmp_path) as broker:
         assert "shop" not in broker.domains
-        assert sorted(broker.kept_domains) == ["default", "shop"]
+        assert sorted(broker.recovered_domains) == ["default", "shop"]
         await broker.declare_queue("q")
     async with opened(tmp_path) as broker:
         shop = await broker.add_domain("shop")
@@ -189,9 +189,9 @@ async def test_a_directory_that_another_broker_has_is_an_error_after_a_while(tmp
 async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(virtual_time: None) -> None:
     async with open_broker() as broker:
         await broker.declare_queue("q")
-        store = broker.directory.queues["q"]
-        error = NotResident(store)  # as a queue answers; whoever asked goes on later
-        store.tell_arrived()
+        queue = broker.directory.queues["q"]
+        error = NotResident(queue)  # as a queue answers; whoever asked goes on later
+        queue.notify_arrived()
         with trio.fail_after(1):
             await error.wait_over()
 

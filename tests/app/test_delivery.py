@@ -25,7 +25,7 @@ async def test_it_shows_what_the_publisher_said(broker: Broker, queue: QueueHand
     await broker.publish("shop", "order.new", b"42", SAID)
     delivery = await queue.get()
     assert delivery is not None
-    assert (delivery.body, delivery.exchange, delivery.routing_key) == (b"42", "shop", "order.new")
+    assert (delivery.body, delivery.sink, delivery.key) == (b"42", "shop", "order.new")
     assert delivery.properties == SAID
     assert not delivery.redelivered
     assert repr(delivery) == "<Delivery 'shop' 'order.new' 2 bytes>"
@@ -108,6 +108,6 @@ async def test_who_browses_sees_what_was_said(broker: Broker, queue: QueueHandle
     assert delivery is not None
     delivery.requeue()
     (seen,) = await queue.browse()
-    assert (seen.body, seen.exchange, seen.routing_key, seen.attempts) == (b"42", "shop", "order.new", 1)
+    assert (seen.body, seen.sink, seen.key, seen.attempts) == (b"42", "shop", "order.new", 1)
     assert seen.properties == SAID
     assert repr(seen) == f"<Browsed {seen.id} 'shop' 'order.new' 2 bytes>"

@@ -162,7 +162,7 @@ ROWS = [
         "empty dict properties", lambda b, q, s: b.publish("", "q", b"", {}), TypeError, r"Properties\(headers=\{…\}\)"
     ),
     Row("text as properties", lambda b, q, s: b.publish("", "q", b"", "json"), TypeError, "a Properties or None"),
-    Row("a key as bytes", lambda b, q, s: b.publish("", b"q", b""), TypeError, "the routing key is b'q'; .*decode it"),
+    Row("a key as bytes", lambda b, q, s: b.publish("", b"q", b""), TypeError, "the key is b'q'; .*decode it"),
     Row("a queue as the sink", lambda b, q, s: b.publish(q, "", b""), TypeError, r'publish\("", \'q\', body\)'),
     Row("a number as the sink", lambda b, q, s: b.publish(5, "", b""), TypeError, "the sink is 5"),
     Row(

@@ -59,7 +59,7 @@ async def test_peers_come_and_go_with_the_configuration(caplog: pytest.LogCaptur
         assert here.peers[0] is first
         assert here.peers[1].name == f"{first.name}.2"
         with trio.fail_after(10):
-            await here.peers[1].wait_told()
+            await here.peers[1].wait_announced()
         assert "q" in there.directory.queues
         await change_to(here, new, Config(endpoints=()))
         assert here.peers == []
@@ -79,7 +79,7 @@ async def test_a_peer_is_reached_over_tls_and_only_if_it_is_to_be_trusted(tmp_pa
         with trio.fail_after(10):
             wrong = await here.synchronise(Synchronise(url, ca=str(tmp_path / "other.pem"), retry=0.01))
             right = await here.synchronise(Synchronise(url, ca=str(tmp_path / "ca.pem"), origin="here"))
-            await right.wait_told()
+            await right.wait_announced()
         assert there.directory.queues["q"].origin == "guest@here"
         assert not wrong.statistics().is_connected
 
@@ -96,7 +96,7 @@ async def test_what_a_peer_had_made_can_be_forgotten() -> None:
         await here.declare_queue("q")
         peer = await here.synchronise(Synchronise(f"amqp://127.0.0.1:{there.listening[0].port}", origin="here"))
         with trio.fail_after(10):
-            await peer.wait_told()
+            await peer.wait_announced()
         await peer.aclose()
         assert await there.forget_origin("guest@here") == 1
         assert not there.directory.queues

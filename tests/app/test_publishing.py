@@ -22,7 +22,7 @@ async def test_a_message_is_in_every_queue_when_publish_returns(broker: Broker) 
         await fan.bind(queue)
     await broker.publish("fan", "", b"x")
     broker.publish_nowait("fan", "", b"y")
-    assert [store.backlog.ready for store in broker.directory.queues.values()] == [2] * 10
+    assert [state.backlog.ready for state in broker.directory.queues.values()] == [2] * 10
 
 
 async def test_who_publishes_to_no_sink_is_told(broker: Broker) -> None:
@@ -149,8 +149,8 @@ async def _publish_and_interrupt() -> None:
                     assert broker.system.turn.phase == 0
                 else:
                     break
-            stores = broker.directory.queues.values()
-            (count,) = {store.backlog.ready + store.backlog.unsettled for store in stores}  # in all queues or in none
+            states = broker.directory.queues.values()
+            (count,) = {state.backlog.ready + state.backlog.unsettled for state in states}  # in all queues or in none
             assert published <= count <= published + interrupted
             assert interrupted > 100
             seen = [int((await anext(feed)).body) for _ in range(count)]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from triomq.app.shapes import Leaf, Listed, Structure, Table, choices_of, shape_of, takes_text
+from triomq.app.shapes import ListShape, MappingShape, StructShape, ValueShape, choices_of, shape_of, takes_text
 
 
 class Plain(msgspec.Struct):
@@ -24,32 +24,32 @@ class Dog(msgspec.Struct, tag="dog"):
 
 def test_a_struct_is_a_table_with_known_keys() -> None:
     shape = shape_of(Plain)
-    assert shape == Structure({None: Plain}, None)
-    assert isinstance(shape, Structure)
+    assert shape == StructShape({None: Plain}, None)
+    assert isinstance(shape, StructShape)
     assert shape.fields(None) == {"name": str, "loud": bool}
 
 
 def test_a_union_of_structs_is_told_apart_by_their_tag() -> None:
     shape = shape_of(Cat | Dog)
-    assert shape == Structure({"cat": Cat, "dog": Dog}, "type")
-    assert isinstance(shape, Structure)
+    assert shape == StructShape({"cat": Cat, "dog": Dog}, "type")
+    assert isinstance(shape, StructShape)
     assert shape.fields("cat") == {"type": str, "lives": int}
     assert shape.fields(None) == {"type": str, "lives": int, "tricks": list[str]}
 
 
 @pytest.mark.parametrize("kind", [list[Plain], tuple[Plain, ...], Annotated[list[Plain], msgspec.Meta(min_length=1)]])
 def test_lists_and_tuples_are_lists(kind: object) -> None:
-    assert shape_of(kind) == Listed(Plain)
+    assert shape_of(kind) == ListShape(Plain)
 
 
 @pytest.mark.parametrize("kind", [dict[str, int], Mapping[str, int], dict[str, int] | None])
 def test_mappings_are_tables_with_free_keys(kind: object) -> None:
-    assert shape_of(kind) == Table(int)
+    assert shape_of(kind) == MappingShape(int)
 
 
 @pytest.mark.parametrize("kind", [int, str, float | None, Literal["a", "b"], Annotated[int, msgspec.Meta(ge=0)]])
 def test_all_else_has_nothing_inside(kind: object) -> None:
-    assert shape_of(kind) == Leaf(kind)
+    assert shape_of(kind) == ValueShape(kind)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from triomq.app.validation import Origins, build, inside, nearest
+from triomq.app.validation import SettingSources, build, inside, nearest
 from triomq.errors import ConfigError
 
 
@@ -35,13 +35,13 @@ class Household(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def troubles(data: object) -> list[str]:
     with pytest.raises(ConfigError) as error:
-        build(data, Household, Origins("house.toml", {"mood": "HOUSE_MOOD"}))
+        build(data, Household, SettingSources("house.toml", {"mood": "HOUSE_MOOD"}))
     return str(error.value).splitlines()
 
 
 def test_data_that_fits_becomes_a_struct() -> None:
     data = {"pets": [{"type": "cat", "lives": 3}, {"type": "dog", "tricks": ["sit"]}], "mood": "bad"}
-    assert build(data, Household, Origins("", {})) == Household((Cat(3), Dog(("sit",))), {}, "bad")
+    assert build(data, Household, SettingSources("", {})) == Household((Cat(3), Dog(("sit",))), {}, "bad")
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_a_long_value_is_cut() -> None:
 
 
 def test_without_a_file_it_is_the_configuration() -> None:
-    assert Origins("", {}).name("a.b") == "the configuration"
+    assert SettingSources("", {}).name("a.b") == "the configuration"
 
 
 def test_the_nearest_origin_counts() -> None:
-    origins = Origins("f", {"a": "A", "a.b": "B"})
+    origins = SettingSources("f", {"a": "A", "a.b": "B"})
     assert [origins.name(path) for path in ("a", "a.b.c", "a.c", "a[0]", "ab")] == ["A", "B", "A", "A", "f"]
 
 

@@ -9,7 +9,7 @@ from triomq.clients import BlockingConnection, open_blocking, parse_amqp_url
 from triomq.errors import AccessRefused, Disconnected, NotFound, Refused
 from triomq.protocols import BasicProperties
 from triomq.protocols.amqp import AMQPEngine, Event, QueueDeclare, QueueDeclareOk
-from triomq.protocols.control import Browse, GetTotals, ListQueues
+from triomq.protocols.control import BrowseQueue, GetTotals, ListQueues
 
 
 def test_a_url_may_be_read_before(url: str) -> None:
@@ -72,11 +72,11 @@ def test_a_purge_tells_how_many(connection: BlockingConnection, queue: str) -> N
 def test_a_triomq_can_be_looked_into(connection: BlockingConnection, queue: str) -> None:
     assert connection.has_control
     connection.publish("", queue, b"hello")
-    (message,) = connection.control_all(Browse(queue))
+    (message,) = connection.control_all(BrowseQueue(queue))
     assert message.body == b"hello"
     assert connection.control(GetTotals()).queues >= 1
     with pytest.raises(NotFound, match="no queue 'nope'"):
-        connection.control(Browse("nope"))
+        connection.control(BrowseQueue("nope"))
 
 
 def test_a_list_comes_whole_whatever_the_pages(url: str) -> None:

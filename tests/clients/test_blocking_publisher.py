@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from clients.peer import open_peer
-from triomq.clients import BlockingConnection, Publisher, open_blocking
+from triomq.clients import BlockingConnection, BlockingPublisher, open_blocking
 from triomq.errors import LimitExceeded, NotFound, Unroutable
 from triomq.protocols.amqp import (
     AMQPEngine,
@@ -28,7 +28,7 @@ Confirm = Callable[[AMQPEngine, int, int], None]
 
 
 @contextmanager
-def publishing(confirm: Confirm, *, timeout: float = 5) -> Iterator[Publisher]:
+def publishing(confirm: Confirm, *, timeout: float = 5) -> Iterator[BlockingPublisher]:
     """Publish to a peer that does this about each publish, given its number."""
     published = 0
 
@@ -61,7 +61,7 @@ def test_thousands_are_on_their_way_a_few_at_a_time(connection: BlockingConnecti
     assert connection.publisher.confirmed == 3000
 
 
-def publish_many(publisher: Publisher, body: bytes) -> None:
+def publish_many(publisher: BlockingPublisher, body: bytes) -> None:
     for _ in range(1000):
         publisher.send("", "nobody", body)
     publisher.wait_confirmed()
@@ -158,3 +158,14 @@ def test_slow_broker_is_waited_for_as_long_as_it_goes_on_confirming() -> None:
         publisher.send("", "q", b"x")
         publisher.wait_confirmed()
         assert publisher.confirmed == 2
+
+
+def test_argument_of_a_wrong_type_ends_no_connection(connection: BlockingConnection, queue: str) -> None:
+    with pytest.raises(TypeError, match="write BasicProperties"):
+        connection.publish("", queue, b"1", {"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="encode"):
+        connection.publish("", 5, b"2")  # type: ignore[arg-type]
+    connection.publish("", queue, b"3")
+    message = connection.get(queue)
+    assert message is not None
+    assert message.body == b"3"

@@ -15,7 +15,7 @@ from triomq.core import (
 )
 from triomq.core.routing.predicate import Comparison, Condition
 
-from .cast import Harness, open_harness, publish, ready
+from .harness import Harness, open_harness, publish, ready
 
 
 def reached(harness: Harness, sink: str, *keys: str, **headers: object) -> list[str]:
@@ -130,8 +130,8 @@ async def test_dead_letters_find_the_alternate_too() -> None:
     async with open_harness() as harness:
         make_lost(harness, "lost")
         harness.sink("letters", alternate="lost")
-        store = harness.queue(options=QueueOptions(max_length=0, dead_letter_sink="letters"))
-        publish(store, b"x")
+        queue = harness.queue(options=QueueOptions(max_length=0, dead_letter_sink="letters"))
+        publish(queue, b"x")
         assert len(ready(harness.directory.queues["lost"])) == 1
 
 
@@ -151,5 +151,5 @@ async def test_only_a_sink_that_needs_more_than_its_table_is_searched() -> None:
         harness.sink("headers", SinkKind.HEADERS)
         harness.sink("by header", SinkKind.CONSISTENT_HASH, hash_header="h")
         harness.sink("by property", SinkKind.CONSISTENT_HASH, hash_property="message_id")
-        plain = [name for name, store in harness.directory.sinks.items() if store.is_plain]
+        plain = [name for name, sink in harness.directory.sinks.items() if sink.is_plain]
         assert plain == ["plain", "hash"]

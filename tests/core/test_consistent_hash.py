@@ -7,7 +7,7 @@ import pytest
 from triomq.core import Bind, Properties, SinkKind, Target, make_binding
 from triomq.errors import PreconditionFailed
 
-from .cast import Harness, open_harness
+from .harness import Harness, open_harness
 
 QUEUES = [f"q{number}" for number in range(8)]
 VALUES = [f"v{number}" for number in range(50)]
@@ -106,10 +106,10 @@ async def test_without_bindings_the_alternate_takes_it() -> None:
 async def test_a_binding_without_a_weight_is_refused_and_leaves_nothing() -> None:
     async with open_harness() as harness:
         make_hash(harness)
-        store = harness.queue("more")
+        queue = harness.queue("more")
         with pytest.raises(PreconditionFailed, match='must be an integer: <<"heavy">>'):
             harness.bind("s", "more", "heavy")
-        assert not store.bound
+        assert not queue.bound
         assert len(harness.directory.sinks["s"].bindings) == len(QUEUES)
 
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from core.cast import HEAD, Harness, open_harness, publish, settle
+from core.harness import HEAD, Harness, open_harness, publish, settle
 from triomq.core import (
     EVERYTHING,
     CachedRoute,
@@ -19,53 +19,53 @@ from triomq.core import (
     QueueOptions,
     QueueState,
 )
-from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
+from triomq.core.memory import MESSAGE_OVERHEAD, bytes_in
 
 MIB = 1024 * 1024
 
 
-def held(store: QueueState) -> int:
+def held(queue: QueueState) -> int:
     """What a queue holds beside the overhead of its messages."""
-    backlog, delayed = store.backlog, store.delayed
+    backlog, delayed = queue.backlog, queue.delayed
     count = backlog.ready + backlog.unsettled + (delayed.count if delayed is not None else 0)
-    return octets_in(store) - count * MESSAGE_OVERHEAD
+    return bytes_in(queue) - count * MESSAGE_OVERHEAD
 
 
 async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"x" * 100, b"y" * 200, b"z" * 400)
-        assert held(store) == 700
-        harness.feed(store, harness.consumer())
-        assert (store.backlog.unsettled, held(store)) == (3, 700)
-        (batch,) = store.backlog.outstanding()
+        queue = harness.queue()
+        publish(queue, b"x" * 100, b"y" * 200, b"z" * 400)
+        assert held(queue) == 700
+        harness.feed(queue, harness.consumer())
+        assert (queue.backlog.unsettled, held(queue)) == (3, 700)
+        (batch,) = queue.backlog.outstanding()
         settle(batch, positions=[0])
-        assert held(store) == 600
+        assert held(queue) == 600
         settle(batch)
-        assert octets_in(store) == 0
+        assert bytes_in(queue) == 0
 
 
 async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_priority=3))
-        publish(store, b"x" * 100)
-        batch = store.ref.ask_nowait(Get())
+        queue = harness.queue(options=QueueOptions(max_priority=3))
+        publish(queue, b"x" * 100)
+        batch = queue.ref.ask_nowait(Get())
         assert batch is not None
-        assert held(store) == 100
+        assert held(queue) == 100
         settle(batch)
-        assert octets_in(store) == 0
+        assert bytes_in(queue) == 0
 
 
 async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
-        assert held(store) == 100
+        queue = harness.queue()
+        queue.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
+        assert held(queue) == 100
         await trio.sleep(6)
-        assert (store.backlog.ready, held(store)) == (1, 100)
-        store.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
-        store.ref.ask_nowait(Purge())
-        assert octets_in(store) == 0
+        assert (queue.backlog.ready, held(queue)) == (1, 100)
+        queue.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
+        queue.ref.ask_nowait(Purge())
+        assert bytes_in(queue) == 0
 
 
 def alarm(harness: Harness, mark: int) -> MemoryAlarm:
@@ -92,38 +92,38 @@ async def test_routes_are_looked_for_anew_when_it_begins_and_when_it_ends(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_harness() as harness:
-        memory, store = alarm(harness, 1000), harness.queue()
-        publish(store, b"x" * 2000)
+        memory, queue = alarm(harness, 1000), harness.queue()
+        publish(queue, b"x" * 2000)
         before = harness.directory.version
         memory.measure()
         during = harness.directory.version
         memory.measure()
         assert (memory.on, during - before, harness.directory.version) == (True, 1, during)
-        store.ref.ask_nowait(Purge())
+        queue.ref.ask_nowait(Purge())
         memory.measure()
         assert (memory.on, harness.directory.version - during) == (False, 1)
 
 
 async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        memory, store = alarm(harness, 10_000), harness.queue()
-        publish(store, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * 11)
+        memory, queue = alarm(harness, 10_000), harness.queue()
+        publish(queue, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * 11)
         memory.measure()
         for left, on in ((11, True), (10, True), (9, False), (10, False), (11, True)):
-            store.ref.ask_nowait(Purge())
-            publish(store, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * left)
+            queue.ref.ask_nowait(Purge())
+            publish(queue, *[b"x" * (1000 - MESSAGE_OVERHEAD)] * left)
             memory.measure()
             assert memory.on == on, left
 
 
 async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
-        memory, store = alarm(harness, 1000), harness.queue()
-        nursery.start_soon(memory.keep_measuring)
+        memory, queue = alarm(harness, 1000), harness.queue()
+        nursery.start_soon(memory.run)
         for _ in range(2):
-            publish(store, b"x" * 2000)
+            publish(queue, b"x" * 2000)
             memory.measure()
-            store.ref.ask_nowait(Purge())
+            queue.ref.ask_nowait(Purge())
             began, over = trio.current_time(), trio.Event()
             memory.when_over(over.set)
             await over.wait()
@@ -134,16 +134,16 @@ async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.tes
 
 async def test_who_waits_is_told_once_unless_it_waits_no_more(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness:
-        memory, store = alarm(harness, 1000), harness.queue()
+        memory, queue = alarm(harness, 1000), harness.queue()
         told: list[str] = []
         ours, others = (lambda: told.append("ours")), (lambda: told.append("others"))
         memory.when_over(ours)
         memory.when_over(others)
         memory.forget(others)
         for _ in range(2):
-            publish(store, b"x" * 2000)
+            publish(queue, b"x" * 2000)
             memory.measure()
-            store.ref.ask_nowait(Purge())
+            queue.ref.ask_nowait(Purge())
             memory.measure()
         assert told == ["ours"]
 
@@ -209,7 +209,7 @@ async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
     async with open_harness() as harness, trio.open_nursery() as nursery:
         memory, machine = watched(harness, 1000)
         publish(harness.queue(), b"x" * 500)  # more than half the mark
-        nursery.start_soon(memory.keep_measuring)
+        nursery.start_soon(memory.run)
         for has, on in [(60, False), (61, True), (55, True), (54, False), (60, False), (61, True)]:
             machine.has = has * MIB
             await trio.sleep(0.6)
@@ -223,13 +223,13 @@ async def test_little_in_queues_ends_the_alarm_once_all_was_given_back(
 ) -> None:
     async with open_harness() as harness:
         memory, machine = watched(harness, 1000)
-        store = harness.queue()
-        publish(store, b"x" * 500)
+        queue = harness.queue()
+        publish(queue, b"x" * 500)
         machine.has, machine.stays = 80 * MIB, 70 * MIB
         memory.measure()
         memory.measure()
         assert (memory.on, machine.collected) == (True, 0)
-        store.ref.ask_nowait(Purge())
+        queue.ref.ask_nowait(Purge())
         memory.measure()
         assert (memory.on, machine.collected, machine.has) == (False, 1, 70 * MIB)
 

@@ -16,7 +16,7 @@ from triomq.core import (
 )
 from triomq.errors import Refused
 
-from .cast import open_harness
+from .harness import open_harness
 
 NAMED = [
     InExclusiveUse,
@@ -48,7 +48,7 @@ def test_an_inequivalent_declare_says_what_is_and_what_was_asked_for() -> None:
 
 async def test_what_is_being_restarted_is_named_by_its_path() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        error = Restarting(store.ref)
-        assert error.ref is store.ref
+        queue = harness.queue("q")
+        error = Restarting(queue.ref)
+        assert error.ref is queue.ref
         assert str(error) == "/domain/queue.q is being restarted; ask again when it runs"

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from triomq.core import Browse, CloseFeed, Feed, Get, Outcome, Purge, QueueOptions, QueueState
 
-from .cast import Consumer, publish, settle
+from .harness import Consumer, publish, settle
 from .machine.still_harness import StillHarness
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")
@@ -18,7 +18,7 @@ EXPIRES = 2.5  # time passes in whole seconds: whether a queue is over is never 
 class UnusedMachine(RuleBasedStateMachine):
     """One queue that may go, and comes again with the next declare."""
 
-    store: QueueState
+    queue: QueueState
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class UnusedMachine(RuleBasedStateMachine):
 
     @rule()
     def declare(self) -> None:
-        self.store = self.still.turn(lambda: self.harness.queue("q", self.options))
+        self.queue = self.still.turn(lambda: self.harness.queue("q", self.options))
         self.is_there = True
         self.use()
 
     @precondition(lambda self: self.is_there)
     @rule()
     def get(self) -> None:
-        batch = self.still.turn(lambda: self.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: self.queue.ref.ask_nowait(Get()))
         self.use()
         if batch is None:
             assert self.feeds or not self.ready
@@ -68,7 +68,7 @@ class UnusedMachine(RuleBasedStateMachine):
     def open_feed(self) -> None:
         def opening() -> None:
             consumer = self.harness.consumer()
-            self.feeds[self.harness.feed(self.store, consumer, messages=1)] = consumer
+            self.feeds[self.harness.feed(self.queue, consumer, messages=1)] = consumer
 
         self.still.turn(opening)
 
@@ -94,7 +94,7 @@ class UnusedMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Crash the queue: the next incarnation begins as if somebody had used it just now."""
-        self.still.turn(lambda: self.harness.crash_nowait(self.store))
+        self.still.turn(lambda: self.harness.crash_nowait(self.queue))
         self.still.rest()
         self.has_crashed()
 
@@ -113,12 +113,12 @@ class UnusedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.is_there)
     @rule(what=st.sampled_from(["publish", "browse", "purge"]))
     def do_what_is_no_use(self, what: str) -> None:
-        ref = self.store.ref
+        ref = self.queue.ref
         if what == "publish":
-            self.still.turn(lambda: publish(self.store, b"1"))
+            self.still.turn(lambda: publish(self.queue, b"1"))
             self.ready += 1
         elif what == "browse":
-            assert len(self.still.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.store.backlog.ready
+            assert len(self.still.turn(lambda: ref.ask_nowait(Browse(0, 1000)))) == self.queue.backlog.ready
         else:
             self.ready -= self.still.turn(lambda: ref.ask_nowait(Purge()))
 
@@ -132,9 +132,9 @@ class UnusedMachine(RuleBasedStateMachine):
     @invariant()
     def the_queue_is_there_or_not(self) -> None:
         assert ("q" in self.harness.directory.queues) is self.is_there
-        assert self.store.ref.state == ("running" if self.is_there else "stopped")
+        assert self.queue.ref.state == ("running" if self.is_there else "stopped")
         if self.is_there:
-            assert self.store.backlog.ready + self.store.backlog.unsettled == self.ready
+            assert self.queue.backlog.ready + self.queue.backlog.unsettled == self.ready
 
 
 TestUnusedMachine = UnusedMachine.TestCase

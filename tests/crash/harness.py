@@ -40,7 +40,7 @@ class Life:
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():  # any of its threads may have started it
             with suppress(OSError):
                 for child in (task / "children").read_text().split():
-                    if b"triomq.store.process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    if b"triomq.store.server" in Path(f"/proc/{child}/cmdline").read_bytes():
                         return int(child)
         return None
 

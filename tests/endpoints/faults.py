@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from triomq.app import Broker
 from triomq.errors import StoreUnwritable
 from triomq.store import Journal
-from triomq.store.keeper import StoreSupervisor
+from triomq.store.hosting import StoreSupervisor
 
 
 def journal_of(broker: Broker) -> Journal:
@@ -34,11 +34,11 @@ def frozen(broker: Broker) -> Iterator[None]:
     """Let the store's process stand still."""
     top = broker.endpoints.ref.parent
     assert top is not None
-    keeper = top.children["store"].actor
-    assert isinstance(keeper, StoreSupervisor)
-    assert keeper.pid is not None
-    os.kill(keeper.pid, signal.SIGSTOP)
+    supervisor = top.children["store"].actor
+    assert isinstance(supervisor, StoreSupervisor)
+    assert supervisor.pid is not None
+    os.kill(supervisor.pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(keeper.pid, signal.SIGCONT)
+        os.kill(supervisor.pid, signal.SIGCONT)

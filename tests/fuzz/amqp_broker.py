@@ -15,7 +15,7 @@ from typing import NamedTuple
 import trio
 
 from triomq.actors import Event as ActorEvent
-from triomq.actors import Subscription
+from triomq.actors import EventSubscription
 from triomq.app import Broker, open_broker
 from triomq.endpoints import AMQP
 from triomq.protocols import FieldValue
@@ -116,7 +116,7 @@ def generate(seed: int, number: int) -> Input:
 class Round(Victim):
     """One broker and what is done to it."""
 
-    def __init__(self, broker: Broker, happened: Subscription[ActorEvent]) -> None:
+    def __init__(self, broker: Broker, happened: EventSubscription[ActorEvent]) -> None:
         super().__init__(broker, happened)
         self.healthy = Healthy(self.connect(reads=True))
 

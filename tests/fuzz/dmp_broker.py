@@ -15,7 +15,7 @@ from typing import NamedTuple
 import trio
 
 from triomq.actors import Event as ActorEvent
-from triomq.actors import Subscription
+from triomq.actors import EventSubscription
 from triomq.app import Broker, open_broker
 from triomq.endpoints import AMQP
 from triomq.protocols import NO_PROPERTIES
@@ -81,7 +81,7 @@ def generate(random: Random) -> Input:
 class Round(Victim):
     """One broker, who asks for leases that are misused, and who must not notice."""
 
-    def __init__(self, broker: Broker, happened: Subscription[ActorEvent]) -> None:
+    def __init__(self, broker: Broker, happened: EventSubscription[ActorEvent]) -> None:
         super().__init__(broker, happened)
         self.healthy = HealthyDirect(self)
         self.lender = Healthy(self.connect(reads=True))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 import trio
 
 from triomq.actors import Event as ActorEvent
-from triomq.actors import Exited, Subscription
+from triomq.actors import EventSubscription, Exited
 from triomq.app import Broker
 from triomq.endpoints import AMQPEndpoint
 
@@ -23,7 +23,7 @@ PATIENCE = 10.0
 class Victim:
     """One broker, the connections to it, and who has crashed."""
 
-    def __init__(self, broker: Broker, happened: Subscription[ActorEvent]) -> None:
+    def __init__(self, broker: Broker, happened: EventSubscription[ActorEvent]) -> None:
         (ref,) = broker.endpoint_refs.values()
         assert isinstance(ref.actor, AMQPEndpoint)
         self.endpoint = ref.actor

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from peers.test_pika_queues import count, drain
+from peers.pika_client import count, drain
 
 pytestmark = pytest.mark.peers
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -1,4 +1,4 @@
-"""Each row of the table of answers on a connection of its own, and what a table cannot say."""
+"""Each row of the table of answers on a connection of its own, and answers that depend on more than a row holds."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,8 +7,7 @@ import pytest
 from pamqp import commands
 from pamqp.base import Frame as Method
 
-from peers.answer_rows import table
-from peers.answers import as_octets, describe, expected, precondition, prepare
+from peers.answers import describe, expected, precondition, prepare, table
 from peers.raw import RawPeer, publish
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
@@ -17,7 +16,7 @@ Connection, Exchange, Queue = commands.Connection, commands.Exchange, commands.Q
 
 @pytest.fixture
 def clean(raw: Callable[..., RawPeer], name: str) -> Iterator[str]:
-    """A name for the row's queue and exchange, which are gone afterwards."""
+    """A name for the row's queue and exchange, which are deleted afterwards."""
     yield name
     cleaner = raw()
     cleaner.open_channel(1)
@@ -26,14 +25,14 @@ def clean(raw: Callable[..., RawPeer], name: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("title", table("q", "e"))
-def test_a_request_has_its_answer(raw: Callable[..., RawPeer], clean: str, is_triomq: bool, title: str) -> None:
+def test_request_has_its_answer(raw: Callable[..., RawPeer], clean: str, is_triomq: bool, title: str) -> None:
     row = table(clean, clean)[title]
     owner, peer = raw(), raw()
     for opened in (owner, peer):
         opened.open_channel(1)
     prepare(owner, row.owner)
     prepare(peer, row.before)
-    peer.socket.sendall(b"".join(map(as_octets, row.request)))
+    peer.socket.sendall(row.request)
     assert re.fullmatch(expected(row, title, is_triomq), describe(peer))
 
 
@@ -56,7 +55,7 @@ GONE = [
 
 
 @pytest.mark.parametrize(("steps", "text", "method_id"), [row[1:] for row in GONE], ids=[row[0] for row in GONE])
-def test_a_tag_that_was_settled_is_unknown(raw_peer: RawPeer, steps: list[Method], text: str, method_id: int) -> None:
+def test_settled_tag_is_unknown(raw_peer: RawPeer, steps: list[Method], text: str, method_id: int) -> None:
     queue = raw_peer.declare_queue()
     raw_peer.socket.sendall(publish(1, "", queue, b"x"))
     raw_peer.send(1, *steps)
@@ -65,7 +64,7 @@ def test_a_tag_that_was_settled_is_unknown(raw_peer: RawPeer, steps: list[Method
     assert describe(raw_peer) == precondition(text, 60, method_id)
 
 
-def test_consumers_of_a_deleted_queue_are_cancelled_if_they_can_hear_it(raw: Callable[..., RawPeer]) -> None:
+def test_consumers_of_a_deleted_queue_are_cancelled_if_their_clients_are_able(raw: Callable[..., RawPeer]) -> None:
     able, unable = raw(capabilities={"consumer_cancel_notify": True}), raw()
     for peer in (able, unable):
         peer.open_channel(1)

@@ -8,8 +8,8 @@ from pamqp import commands
 from pamqp.base import Frame as Method
 from pika.exceptions import ChannelClosedByBroker
 
+from peers.pika_client import drain
 from peers.raw import RawPeer, publish
-from peers.test_pika_queues import drain
 
 Open = commands.Channel.Open
 OpenOk = commands.Channel.OpenOk

@@ -6,7 +6,6 @@ from functools import partial
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
 from peers.conftest import wait_until
 from peers.served import open_served
@@ -53,7 +52,9 @@ class Flood(threading.Thread):
 
 
 @pytest.mark.parametrize("confirms", [True, False])
-def test_a_flood_is_held_until_somebody_consumes_and_nothing_is_lost(small_url: str, name: str, confirms: bool) -> None:
+def test_flood_is_held_until_messages_are_consumed_and_nothing_is_lost(
+    small_url: str, name: str, confirms: bool
+) -> None:
     with pika.BlockingConnection(pika.URLParameters(small_url)) as connection:
         channel = connection.channel()
         channel.queue_declare(name, durable=True)
@@ -79,24 +80,7 @@ def test_a_flood_is_held_until_somebody_consumes_and_nothing_is_lost(small_url: 
         channel.queue_delete(name)
 
 
-def test_whoever_publishes_nothing_goes_on(small_url: str, name: str) -> None:
-    with pika.BlockingConnection(pika.URLParameters(small_url)) as connection:
-        channel = connection.channel()
-        channel.queue_declare(name, durable=True)
-        flood = Flood(small_url, name, confirms=False)
-        flood.start()
-        wait_until(connection, flood.blocked.is_set, "connection.blocked")
-        other = channel.queue_declare("", exclusive=True).method.queue
-        channel.queue_bind(other, "amq.fanout")
-        assert channel.basic_get(name, auto_ack=True)[2] == BODY
-        # Who deletes what is too much lets the others go on.
-        wait_until(connection, lambda: _purged(channel, name) and not flood.is_alive(), "the end of the flood")
-        assert flood.unblocked.is_set()
-        assert flood.error is None
-        channel.queue_delete(name)
-
-
-def test_a_consumer_that_publishes_is_refused_and_goes_on_consuming(small_url: str, name: str) -> None:
+def test_publishing_consumer_is_refused_and_goes_on_consuming(small_url: str, name: str) -> None:
     with pika.BlockingConnection(pika.URLParameters(small_url)) as connection:
         channel = connection.channel()
         channel.queue_declare(name, durable=True)
@@ -121,8 +105,3 @@ def test_a_consumer_that_publishes_is_refused_and_goes_on_consuming(small_url: s
 
 def _has(tags: list[int], count: int) -> bool:
     return len(tags) == count
-
-
-def _purged(channel: BlockingChannel, name: str) -> bool:
-    channel.queue_purge(name)
-    return True

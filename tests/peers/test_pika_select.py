@@ -1,12 +1,13 @@
 """pika's callback connection: everything in flight at once, nothing waited for in between."""
 
 import pika
+import pytest
 from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
 from pika.frame import Method
 from pika.spec import Basic
 
-MESSAGES = 5_000
+MESSAGES = 2_000
 
 
 class Session:
@@ -74,19 +75,9 @@ class Session:
             self._connection.close()
 
 
-def check(session: Session) -> None:
+@pytest.mark.parametrize(("prefetch", "ack_every"), [(300, 100), (1, 1), (0, 1000)])
+def test_channel_publishes_and_consumes_at_once(broker_url: str, prefetch: int, ack_every: int) -> None:
+    session = Session(broker_url, prefetch=prefetch, ack_every=ack_every)
     session.run()
     assert session.nacked == 0
     assert session.bodies == [str(number).encode() for number in range(MESSAGES)]
-
-
-def test_a_channel_publishes_and_consumes_with_acks_in_groups(broker_url: str) -> None:
-    check(Session(broker_url, prefetch=300, ack_every=100))
-
-
-def test_a_channel_publishes_and_consumes_one_by_one(broker_url: str) -> None:
-    check(Session(broker_url, prefetch=1, ack_every=1))
-
-
-def test_a_channel_publishes_and_consumes_without_limit(broker_url: str) -> None:
-    check(Session(broker_url, prefetch=0, ack_every=1000))

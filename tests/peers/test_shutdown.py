@@ -8,9 +8,9 @@ from pamqp import commands
 from pika.exceptions import AMQPConnectionError
 
 from peers.conftest import Connect, wait_until
+from peers.pika_client import drain
 from peers.raw import RawPeer, publish
 from peers.served import Served
-from peers.test_pika_queues import drain
 
 CLOSE = commands.Connection.Close(reply_code=200, reply_text="bye", class_id=0, method_id=0)
 

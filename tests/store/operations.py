@@ -3,22 +3,22 @@
 from hypothesis import strategies as st
 
 from triomq.store import (
-    Append,
-    Attempts,
-    Batch,
+    AttemptsCounted,
     BodyRun,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
-    Delivered,
-    Drop,
+    DelayedDropped,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
+    OperationBatch,
+    QueueDeclared,
+    QueueDeleted,
     Range,
-    Remove,
-    Settle,
-    Spill,
-    Unspill,
+    RecordPut,
+    RecordRemoved,
+    SpilledDropped,
     encode_body,
 )
 
@@ -34,16 +34,16 @@ class Author:
         self._delayed = 0
         self.number = 0
 
-    def batch(self) -> Batch:
+    def batch(self) -> OperationBatch:
         self.number += 1
         count = self._draw(st.integers(0, 6))
-        return Batch(self.number, [self._operation() for _ in range(count)])
+        return OperationBatch(self.number, [self._operation() for _ in range(count)])
 
     def _operation(self) -> Operation:
         queue = self._draw(st.sampled_from(QUEUES))
         if queue not in self._next:
             self._next[queue] = 1
-            return DeclareQueue(queue, b"q%d" % queue, self._draw(st.binary(max_size=3)))
+            return QueueDeclared(queue, b"q%d" % queue, self._draw(st.binary(max_size=3)))
         return self._draw(st.sampled_from(_MAKERS))(self, queue)
 
     def _body(self, count: int) -> bytes:
@@ -65,45 +65,47 @@ class Author:
         first = self._ids(queue, count)
         settled = self._draw(st.lists(st.tuples(st.integers(first, first + count - 1), st.integers(1, 9)), max_size=2))
         body = self._body(count)
-        return Append(queue=queue, first=first, count=count, size=len(body), body=body, settled=settled)
+        return MessagesAppended(queue=queue, first=first, count=count, size=len(body), body=body, settled=settled)
 
     def spill(self, queue: int) -> Operation:
         count = self._draw(st.integers(1, 3))
-        return Spill(queue=queue, first=self._ids(queue, count), count=count, body=self._body(count))
+        return MessagesSpilled(queue=queue, first=self._ids(queue, count), count=count, body=self._body(count))
 
     def settle(self, queue: int) -> Operation:
-        return Settle(queue, self._ranges(queue))
+        return MessagesSettled(queue, self._ranges(queue))
 
     def unspill(self, queue: int) -> Operation:
-        return Unspill(queue, self._ranges(queue))
+        return SpilledDropped(queue, self._ranges(queue))
 
     def put(self, queue: int) -> Operation:
-        return Put(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)), self._draw(st.binary(max_size=3)))
+        return RecordPut(
+            self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)), self._draw(st.binary(max_size=3))
+        )
 
     def remove(self, queue: int) -> Operation:
-        return Remove(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)))
+        return RecordRemoved(self._draw(st.integers(1, 2)), self._draw(st.binary(max_size=1)))
 
     def redeclare(self, queue: int) -> Operation:
-        return DeclareQueue(queue, b"again", self._draw(st.binary(max_size=3)))
+        return QueueDeclared(queue, b"again", self._draw(st.binary(max_size=3)))
 
     def delete(self, queue: int) -> Operation:
         del self._next[queue]
-        return DeleteQueue(queue)
+        return QueueDeleted(queue)
 
     def delivered(self, queue: int) -> Operation:
-        return Delivered(queue, self._draw(st.integers(0, 1)), self._draw(st.integers(0, 30)))
+        return MessagesDelivered(queue, self._draw(st.integers(0, 1)), self._draw(st.integers(0, 30)))
 
     def attempts(self, queue: int) -> Operation:
-        return Attempts(queue, self._draw(st.integers(1, 30)), self._draw(st.integers(1, 3)))
+        return AttemptsCounted(queue, self._draw(st.integers(1, 30)), self._draw(st.integers(1, 3)))
 
     def delay(self, queue: int) -> Operation:
         self._delayed += 1
         count = self._draw(st.integers(1, 3))
         body = self._body(count)
-        return Delay(queue=queue, number=self._delayed, due=1.5, count=count, size=len(body), body=body)
+        return MessagesDelayed(queue=queue, number=self._delayed, due=1.5, count=count, size=len(body), body=body)
 
     def drop(self, queue: int) -> Operation:
-        return Drop(queue, [self._draw(st.integers(1, max(1, self._delayed)))])
+        return DelayedDropped(queue, [self._draw(st.integers(1, max(1, self._delayed)))])
 
 
 _MAKERS = (
@@ -123,6 +125,6 @@ _MAKERS = (
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, most: int = 12) -> list[Batch]:
+def batches(draw: st.DrawFn, *, most: int = 12) -> list[OperationBatch]:
     author = Author(draw)
     return [author.batch() for _ in range(draw(st.integers(1, most)))]

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from triomq.store import Append, BodyRun, DeclareQueue, Reader, SqliteStore, encode_body
+from triomq.store import BodyRun, MessagesAppended, QueueDeclared, Reader, SqliteStore, encode_body
 
-DECLARE = DeclareQueue(1, b"q", b"options")
+DECLARE = QueueDeclared(1, b"q", b"options")
 
 
-def append(first: int, *contents: bytes, queue: int = 1) -> Append:
+def append(first: int, *contents: bytes, queue: int = 1) -> MessagesAppended:
     contents = contents or (b"content",)
     body = encode_body([BodyRun(0, b"head", contents)])
-    return Append(queue=queue, first=first, count=len(contents), size=sum(map(len, contents)), body=body)
+    return MessagesAppended(queue=queue, first=first, count=len(contents), size=sum(map(len, contents)), body=body)
 
 
 @contextmanager

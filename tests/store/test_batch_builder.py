@@ -3,15 +3,15 @@ from hypothesis import strategies as st
 
 from memory_store import MemoryStore
 from triomq.store import (
-    Append,
-    Attempts,
-    Batch,
+    AttemptsCounted,
     BodyRun,
-    DeclareQueue,
-    DeleteQueue,
-    Delivered,
+    MessagesAppended,
+    MessagesDelivered,
+    MessagesSettled,
     Operation,
-    Settle,
+    OperationBatch,
+    QueueDeclared,
+    QueueDeleted,
     assemble,
     decode_body,
 )
@@ -43,7 +43,7 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
     store, gathering, number = MemoryStore(), BatchBuilder(), 0
     kept: dict[int, tuple[bytes, bytes]] = {}
     next_id = 1
-    gathering.add(DeclareQueue(1, b"q", b""))
+    gathering.add(QueueDeclared(1, b"q", b""))
     for _ in range(data.draw(st.integers(0, 25))):
         action = data.draw(st.sampled_from(["append", "append", "settle", "settle", "send"]))
         if action == "append":
@@ -61,7 +61,7 @@ def test_what_is_kept_is_what_was_said_however_it_is_cut_into_batches(data: st.D
                 kept = {id_: message for id_, message in kept.items() if not first <= id_ < first + count}
         else:
             number += 1
-            store.commit([Batch(number, gathering.batch(number).operations)])
+            store.commit([OperationBatch(number, gathering.batch(number).operations)])
             gathering = BatchBuilder()
     store.commit([gathering.batch(number + 1)])
     assert messages(store, 1) == kept
@@ -72,7 +72,7 @@ def test_all_that_a_queue_gets_becomes_one_segment() -> None:
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     gathering.append(1, 3, b"y", [b"c"], 1)
     (append,) = gathered(gathering)
-    assert isinstance(append, Append)
+    assert isinstance(append, MessagesAppended)
     assert (append.first, append.count, append.size, append.settled) == (1, 3, 3, [])
     assert decode_body(append.body) == [BodyRun(0, b"x", [b"a", b"b"]), BodyRun(2, b"y", [b"c"])]
 
@@ -87,7 +87,7 @@ def test_a_segment_that_grows_large_is_followed_by_another() -> None:
 
 
 def spans(gathering: BatchBuilder) -> list[tuple[int, int]]:
-    return [(each.first, each.count) for each in gathered(gathering) if isinstance(each, Append)]
+    return [(each.first, each.count) for each in gathered(gathering) if isinstance(each, MessagesAppended)]
 
 
 def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
@@ -97,7 +97,7 @@ def test_what_is_settled_before_it_was_sent_is_not_written() -> None:
     gathering.settle(1, 1, 1)
     gathering.settle(1, 2, 1)
     (append,) = gathered(gathering)
-    assert isinstance(append, Append)
+    assert isinstance(append, MessagesAppended)
     assert (append.first, append.count) == (3, 1)
     gathering.settle(1, 3, 1)
     assert gathered(gathering) == []
@@ -108,7 +108,7 @@ def test_ids_without_a_message_are_settled_from_the_start() -> None:
     gathering.append(1, 1, b"x", [b"a"], 1)
     gathering.append(1, 5, b"x", [b"b"], 1)
     (append,) = gathered(gathering)
-    assert isinstance(append, Append)
+    assert isinstance(append, MessagesAppended)
     assert (append.count, append.settled) == (5, [(2, 3)])
 
 
@@ -118,7 +118,7 @@ def test_settlements_are_joined_and_marks_are_written_once() -> None:
         gathering.settle(1, first, 1)
     for up_to in (3, 9, 4):
         gathering.delivered(1, 0, up_to)
-    assert gathered(gathering) == [Delivered(1, 0, 9), Settle(1, [(1, 1), (5, 3)])]
+    assert gathered(gathering) == [MessagesDelivered(1, 0, 9), MessagesSettled(1, [(1, 1), (5, 3)])]
 
 
 def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
@@ -127,10 +127,10 @@ def test_a_queue_that_is_deleted_needs_nothing_else() -> None:
     gathering.append(2, 1, b"x", [b"a"], 1)
     gathering.settle(1, 1, 1)
     gathering.delivered(1, 0, 1)
-    gathering.add(DeleteQueue(1))
+    gathering.add(QueueDeleted(1))
     kept, deleted = gathered(gathering)
-    assert isinstance(kept, Append)
-    assert (kept.queue, deleted) == (2, DeleteQueue(1))
+    assert isinstance(kept, MessagesAppended)
+    assert (kept.queue, deleted) == (2, QueueDeleted(1))
     assert not BatchBuilder()
 
 
@@ -138,8 +138,8 @@ def test_how_often_a_message_came_back_is_forgotten_with_it() -> None:
     gathering = BatchBuilder()
     gathering.append(1, 1, b"x", [b"a", b"b"], 2)
     for number in (1, 2):
-        gathering.add(Attempts(1, number, 2))
-    gathering.add(Attempts(2, 1, 2))
+        gathering.add(AttemptsCounted(1, number, 2))
+    gathering.add(AttemptsCounted(2, 1, 2))
     gathering.settle(1, 1, 1)
     _, *others = gathered(gathering)
-    assert others == [Attempts(1, 2, 2), Attempts(2, 1, 2)]
+    assert others == [AttemptsCounted(1, 2, 2), AttemptsCounted(2, 1, 2)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked
-from triomq.store import Batch, DeclareQueue, Delay, Gap, Settle, check
+from triomq.store import Gap, MessagesDelayed, MessagesSettled, OperationBatch, QueueDeclared, check
 from triomq.store.schema import VERSION
 
 from .stores import DECLARE, append, opened
@@ -14,8 +14,15 @@ from .stores import DECLARE, append, opened
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, b"a", b"b")]), Batch(2, [append(3, b"unmistakable")])])
-        store.commit([Batch(3, [append(6, b"d"), append(8, b"e")]), Batch(4, [Settle(1, [(2, 1), (6, 1)])])])
+        store.commit(
+            [OperationBatch(1, [DECLARE, append(1, b"a", b"b")]), OperationBatch(2, [append(3, b"unmistakable")])]
+        )
+        store.commit(
+            [
+                OperationBatch(3, [append(6, b"d"), append(8, b"e")]),
+                OperationBatch(4, [MessagesSettled(1, [(2, 1), (6, 1)])]),
+            ]
+        )
     return tmp_path
 
 
@@ -33,12 +40,12 @@ def test_a_store_that_is_well_is_said_to_be(directory: Path) -> None:
 
 def test_it_tells_what_each_queue_has(directory: Path) -> None:
     with opened(directory) as store:
-        later = Delay(queue=2, number=1, due=9.0, count=3, size=6, body=append(0, b"a").body)
-        store.commit([Batch(5, [DeclareQueue(2, b"other", b""), later])])
+        later = MessagesDelayed(queue=2, number=1, due=9.0, count=3, size=6, body=append(0, b"a").body)
+        store.commit([OperationBatch(5, [QueueDeclared(2, b"other", b""), later])])
     first, second = check(directory).queues
     assert (first.queue, first.key, first.messages, first.delayed) == (1, b"q", 3, 0)
     assert (second.queue, second.key, second.messages, second.delayed) == (2, b"other", 0, 3)
-    assert first.octets > second.octets > 0
+    assert first.size > second.size > 0
 
 
 def test_messages_that_are_neither_there_nor_settled_are_missed(directory: Path) -> None:
@@ -66,10 +73,10 @@ def test_what_is_not_as_it_should_be_is_said(directory: Path, statement: str, co
 
 def test_a_page_that_was_torn_is_said(directory: Path) -> None:
     file = directory / "store.db"
-    octets = bytearray(file.read_bytes())
-    page = octets.index(b"unmistakable") // 16384 * 16384
-    octets[page : page + 64] = bytes(64)
-    file.write_bytes(octets)
+    data = bytearray(file.read_bytes())
+    page = data.index(b"unmistakable") // 16384 * 16384
+    data[page : page + 64] = bytes(64)
+    file.write_bytes(data)
     report = check(directory)
     assert not report.is_well
 

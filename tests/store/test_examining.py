@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import StoreCorrupt, StoreLocked
-from triomq.store import Batch, SqliteStore, back_up
+from triomq.store import OperationBatch, SqliteStore, back_up
 from triomq.store.connecting import PAGE_SIZE, connect_reader
 
 from .stores import DECLARE, append, bodies, opened
@@ -33,10 +33,10 @@ def copy_of(directory: Path, target: Path) -> Path:
 def killed(tmp_path: Path) -> Path:
     """The directory of a store that was killed: a batch is in the database, the others in the log."""
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for number in range(2, LAST + 1):
-            store.commit([Batch(number, [append(number)])])
+            store.commit([OperationBatch(number, [append(number)])])
         return copy_of(store.directory, tmp_path / "killed")
 
 
@@ -44,20 +44,20 @@ def killed(tmp_path: Path) -> Path:
 def young(tmp_path: Path) -> Path:
     """The directory of a store that was killed and has all in its log, the tables as well."""
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE]), Batch(2, [append(2)])])
+        store.commit([OperationBatch(1, [DECLARE]), OperationBatch(2, [append(2)])])
         return copy_of(store.directory, tmp_path / "young")
 
 
 def flip(path: Path, place: int) -> None:
-    octets = bytearray(path.read_bytes())
-    octets[place] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
     """Give what is in a directory; SQLite needs its index, and an empty log, to look at a database."""
     files = {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("lock", "store.db-shm")}
-    return {name: octets for name, octets in files.items() if octets or name != "store.db-wal"}
+    return {name: data for name, data in files.items() if data or name != "store.db-wal"}
 
 
 def refused(directory: Path, match: str) -> str:
@@ -147,7 +147,7 @@ def test_a_mark_that_is_gone_or_behind_proves_nothing(killed: Path) -> None:
     with opened(killed) as store:
         assert (store.committed, store.notices) == (LAST, [])
         early = (killed / "store.mark").read_bytes()
-        store.commit([Batch(LAST + 1, [append(100)])])
+        store.commit([OperationBatch(LAST + 1, [append(100)])])
     (killed / "store.mark").write_bytes(early)
     with opened(killed) as store:
         assert (store.committed, store.notices) == (LAST + 1, [])
@@ -162,23 +162,23 @@ def test_a_mark_that_cannot_be_read_is_said_and_written_anew(killed: Path) -> No
         assert store.notices == []
 
 
-@pytest.mark.parametrize("octets", [100, FRAME, FRAME + 100])
+@pytest.mark.parametrize("cut", [100, FRAME, FRAME + 100])
 def test_a_log_that_ends_within_a_batch_nobody_was_told_of_opens_at_the_one_before(
-    killed: Path, tmp_path: Path, octets: int
+    killed: Path, tmp_path: Path, cut: int
 ) -> None:
     with opened(killed) as store:
         mark = (killed / "store.mark").read_bytes()
-        store.commit([Batch(LAST + 1, [append(100)])])
+        store.commit([OperationBatch(LAST + 1, [append(100)])])
         torn = copy_of(killed, tmp_path / "torn")
     (torn / "store.mark").write_bytes(mark)
     log = torn / "store.db-wal"
-    os.truncate(log, log.stat().st_size - octets)
+    os.truncate(log, log.stat().st_size - cut)
     with opened(torn) as store:
         (notice,) = store.notices
         assert "ends within a batch, as after the end of a process or of a machine" in notice
         assert f"opened at batch {LAST}, the last whole one" in notice
         assert "store.mark knows of no later one" in notice
-        store.commit([Batch(LAST + 1, [append(100)])])
+        store.commit([OperationBatch(LAST + 1, [append(100)])])
         again = copy_of(torn, tmp_path / "again")
     with opened(again) as store:
         assert (store.committed, store.notices) == (LAST + 1, [])
@@ -190,7 +190,7 @@ def test_a_batch_whose_parts_were_written_out_of_order_when_the_power_went_is_no
     with opened(killed) as store:
         mark = (killed / "store.mark").read_bytes()
         begin = (killed / "store.db-wal").stat().st_size
-        store.commit([Batch(LAST + 1, [append(100, bytes(3 * PAGE_SIZE))])])
+        store.commit([OperationBatch(LAST + 1, [append(100, bytes(3 * PAGE_SIZE))])])
         torn = copy_of(killed, tmp_path / "torn")
     (torn / "store.mark").write_bytes(mark)
     flip(torn / "store.db-wal", begin + 100)

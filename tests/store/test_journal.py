@@ -3,7 +3,17 @@ from functools import partial
 import pytest
 
 from triomq.errors import DiskFull, StoreError
-from triomq.store import Append, BodyRun, DeclareQueue, Journal, Reading, Recovered, Settle, Spill, encode_body
+from triomq.store import (
+    BodyRun,
+    Journal,
+    MessagesAppended,
+    MessagesSettled,
+    MessagesSpilled,
+    QueueDeclared,
+    Reading,
+    Recovered,
+    encode_body,
+)
 
 Answer = Reading | list[bytes | None] | StoreError
 
@@ -16,7 +26,7 @@ def journal() -> Journal:
 
 
 def say(journal: Journal, queue: int = 1) -> None:
-    journal.add(DeclareQueue(queue, b"q", b""))
+    journal.add(QueueDeclared(queue, b"q", b""))
 
 
 def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
@@ -25,9 +35,9 @@ def test_relief_is_what_is_settled_in_batches_that_do_nothing_else() -> None:
     journal.settle(2, 1)
     journal.take()
     journal.settle(2, 5, 2)
-    assert journal.settles_alone() == [Settle(2, [(5, 2)])]
+    assert journal.early_settlements() == [MessagesSettled(2, [(5, 2)])]
     journal.append(1, 2, b"", [b"moved too"], 9)
-    assert journal.settles_alone() == []
+    assert journal.early_settlements() == []
 
 
 def test_numbers_go_on_behind_what_is_there(journal: Journal) -> None:
@@ -118,14 +128,14 @@ def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
     assert heard == ["more"]
 
 
-def test_octets_are_counted_until_they_are_on_disk(journal: Journal) -> None:
+def test_pending_bytes_are_counted_until_they_are_on_disk(journal: Journal) -> None:
     journal.append(1, 1, b"head", [b"x" * 1000], 1000)
-    assert journal.octets == 1000
+    assert journal.pending_bytes == 1000
     journal.take()
     journal.append(1, 2, b"head", [b"x" * 500], 500)
-    assert journal.octets == 1500
+    assert journal.pending_bytes == 1500
     journal.answered(11)
-    assert journal.octets == 500
+    assert journal.pending_bytes == 500
 
 
 def test_a_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
@@ -162,7 +172,7 @@ def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> Non
     assert journal.take_fetches() == []
     journal.fetched(first.request.number, Reading([], 5))
     assert journal.take_fetches(again=True) == [second]
-    journal.forget_fetch(second)
+    journal.cancel_fetch(second)
     journal.fetched(second.request.number, [b"late"])
     assert answers == [Reading([], 5)]
 
@@ -173,7 +183,7 @@ def test_what_is_spilled_comes_with_the_batch(journal: Journal) -> None:
     batch = journal.take()
     assert batch is not None
     assert batch.operations == [
-        Spill(queue=1, first=5, count=6, body=encode_body(runs), settled=[(7, 1), (9, 2)]),
+        MessagesSpilled(queue=1, first=5, count=6, body=encode_body(runs), settled=[(7, 1), (9, 2)]),
     ]
 
 
@@ -185,13 +195,13 @@ def test_what_is_appended_behind_a_cut_is_another_segment(journal: Journal) -> N
     journal.append(2, 3, b"head", [b"b"], 1)
     batch = journal.take()
     assert batch is not None
-    found = [(each.queue, each.first, each.count) for each in batch.operations if isinstance(each, Append)]
+    found = [(each.queue, each.first, each.count) for each in batch.operations if isinstance(each, MessagesAppended)]
     assert found == [(1, 1, 1), (2, 1, 3), (1, 3, 1)]
 
 
-def test_octets_are_those_of_contents_and_the_size_is_what_the_core_says(journal: Journal) -> None:
+def test_pending_bytes_are_those_of_contents_and_the_size_is_what_the_core_says(journal: Journal) -> None:
     journal.append(1, 1, b"head", [b"x" * 1000], 7)
-    assert journal.octets == 1000
+    assert journal.pending_bytes == 1000
     batch = journal.take()
     assert batch is not None
-    assert [each.size for each in batch.operations if isinstance(each, Append)] == [7]
+    assert [each.size for each in batch.operations if isinstance(each, MessagesAppended)] == [7]

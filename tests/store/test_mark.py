@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from triomq.store.mark import Mark, MarkFound, read_mark
+from triomq.store.mark import Mark, MarkRead, read_mark
 
 IDENTITY = b"0123456789abcdef"
 
@@ -14,7 +14,7 @@ def test_a_mark_is_what_was_written_last(tmp_path: Path) -> None:
     with closing(Mark(path, IDENTITY)) as mark:
         for number in (1, 1 << 40, 7):
             mark.write(number)
-            assert read_mark(path) == MarkFound(IDENTITY, number)
+            assert read_mark(path) == MarkRead(IDENTITY, number)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -23,12 +23,12 @@ def test_a_mark_that_is_damaged_says_nothing(tmp_path: Path, octet: int) -> None
     path = tmp_path / "mark"
     with closing(Mark(path, IDENTITY)) as mark:
         mark.write(7)
-    octets = bytearray(path.read_bytes())
-    octets[octet] ^= 1
-    path.write_bytes(octets)
-    assert read_mark(path) == MarkFound(b"", 0)
+    data = bytearray(path.read_bytes())
+    data[octet] ^= 1
+    path.write_bytes(data)
+    assert read_mark(path) == MarkRead(b"", 0)
 
 
 def test_an_empty_mark_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "mark").touch()
-    assert read_mark(tmp_path / "mark") == MarkFound(b"", 0)
+    assert read_mark(tmp_path / "mark") == MarkRead(b"", 0)

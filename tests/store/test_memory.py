@@ -1,14 +1,22 @@
 import pytest
 
 from memory_store import MemoryStore
-from triomq.store import Append, Batch, Delay, DeleteQueue, Spill, StoreStatistics, Unspill
+from triomq.store import (
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesSpilled,
+    OperationBatch,
+    QueueDeleted,
+    SpilledDropped,
+    StoreStatistics,
+)
 
 from .stores import DECLARE, append, bodies
 
 
 def test_a_batch_that_is_there_already_is_left_out() -> None:
     store = MemoryStore()
-    work = [Batch(1, [DECLARE, append(1, b"a", b"b")])]
+    work = [OperationBatch(1, [DECLARE, append(1, b"a", b"b")])]
     assert store.commit(work) == store.commit(work) == 1
     assert store.statistics() == StoreStatistics(1, 1, 2, 0)
 
@@ -17,25 +25,25 @@ def test_a_batch_that_is_there_already_is_left_out() -> None:
     "wrong",
     [
         append(1, queue=9),
-        Append(queue=1, first=1, count=1, size=0, body=b""),
-        Delay(queue=1, number=1, due=0, count=1, size=0, body=b""),
+        MessagesAppended(queue=1, first=1, count=1, size=0, body=b""),
+        MessagesDelayed(queue=1, number=1, due=0, count=1, size=0, body=b""),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: Append | Delay) -> None:
+def test_what_cannot_be_is_refused(wrong: MessagesAppended | MessagesDelayed) -> None:
     store = MemoryStore()
-    delay = Delay(queue=1, number=1, due=0, count=1, size=0, body=b"")
-    store.commit([Batch(1, [DECLARE, append(1), delay])])
+    delay = MessagesDelayed(queue=1, number=1, due=0, count=1, size=0, body=b"")
+    store.commit([OperationBatch(1, [DECLARE, append(1), delay])])
     with pytest.raises(ValueError, match="queue"):
-        store.commit([Batch(2, [wrong])])
+        store.commit([OperationBatch(2, [wrong])])
     store.close()
 
 
 def test_queues_that_are_not_kept_may_be_out_of_memory() -> None:
     store = MemoryStore()
-    spilled = [Spill(queue=9, first=first, count=1, body=b"body") for first in (1, 2, 3)]
-    store.commit([Batch(1, [*spilled, Unspill(9, [(1, 1)]), Unspill(8, [(1, 1)])])])
+    spilled = [MessagesSpilled(queue=9, first=first, count=1, body=b"body") for first in (1, 2, 3)]
+    store.commit([OperationBatch(1, [*spilled, SpilledDropped(9, [(1, 1)]), SpilledDropped(8, [(1, 1)])])])
     assert bodies(store, 9) == {2: b"body", 3: b"body"}
-    store.commit([Batch(2, [DeleteQueue(9), Spill(queue=7, first=1, count=1, body=b"body")])])
+    store.commit([OperationBatch(2, [QueueDeleted(9), MessagesSpilled(queue=7, first=1, count=1, body=b"body")])])
     assert bodies(store, 9) == {}
     store.forget_spilled()
     assert bodies(store, 7) == {}

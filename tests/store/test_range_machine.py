@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from memory_store import MemoryStore
 from triomq.store import (
     BodyRun,
-    DeclareQueue,
-    DeleteQueue,
     Journal,
+    QueueDeclared,
+    QueueDeleted,
     Recovered,
     SegmentRead,
+    SpilledDropped,
     SqliteStore,
-    Unspill,
     decode_body,
 )
 
@@ -68,7 +68,7 @@ class RangeMachine(RuleBasedStateMachine):
 
     def declared(self) -> Queue:
         queue = Queue(next(self.numbers))
-        self.journal.add(DeclareQueue(queue.number, b"q", b""))
+        self.journal.add(QueueDeclared(queue.number, b"q", b""))
         return queue
 
     @rule(which=QUEUES, gap=GAPS, head=HEADS, lengths=LENGTHS)
@@ -95,14 +95,14 @@ class RangeMachine(RuleBasedStateMachine):
         length = min(length, queue.next - first)
         if length > 0:
             self.journal.settle(queue.number, first, length)
-            self.journal.add(Unspill(queue.number, [(first, length)]))
+            self.journal.add(SpilledDropped(queue.number, [(first, length)]))
             for position in range(first, first + length):
                 queue.messages.pop(position, None)
 
     @precondition(lambda self: self.queues[0].next > 20)
     @rule(which=QUEUES)
     def delete(self, which: int) -> None:
-        self.journal.add(DeleteQueue(self.queues[which].number))
+        self.journal.add(QueueDeleted(self.queues[which].number))
         self.queues[which] = self.declared()
 
     @rule()
@@ -141,10 +141,10 @@ class RangeMachine(RuleBasedStateMachine):
         which=QUEUES,
         back=BACK,
         length=st.integers(1, 40),
-        octets=st.sampled_from((0, 100, 12_000, 1 << 20)),
+        max_bytes=st.sampled_from((0, 100, 12_000, 1 << 20)),
         commits=st.sampled_from((True, True, False)),
     )
-    def read(self, which: int, back: int, length: int, octets: int, commits: bool) -> None:
+    def read(self, which: int, back: int, length: int, max_bytes: int, commits: bool) -> None:
         if commits:
             self.commit()
         queue = self.queues[which]
@@ -152,11 +152,11 @@ class RangeMachine(RuleBasedStateMachine):
         stop = first + length
         found: list[tuple[int, Message]] = []
         while position < stop:
-            reading = self.store.read(queue.number, position, stop, octets)
-            assert reading == self.memory.read(queue.number, position, stop, octets)
+            reading = self.store.read(queue.number, position, stop, max_bytes)
+            assert reading == self.memory.read(queue.number, position, stop, max_bytes)
             assert position < reading.up_to <= stop
             assert reading.segments or reading.up_to == stop
-            assert sum(len(segment.body) for segment in reading.segments[:-1]) <= octets
+            assert sum(len(segment.body) for segment in reading.segments[:-1]) <= max_bytes
             for segment in reading.segments:
                 found += [each for each in messages(segment) if position <= each[0] < reading.up_to]
             position = reading.up_to

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from memory_store import MemoryStore
-from triomq.store import Batch, Delay, Reading, SegmentRead, Settle, Spill, SqliteReader, Store
+from triomq.store import (
+    MessagesDelayed,
+    MessagesSettled,
+    MessagesSpilled,
+    OperationBatch,
+    Reading,
+    SegmentRead,
+    SqliteReader,
+    Store,
+)
 from triomq.store.reading import collect
 
 from .stores import DECLARE, append, opened
@@ -26,8 +35,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def fill(store: Store) -> None:
     kept = [append(1, b"a", b"b", b"c"), append(6, b"f", b"g"), append(10, b"j", b"k", b"l")]
-    spilled = [Spill(queue=1, first=4, count=2, body=b"spilled"), Spill(queue=1, first=8, count=1, body=b"too")]
-    store.commit([Batch(1, [DECLARE, *kept, *spilled])])
+    spilled = [
+        MessagesSpilled(queue=1, first=4, count=2, body=b"spilled"),
+        MessagesSpilled(queue=1, first=8, count=1, body=b"too"),
+    ]
+    store.commit([OperationBatch(1, [DECLARE, *kept, *spilled])])
 
 
 def ids(reading: Reading) -> tuple[list[int], int]:
@@ -63,7 +75,7 @@ def test_no_more_is_given_than_was_asked_for_but_at_least_one_segment(store: Sto
 
 
 def test_a_segment_says_what_is_settled_and_where_it_is_from(store: Store) -> None:
-    store.commit([Batch(2, [Settle(1, [(2, 1), (6, 2)])])])
+    store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (6, 2)])])])
     first, second = store.read(1, 2, 8, 1 << 20).segments
     assert (first.first, first.count, first.settled, first.spilled) == (1, 3, b"\x02", False)
     assert second == SegmentRead(4, 2, b"", b"spilled", spilled=True)
@@ -71,7 +83,7 @@ def test_a_segment_says_what_is_settled_and_where_it_is_from(store: Store) -> No
 
 
 def test_delayed_messages_are_read_by_their_numbers(store: Store) -> None:
-    store.commit([Batch(2, [Delay(queue=1, number=7, due=0, count=1, size=5, body=b"later")])])
+    store.commit([OperationBatch(2, [MessagesDelayed(queue=1, number=7, due=0, count=1, size=5, body=b"later")])])
     assert store.read_delayed(1, [3, 7]) == [None, b"later"]
     assert store.read_delayed(9, [7]) == [None]
 
@@ -87,7 +99,7 @@ def test_no_segment_is_looked_at_beyond_the_last_that_is_taken() -> None:
 
 def test_a_commit_can_go_on_beside_a_reading_and_the_log_is_not_held_back(tmp_path: Path) -> None:
     with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
-        store.commit([Batch(1, [DECLARE, *(append(first, bytes(1000)) for first in range(1, 20))])])
+        store.commit([OperationBatch(1, [DECLARE, *(append(first, bytes(1000)) for first in range(1, 20))])])
         store.connection.execute("BEGIN IMMEDIATE")
         store.connection.execute("UPDATE progress SET committed = 9")
         assert ids(reader.read(1, 1, 20, 1)) == ([1], 2)

@@ -2,11 +2,11 @@ from triomq.store import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
-    HeldFound,
     QueueFound,
     RecordFound,
     RecoveredQueue,
     SegmentFound,
+    TotalsFound,
     assemble,
 )
 
@@ -24,7 +24,7 @@ def test_pieces_are_put_together_by_queue() -> None:
 
 def test_what_a_queue_holds_may_be_told_in_one() -> None:
     queue = QueueFound(4, b"q", b"", 9)
-    assert assemble([queue, HeldFound(4, 3, 30)]).queues[4] == RecoveredQueue(queue, 3, 30)
+    assert assemble([queue, TotalsFound(4, 3, 30)]).queues[4] == RecoveredQueue(queue, 3, 30)
 
 
 def test_nothing_is_found_in_nothing() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from triomq.errors import DiskFull
-from triomq.store import Batch, Settle
+from triomq.store import MessagesSettled, OperationBatch
 from triomq.store.reserve import DiskReserve
 
 from .stores import DECLARE, append, opened
@@ -16,7 +16,7 @@ def test_room_is_refused_below_the_reserve_and_given_again_above_twice_of_it(tmp
         reserve = DiskReserve(tmp_path / "store.db", 1_000, lambda directory: free)
         reserve.require(store.connection)
         free -= 1
-        with pytest.raises(DiskFull, match=r"store\.db has [0-9,]+ octets of room.*disk_reserve.*Free space"):
+        with pytest.raises(DiskFull, match=r"store\.db has [0-9,]+ bytes of room.*disk_reserve.*Free space"):
             reserve.require(store.connection)
         free = 2 * (1_000 + log) - 1
         with pytest.raises(DiskFull):
@@ -29,12 +29,12 @@ def test_room_is_refused_below_the_reserve_and_given_again_above_twice_of_it(tmp
 
 def test_what_is_free_within_the_database_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, bytes(5_000_000))])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, bytes(5_000_000))])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         reserve = DiskReserve(tmp_path / "store.db", 1_000_000, lambda directory: 0)
         with pytest.raises(DiskFull):
             reserve.require(store.connection)
-        store.commit([Batch(2, [Settle(1, [(1, 1)])])])
+        store.commit([OperationBatch(2, [MessagesSettled(1, [(1, 1)])])])
         reserve.require(store.connection)
 
 
@@ -45,9 +45,9 @@ def test_no_reserve_asks_for_nothing(tmp_path: Path) -> None:
 
 def test_below_the_reserve_nothing_new_is_kept_and_settling_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1)])])
     with opened(tmp_path, reserve=1 << 60) as store:
         with pytest.raises(DiskFull):
-            store.commit([Batch(2, [append(2)])])
+            store.commit([OperationBatch(2, [append(2)])])
         assert store.committed == 1
-        assert store.commit([Batch(2, [Settle(1, [(1, 1)])])]) == 2
+        assert store.commit([OperationBatch(2, [MessagesSettled(1, [(1, 1)])])]) == 2

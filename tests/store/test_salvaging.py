@@ -9,14 +9,14 @@ import pytest
 
 from triomq.errors import StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 from triomq.store import (
-    Attempts,
-    Batch,
-    Delay,
-    Delivered,
-    Kind,
-    Put,
+    AttemptsCounted,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    OperationBatch,
+    RecordKind,
+    RecordPut,
     Salvage,
-    Settle,
     SqliteStore,
     assemble,
     check,
@@ -26,8 +26,8 @@ from triomq.store import (
 from triomq.store.connecting import PAGE_SIZE
 
 from .stores import DECLARE, append, opened
-from .test_bodies import COUNT, change, content, is_full_leaf, place_of
 from .test_examining import copy_of
+from .test_segments import COUNT, change, content, is_full_leaf, place_of
 
 FRAME = 24 + PAGE_SIZE
 
@@ -36,13 +36,15 @@ FRAME = 24 + PAGE_SIZE
 def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A store that has one of everything, closed in order, or killed with all of it in its log."""
     with opened(tmp_path / "store") as store:
-        later = Delay(queue=1, number=7, due=9.5, count=1, size=1, body=append(1, b"later, unmistakably").body)
-        store.commit([Batch(1, [Put(Kind.SINK, b"sink", b"options"), DECLARE, later])])
+        later = MessagesDelayed(
+            queue=1, number=7, due=9.5, count=1, size=1, body=append(1, b"later, unmistakably").body
+        )
+        store.commit([OperationBatch(1, [RecordPut(RecordKind.SINK, b"sink", b"options"), DECLARE, later])])
         for start in range(1, COUNT + 1, 100):
             numbers = range(start, start + 100)
-            store.commit([Batch(store.committed + 1, [append(number, content(number)) for number in numbers])])
-        marks = [Delivered(1, 0, 5), Attempts(1, 4, 2), Settle(1, [(1, 3), (10, 1)])]
-        store.commit([Batch(store.committed + 1, marks)])
+            store.commit([OperationBatch(store.committed + 1, [append(number, content(number)) for number in numbers])])
+        marks = [MessagesDelivered(1, 0, 5), AttemptsCounted(1, 4, 2), MessagesSettled(1, [(1, 3), (10, 1)])]
+        store.commit([OperationBatch(store.committed + 1, marks)])
         if request.param == "killed":
             return copy_of(tmp_path / "store", tmp_path / "killed")
     return tmp_path / "store"
@@ -90,20 +92,22 @@ def test_a_whole_store_is_salvaged_whole(directory: Path, tmp_path: Path) -> Non
 
 def test_a_damaged_message_is_lost_alone(directory: Path, tmp_path: Path) -> None:
     path = file_of(directory)
-    octets = bytearray(path.read_bytes())
-    octets[octets.index(content(700)) + 100] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[data.index(content(700)) + 100] ^= 1
+    path.write_bytes(data)
     done, found = salvaged(directory, tmp_path)
     assert (ALL - found, done.queues[1].lost) == ({700}, 1) or len(ALL - found) < 20  # a page of the log has several
 
 
 def test_messages_without_records_are_found_by_their_contents(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE, *(append(number, content(number)) for number in range(1, COUNT + 1))])])
-        store.commit([Batch(2, [Settle(1, [(1, 3), (10, 1)])])])
-    octets = (tmp_path / "store" / "store.db").read_bytes()
-    pages = range(0, len(octets), PAGE_SIZE)
-    for place in [place for place in pages if is_full_leaf(octets[place : place + 5])]:
+        store.commit(
+            [OperationBatch(1, [DECLARE, *(append(number, content(number)) for number in range(1, COUNT + 1))])]
+        )
+        store.commit([OperationBatch(2, [MessagesSettled(1, [(1, 3), (10, 1)])])])
+    data = (tmp_path / "store" / "store.db").read_bytes()
+    pages = range(0, len(data), PAGE_SIZE)
+    for place in [place for place in pages if is_full_leaf(data[place : place + 5])]:
         change(tmp_path / "store", place)
     done, found = salvaged(tmp_path / "store", tmp_path)
     assert found >= ALL
@@ -112,15 +116,15 @@ def test_messages_without_records_are_found_by_their_contents(tmp_path: Path) ->
 
 
 def garbled(log: Path) -> None:
-    octets = bytearray(log.read_bytes())
-    octets[:32] = bytes(32)
-    log.write_bytes(octets)
+    data = bytearray(log.read_bytes())
+    data[:32] = bytes(32)
+    log.write_bytes(data)
 
 
 def damaged(log: Path) -> None:
-    octets = bytearray(log.read_bytes())
-    octets[len(octets) // 10] ^= 1
-    log.write_bytes(octets)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 10] ^= 1
+    log.write_bytes(data)
 
 
 @pytest.mark.parametrize(("spoil", "most"), [(garbled, 0), (damaged, 20)])
@@ -128,10 +132,10 @@ def test_what_stands_behind_damage_in_the_log_is_salvaged(
     tmp_path: Path, spoil: Callable[[Path], None], most: int
 ) -> None:
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for number in range(1, 200):
-            store.commit([Batch(number + 1, [append(number, content(number))])])
+            store.commit([OperationBatch(number + 1, [append(number, content(number))])])
         killed = copy_of(tmp_path / "store", tmp_path / "killed")
     spoil(killed / "store.db-wal")
     with pytest.raises(StoreCorrupt):
@@ -155,7 +159,7 @@ def test_batches_that_are_gone_without_a_trace_are_said(directory: Path, tmp_pat
 def test_a_log_of_another_store_is_left_out(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with opened(tmp_path / name) as store:
-            store.commit([Batch(1, [DECLARE, append(1, content(1 if name == "one" else 2))])])
+            store.commit([OperationBatch(1, [DECLARE, append(1, content(1 if name == "one" else 2))])])
             if name == "two":
                 copy_of(tmp_path / "two", tmp_path / "killed")
     (tmp_path / "killed" / "store.db").write_bytes((tmp_path / "one" / "store.db").read_bytes())
@@ -166,7 +170,7 @@ def test_a_log_of_another_store_is_left_out(tmp_path: Path) -> None:
 
 def test_a_queue_whose_record_is_lost_gets_another_name(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
-        store.commit([Batch(1, [DECLARE, append(1, content(1))])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, content(1))])])
         store.connection.execute("DELETE FROM queue")
     done, found = salvaged(tmp_path / "store", tmp_path)
     assert (found, done.queues[1].key) == ({1}, b"lost 1")
@@ -194,8 +198,10 @@ def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
 
 def test_delayed_messages_that_are_damaged_count_as_lost(tmp_path: Path) -> None:
     with opened(tmp_path / "store") as store:
-        later = Delay(queue=1, number=7, due=9.5, count=1, size=1, body=append(1, b"later, unmistakably").body)
-        store.commit([Batch(1, [DECLARE, later])])
+        later = MessagesDelayed(
+            queue=1, number=7, due=9.5, count=1, size=1, body=append(1, b"later, unmistakably").body
+        )
+        store.commit([OperationBatch(1, [DECLARE, later])])
     change(tmp_path / "store", place_of(tmp_path / "store", b"unmistakably"))
     done, _ = salvaged(tmp_path / "store", tmp_path)
     assert (done.queues[1].messages, done.queues[1].lost) == (0, 1)

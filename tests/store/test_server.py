@@ -1,26 +1,30 @@
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from triomq.errors import StoreUnwritable
-from triomq.store import Batch, Delay, Reading, SegmentRead, Settle
+from triomq.store import MessagesDelayed, MessagesSettled, OperationBatch, Reading, SegmentRead
 from triomq.store.frames import (
     BackedUp,
     BackUp,
-    Committed,
-    Failed,
-    Fetched,
-    FetchedDelayed,
-    Found,
-    FrameReader,
+    BatchesCommitted,
+    DelayedFetched,
+    FetchFailed,
     FromStore,
-    NotFetched,
-    Opened,
+    PiecesRecovered,
     Read,
     ReadDelayed,
+    SegmentsFetched,
+    StoreFailed,
+    StoreFrameReader,
+    StoreOpened,
     ToStore,
     Write,
     encode_frame,
@@ -36,7 +40,7 @@ class Broker:
     def __init__(self, directory: Path, *, fresh: bool = True) -> None:
         self.wire, theirs = socket.socketpair()
         self.wire.settimeout(20)
-        self.reader = FrameReader()
+        self.reader = StoreFrameReader()
         self.frames: list[ToStore | FromStore] = []
         self.thread = threading.Thread(target=serve, args=(theirs, directory), kwargs={"fresh": fresh, "patience": 0})
         self.thread.start()
@@ -58,82 +62,86 @@ class Broker:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path)
-    assert broker.hear() == Opened(0, [])
+    assert broker.hear() == StoreOpened(0, [])
     yield broker
     broker.leave()
 
 
 def test_what_has_arrived_is_committed_together(broker: Broker) -> None:
-    broker.say(Write(Batch(1, [DECLARE])), Write(Batch(2, [append(1)])), Write(Batch(3, [append(2)])))
-    assert broker.hear() == Committed(3)
+    broker.say(
+        Write(OperationBatch(1, [DECLARE])),
+        Write(OperationBatch(2, [append(1)])),
+        Write(OperationBatch(3, [append(2)])),
+    )
+    assert broker.hear() == BatchesCommitted(3)
 
 
 def test_what_is_there_is_told_before_the_store_counts_as_open(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1)])])
         pieces = list(store.recover(segments=False))
     broker = Broker(tmp_path)
-    assert (broker.hear(), broker.hear()) == (Found(pieces), Opened(1, []))
+    assert (broker.hear(), broker.hear()) == (PiecesRecovered(pieces), StoreOpened(1, []))
     broker.leave()
     broker = Broker(tmp_path, fresh=False)
-    assert broker.hear() == Opened(1, [])
+    assert broker.hear() == StoreOpened(1, [])
     broker.leave()
 
 
 def test_a_batch_that_is_sent_again_is_answered_and_not_done_again(broker: Broker, tmp_path: Path) -> None:
-    broker.say(Write(Batch(1, [DECLARE, append(1)])))
-    assert broker.hear() == Committed(1)
+    broker.say(Write(OperationBatch(1, [DECLARE, append(1)])))
+    assert broker.hear() == BatchesCommitted(1)
     broker.leave()
     broker = Broker(tmp_path, fresh=False)
     broker.hear()
-    broker.say(Write(Batch(1, [DECLARE, append(1)])), Write(Batch(2, [append(2)])))
-    assert broker.hear() == Committed(2)
+    broker.say(Write(OperationBatch(1, [DECLARE, append(1)])), Write(OperationBatch(2, [append(2)])))
+    assert broker.hear() == BatchesCommitted(2)
     broker.leave()
 
 
 def test_batches_behind_one_that_failed_are_left_aside_until_all_are_sent_again(broker: Broker) -> None:
-    broker.say(Write(Batch(1, [DECLARE, append(1)])))
+    broker.say(Write(OperationBatch(1, [DECLARE, append(1)])))
     broker.hear()
-    broker.say(Write(Batch(2, [append(1)])))
+    broker.say(Write(OperationBatch(2, [append(1)])))
     failed = broker.hear()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, StoreFailed)
     assert "has had the id 1 already" in failed.text
-    broker.say(Write(Batch(3, [append(3)])), Read(1, 1, 3, 4, 0))
-    assert broker.hear() == Fetched(1, Reading([], 4))
-    broker.say(Write(Batch(2, [append(2)])), Write(Batch(3, [append(3)])))
-    assert broker.hear() == Committed(3)
+    broker.say(Write(OperationBatch(3, [append(3)])), Read(1, 1, 3, 4, 0))
+    assert broker.hear() == SegmentsFetched(1, Reading([], 4))
+    broker.say(Write(OperationBatch(2, [append(2)])), Write(OperationBatch(3, [append(3)])))
+    assert broker.hear() == BatchesCommitted(3)
 
 
 def test_bodies_are_read_and_what_is_gone_is_not(broker: Broker) -> None:
     one = append(1)
-    delay = Delay(queue=1, number=4, due=0, count=1, size=1, body=b"later")
-    broker.say(Write(Batch(1, [DECLARE, one, append(2), Settle(1, [(2, 1)]), delay])))
+    delay = MessagesDelayed(queue=1, number=4, due=0, count=1, size=1, body=b"later")
+    broker.say(Write(OperationBatch(1, [DECLARE, one, append(2), MessagesSettled(1, [(2, 1)]), delay])))
     broker.hear()
     broker.say(Read(7, 1, 1, 3, 9_999), Read(8, 9, 1, 2, 9_999), ReadDelayed(9, 1, [4, 5]))
-    assert broker.hear() == Fetched(7, Reading([SegmentRead(1, 1, b"", one.body, spilled=False)], 3))
-    assert broker.hear() == Fetched(8, Reading([], 2))
-    assert broker.hear() == FetchedDelayed(9, [b"later", None])
+    assert broker.hear() == SegmentsFetched(7, Reading([SegmentRead(1, 1, b"", one.body, spilled=False)], 3))
+    assert broker.hear() == SegmentsFetched(8, Reading([], 2))
+    assert broker.hear() == DelayedFetched(9, [b"later", None])
 
 
 def test_what_cannot_be_read_is_answered_with_the_reason(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "spill.db").unlink()
     broker.say(Read(1, 1, 1, 2, 0))
     answer = broker.hear()
-    assert isinstance(answer, NotFetched)
+    assert isinstance(answer, FetchFailed)
     assert isinstance(answer.failed.error, StoreUnwritable)
 
 
 def test_what_is_damaged_is_answered_with_what_is_whole(broker: Broker, tmp_path: Path) -> None:
-    broker.say(Write(Batch(1, [DECLARE, append(1, b"unmistakable"), append(2, b"whole")])))
+    broker.say(Write(OperationBatch(1, [DECLARE, append(1, b"unmistakable"), append(2, b"whole")])))
     broker.hear()
     broker.leave()
     file = tmp_path / "store.db"
     file.write_bytes(file.read_bytes().replace(b"unmistakable", b"unmistakeable"[:12]))
     broker = Broker(tmp_path)
-    assert (type(broker.hear()), type(broker.hear())) == (Found, Opened)
+    assert (type(broker.hear()), type(broker.hear())) == (PiecesRecovered, StoreOpened)
     broker.say(Read(1, 1, 1, 3, 1 << 20))
     answer = broker.hear()
-    assert isinstance(answer, Fetched)
+    assert isinstance(answer, SegmentsFetched)
     assert [damaged.first for damaged in answer.reading.damaged] == [1]
     assert [segment.first for segment in answer.reading.segments] == [2]
     broker.leave()
@@ -149,8 +157,8 @@ def test_a_copy_is_made(broker: Broker, tmp_path: Path) -> None:
 
 
 def test_what_has_arrived_whole_is_committed_when_the_broker_is_gone(broker: Broker, tmp_path: Path) -> None:
-    last = encode_frame(Write(Batch(3, [append(3)])))
-    broker.say(Write(Batch(1, [DECLARE, append(1)])), Write(Batch(2, [append(2)])))
+    last = encode_frame(Write(OperationBatch(3, [append(3)])))
+    broker.say(Write(OperationBatch(1, [DECLARE, append(1)])), Write(OperationBatch(2, [append(2)])))
     broker.wire.sendall(last[:-1])
     broker.leave()
     with opened(tmp_path) as store:
@@ -161,6 +169,36 @@ def test_a_store_that_cannot_be_opened_is_answered_with_the_reason(tmp_path: Pat
     with opened(tmp_path):
         broker = Broker(tmp_path)
         failed = broker.hear()
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, StoreFailed)
         assert failed.kind == "StoreLocked"
         broker.leave()
+
+
+@contextmanager
+def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "triomq.store.server", "--fresh", "--wire", str(theirs.fileno()), str(directory)]
+    started = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    theirs.close()
+    ours.settimeout(20)
+    with started, ours:
+        yield started, ours
+
+
+def test_it_serves_and_ends_with_its_wire(tmp_path: Path) -> None:
+    with process(tmp_path) as (started, wire):
+        reader = StoreFrameReader()
+        assert reader.feed(wire.recv(1 << 16)) == [StoreOpened(0, [])]
+        wire.sendall(encode_frame(Write(OperationBatch(1, [DECLARE]))))
+        assert reader.feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]
+        wire.close()
+        assert started.wait(20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_are_for_the_broker_do_not_end_it(tmp_path: Path, number: signal.Signals) -> None:
+    with process(tmp_path) as (started, wire):
+        wire.recv(1 << 16)
+        started.send_signal(number)
+        wire.sendall(encode_frame(Write(OperationBatch(1, [DECLARE]))))
+        assert StoreFrameReader().feed(wire.recv(1 << 16)) == [BatchesCommitted(1)]

@@ -10,18 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_store import MemoryStore
-from triomq.errors import DiskFull
+from triomq.errors import DiskFull, StoreError, StoreLocked
 from triomq.store import (
-    Append,
-    Batch,
-    DeleteQueue,
+    MessagesAppended,
+    MessagesSettled,
+    MessagesSpilled,
+    OperationBatch,
+    QueueDeleted,
     SegmentFound,
-    Settle,
-    Spill,
+    SpilledDropped,
     SqliteReader,
     Store,
-    Unspill,
     assemble,
+    compact,
 )
 
 from .operations import batches
@@ -31,12 +32,12 @@ MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where syncing costs nothing: kills, unlike the loss of a machine, do not ask for a disk."""
 
 
-def append(first: int, count: int = 1, body: bytes = b"body", queue: int = 1) -> Append:
-    return Append(queue=queue, first=first, count=count, size=len(body), body=body)
+def append(first: int, count: int = 1, body: bytes = b"body", queue: int = 1) -> MessagesAppended:
+    return MessagesAppended(queue=queue, first=first, count=count, size=len(body), body=body)
 
 
-def spill(first: int, count: int = 1, body: bytes = b"spilled") -> Spill:
-    return Spill(queue=1, first=first, count=count, body=body)
+def spill(first: int, count: int = 1, body: bytes = b"spilled") -> MessagesSpilled:
+    return MessagesSpilled(queue=1, first=first, count=count, body=body)
 
 
 def segments(store: Store) -> list[SegmentFound]:
@@ -72,7 +73,7 @@ def log_size(directory: Path) -> int:
 
 @given(batches(), st.data())
 def test_any_operations_leave_what_they_leave_in_memory_whenever_the_process_is_killed(
-    work: list[Batch], data: st.DataObject
+    work: list[OperationBatch], data: st.DataObject
 ) -> None:
     memory = MemoryStore()
     with TemporaryDirectory(dir=MEMORY) as folder, opened(Path(folder) / "store") as store:
@@ -87,7 +88,7 @@ def test_any_operations_leave_what_they_leave_in_memory_whenever_the_process_is_
 
 
 @given(batches(most=5), st.data())
-def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[Batch], data: st.DataObject) -> None:
+def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[OperationBatch], data: st.DataObject) -> None:
     with TemporaryDirectory(dir=MEMORY) as folder, opened(Path(folder) / "store") as store:
         begin = log_size(store.directory)
         states = {0: contents(store)}
@@ -105,15 +106,15 @@ def test_a_log_that_is_cut_anywhere_opens_at_a_whole_batch(work: list[Batch], da
 
 def test_a_batch_that_is_sent_again_is_not_done_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        batch = Batch(1, [DECLARE, append(1)])
+        batch = OperationBatch(1, [DECLARE, append(1)])
         assert store.commit([batch]) == 1
-        assert store.commit([batch, Batch(2, [append(2)])]) == 2
+        assert store.commit([batch, OperationBatch(2, [append(2)])]) == 2
         assert [segment.first for segment in segments(store)] == [1, 2]
 
 
 def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE]), Batch(2, [append(5, 2)])])
+        store.commit([OperationBatch(1, [DECLARE]), OperationBatch(2, [append(5, 2)])])
     with opened(tmp_path) as store:
         assert store.committed == 2
         found = assemble(store.recover())
@@ -122,21 +123,21 @@ def test_batches_go_on_where_they_were_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_batch_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, 4)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, 4)])])
         for wrong in (append(3), append(5, queue=9)):
             with pytest.raises(ValueError, match="not declared, or has had the id"):
-                store.commit([Batch(2, [append(6), wrong])])
+                store.commit([OperationBatch(2, [append(6), wrong])])
         assert [segment.first for segment in segments(store)] == [1]
-        assert store.commit([Batch(2, [append(6)])]) == 2
+        assert store.commit([OperationBatch(2, [append(6)])]) == 2
 
 
 def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, 4), append(5, 2)])])
-        store.commit([Batch(2, [Settle(1, [(2, 1), (4, 2)])])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, 4), append(5, 2)])])
+        store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1), (4, 2)])])])
         first, second = segments(store)
         assert (first.unsettled(), first.left, second.unsettled()) == ([0, 2], 2, [1])
-        store.commit([Batch(3, [Settle(1, [(1, 3)])])])
+        store.commit([OperationBatch(3, [MessagesSettled(1, [(1, 3)])])])
         assert [segment.first for segment in segments(store)] == [5]
         assert bodies(store) == {5: b"body"}
         assert store.statistics().messages == 1
@@ -144,7 +145,12 @@ def test_settled_positions_are_kept_and_a_segment_goes_with_its_last_message(tmp
 
 def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1), spill(2), spill(3)]), Batch(2, [Unspill(1, [(2, 1)])])])
+        store.commit(
+            [
+                OperationBatch(1, [DECLARE, append(1), spill(2), spill(3)]),
+                OperationBatch(2, [SpilledDropped(1, [(2, 1)])]),
+            ]
+        )
         assert bodies(store) == {1: b"body", 3: b"spilled"}
         assert [segment.first for segment in segments(store)] == [1]
     with opened(tmp_path, fresh=False) as store:
@@ -155,30 +161,30 @@ def test_what_is_spilled_outlives_the_store_but_not_the_broker(tmp_path: Path) -
 
 def test_a_batch_whose_spilled_part_was_done_is_not_half_doubled(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         copy_of(tmp_path, tmp_path / "before")
-        store.commit([Batch(2, [append(1), spill(2)])])
+        store.commit([OperationBatch(2, [append(1), spill(2)])])
     (tmp_path / "store.mark").unlink()
     for name in ("store.db", "store.db-wal"):  # killed after the one file had the batch, and before the other
         (tmp_path / name).unlink(missing_ok=True)
         shutil.copy(tmp_path / "before" / name, tmp_path / name)
     with opened(tmp_path, fresh=False) as store:
         assert store.committed == 1
-        assert store.commit([Batch(2, [append(1), spill(2)])]) == 2
+        assert store.commit([OperationBatch(2, [append(1), spill(2)])]) == 2
         assert bodies(store) == {1: b"body", 2: b"spilled"}
 
 
 def test_what_is_only_spilled_is_not_synced(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         before = log_size(tmp_path)
-        assert store.commit([Batch(2, [spill(1), Unspill(1, [(1, 1)])])]) == 2
+        assert store.commit([OperationBatch(2, [spill(1), SpilledDropped(1, [(1, 1)])])]) == 2
         assert log_size(tmp_path) == before
 
 
 def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1), spill(2)]), Batch(2, [DeleteQueue(1)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1), spill(2)]), OperationBatch(2, [QueueDeleted(1)])])
         assert list(store.recover()) == []
         assert bodies(store) == {}
         with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
@@ -187,24 +193,24 @@ def test_a_queue_that_is_deleted_takes_everything_with_it(tmp_path: Path) -> Non
 
 def test_a_purge_of_very_many_segments_leaves_none(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
-        store.commit([Batch(2, [Settle(1, [(2, 19_000)])])])
+        store.commit([OperationBatch(1, [DECLARE, *(append(first, 2) for first in range(1, 2_001, 2))])])
+        store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 19_000)])])])
         (left,) = segments(store)
         assert (left.first, left.unsettled()) == (1, [0])
 
 
 def test_bodies_can_be_read_beside_a_writer(tmp_path: Path) -> None:
     with opened(tmp_path) as store, closing(SqliteReader(tmp_path)) as reader:
-        store.commit([Batch(1, [DECLARE, append(1, body=b"x" * 100_000), spill(2)])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, body=b"x" * 100_000), spill(2)])])
         assert bodies(reader) == {1: b"x" * 100_000, 2: b"spilled"}
 
 
 def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE])])
+        store.commit([OperationBatch(1, [DECLARE])])
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
         store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        large = Batch(2, [append(1, body=bytes(200_000))])
+        large = OperationBatch(2, [append(1, body=bytes(200_000))])
         with pytest.raises(DiskFull, match=r"store\.db cannot grow.*SQLITE_FULL.*Free space"):
             store.commit([large])
         assert (store.committed, segments(store)) == (1, [])
@@ -214,13 +220,37 @@ def test_a_full_disk_keeps_nothing_of_a_batch_and_the_store_goes_on_when_there_i
 
 def test_what_is_settled_makes_room_for_a_batch_that_does_not_fit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit([Batch(1, [DECLARE, append(1, body=bytes(200_000))])])
+        store.commit([OperationBatch(1, [DECLARE, append(1, body=bytes(200_000))])])
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
         store.connection.execute(f"PRAGMA max_page_count = {pages}")
-        batches = [Batch(2, [append(2, body=bytes(200_000))]), Batch(3, [Settle(1, [(1, 1)])])]
+        batches = [
+            OperationBatch(2, [append(2, body=bytes(200_000))]),
+            OperationBatch(3, [MessagesSettled(1, [(1, 1)])]),
+        ]
         with pytest.raises(DiskFull):
             store.commit(batches)
-        store.relieve([Settle(1, [(1, 1)])])
+        store.settle_early([MessagesSettled(1, [(1, 1)])])
         assert (store.committed, segments(store)) == (1, [])
         assert store.commit(batches) == 3
         assert [segment.first for segment in segments(store)] == [2]
+
+
+def test_compacting_frees_the_room_of_settled_messages_and_changes_nothing_else(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit([OperationBatch(1, [DECLARE, append(1, body=b"left"), append(2, body=bytes(2_000_000))])])
+        store.commit([OperationBatch(2, [MessagesSettled(1, [(2, 1)])])])
+        pieces, read = list(store.recover()), bodies(store)
+    before, after = compact(tmp_path)
+    assert before > 2_000_000 > 500_000 > after
+    with opened(tmp_path) as store:
+        assert (store.committed, list(store.recover()), bodies(store)) == (2, pieces, read)
+
+
+def test_compacting_leaves_a_store_in_use_alone(tmp_path: Path) -> None:
+    with opened(tmp_path), pytest.raises(StoreLocked):
+        compact(tmp_path, patience=0)
+
+
+def test_compacting_needs_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store in"):
+        compact(tmp_path)

@@ -4,14 +4,14 @@ from triomq.actors.actor import Actor, InPlaceActor
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetter, DeadLetters
-from triomq.actors.events import DeadLettered, Event, Exited, MailboxFull, Restarted, Started, Subscription
+from triomq.actors.events import DeadLettered, Event, EventSubscription, Exited, MailboxOverflowed, Restarted, Started
 from triomq.actors.handlers import describe_handlers
 from triomq.actors.in_place_ref import InPlaceRef
 from triomq.actors.mailbox import Mailbox, MailboxStatistics, Overflow
 from triomq.actors.messages import Down, Message, Ping, Request
 from triomq.actors.ref import Ref, RefStatistics
 from triomq.actors.registry import Registry
-from triomq.actors.running import is_under_asyncio, require_trio
+from triomq.actors.running import is_under_asyncio, require_trio, unwrap_group
 from triomq.actors.status import State
 from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
 from triomq.actors.system import System, open_system
@@ -37,6 +37,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "is_under_asyncio",
     "open_system",
     "require_trio",
+    "unwrap_group",
     # supervising them
     "Backoff",
     "ChildSpec",
@@ -55,11 +56,11 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     # events
     "DeadLettered",
     "Event",
+    "EventSubscription",
     "Exited",
-    "MailboxFull",
+    "MailboxOverflowed",
     "Restarted",
     "Started",
-    "Subscription",
     # mailboxes
     "Mailbox",
     "MailboxStatistics",

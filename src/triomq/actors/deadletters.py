@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import trio
 
-from triomq.actors.events import DeadLettered, EventStream, Subscription
+from triomq.actors.events import DeadLettered, EventStream, EventSubscription
 
 if TYPE_CHECKING:
     from triomq.actors.messages import Message
@@ -52,7 +52,7 @@ class DeadLetters:
         """Give the last thousand, oldest first."""
         return list(self._ring)
 
-    def feed(self) -> Subscription[DeadLetter]:
+    def feed(self) -> EventSubscription[DeadLetter]:
         """Follow what comes from now on, with ``async for``."""
         return self._feed.subscribe()
 
@@ -66,7 +66,7 @@ class DeadLetters:
         self.count += 1
         self._ring.append(letter)
         self._feed.publish(letter)
-        self._system._publish(DeadLettered, ref, letter)
+        self._system.publish(DeadLettered, ref, letter)
         logger.debug("%s for %s is a dead letter (%s): %r", type(message).__qualname__, ref.path, reason, error)
         try:
             self._system.turn.run(message.abandoned, error)

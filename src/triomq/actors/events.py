@@ -48,11 +48,11 @@ class DeadLettered(Event, frozen=True):
     letter: DeadLetter
 
 
-class MailboxFull(Event, frozen=True):
-    """A mailbox has reached its limit; told once until there is room again."""
+class MailboxOverflowed(Event, frozen=True):
+    """A mailbox has reached its limit; published once until there is room again."""
 
 
-class Subscription(Generic[T]):
+class EventSubscription(Generic[T]):
     """One follower's view of a stream, from the moment it was asked for until it is closed.
 
     Follow it with ``async for``; leaving ``with stream.subscribe() as events:`` closes it.
@@ -60,7 +60,7 @@ class Subscription(Generic[T]):
 
     def __init__(self, stream: EventStream[T], limit: int) -> None:
         self._stream = stream
-        self._kept: deque[T] = deque(maxlen=limit)
+        self._items: deque[T] = deque(maxlen=limit)
         self._news: trio.Event | None = None  # made by a follower who waits
         self._closed = False
         self.dropped = 0
@@ -80,8 +80,8 @@ class Subscription(Generic[T]):
 
     def get_nowait(self) -> list[T]:
         """Take all that has come in so far, perhaps nothing."""
-        taken = list(self._kept)
-        self._kept.clear()
+        taken = list(self._items)
+        self._items.clear()
         return taken
 
     def __aiter__(self) -> Self:
@@ -89,17 +89,17 @@ class Subscription(Generic[T]):
 
     async def __anext__(self) -> T:
         await trio.lowlevel.checkpoint()
-        while not self._kept:
+        while not self._items:
             if self._closed:
                 raise StopAsyncIteration
             self._news = trio.Event()
             await self._news.wait()
-        return self._kept.popleft()
+        return self._items.popleft()
 
     def _offer(self, item: T) -> None:
-        if len(self._kept) == self._kept.maxlen:
+        if len(self._items) == self._items.maxlen:
             self.dropped += 1
-        self._kept.append(item)
+        self._items.append(item)
         self._wake()
 
     def _wake(self) -> None:
@@ -112,20 +112,20 @@ class EventStream(Generic[T]):
     """Where items are published and followed; costs nothing while nobody follows."""
 
     def __init__(self) -> None:
-        self._followers: dict[Subscription[T], None] = {}
+        self._followers: dict[EventSubscription[T], None] = {}
 
     @property
     def is_followed(self) -> bool:
         """Whether making an item is worth the while."""
         return bool(self._followers)
 
-    def subscribe(self, *, limit: int = SUBSCRIPTION_LIMIT) -> Subscription[T]:
+    def subscribe(self, *, limit: int = SUBSCRIPTION_LIMIT) -> EventSubscription[T]:
         """Follow from now on.
 
         Args:
             limit: How many items are kept for this follower; the oldest are dropped beyond it.
         """
-        subscription = Subscription(self, limit)
+        subscription = EventSubscription(self, limit)
         self._followers[subscription] = None
         return subscription
 

@@ -15,9 +15,9 @@ import trio
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import ChildSpec, RestartPolicy
 from triomq.actors.deadletters import DeadLetters
-from triomq.actors.events import Event, EventStream, Subscription
+from triomq.actors.events import Event, EventStream, EventSubscription
 from triomq.actors.registry import Registry
-from triomq.actors.running import require_trio
+from triomq.actors.running import require_trio, unwrap_group
 from triomq.actors.supervisor import Supervisor
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode, snapshot
@@ -84,15 +84,15 @@ class System:
         """Give the whole tree with states and counts, as it is now."""
         return snapshot(self._root)
 
-    def events(self) -> Subscription[Event]:
+    def events(self) -> EventSubscription[Event]:
         """Follow starts, exits, restarts, dead letters and full mailboxes from now on, with ``async for``."""
         return self._events.subscribe()
 
-    def _publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
+    def publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
         if self._events.is_followed:
             self._events.publish(event(ref, *details))
 
-    def _continue_turn(self) -> None:
+    def continue_turn(self) -> None:
         """Have what a very long turn has left over done in another one, after a checkpoint."""
         self._more.set()
 
@@ -104,23 +104,23 @@ class System:
 
     def fail(self, error: BaseException) -> None:
         """End the system with an error that no restart would mend; it comes out of the owner's block."""
-        self._root_ended(error)
+        self.root_ended(error)
 
-    def _root_ended(self, error: BaseException | None) -> None:
+    def root_ended(self, error: BaseException | None) -> None:
         self._failure = self._failure or error
         self._body.cancel()
 
     async def _start(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self._continue_turns, name="turns")
-        self._root._launch(self._supervisor, nursery)
-        await self._root._wait_started()
+        self._root.launch(self._supervisor, nursery)
+        await self._root.wait_started()
 
     async def _stop(self) -> None:
-        if not self._root._end(for_good=True, seconds=math.inf):
-            await self._root._wait_over()
+        if not self._root.end(for_good=True, seconds=math.inf):
+            await self._root.wait_ended()
 
     def _close(self) -> None:
-        self._root._bury(self._failure)
+        self._root.bury(self._failure)
         self._events.close()
         self.dead_letters.close()
 
@@ -133,15 +133,6 @@ class System:
             raise error
         if failure is not None:
             raise failure
-
-
-def _bare(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Take the one error out of the groups that nurseries have put around it."""
-    _, errors = group.split(trio.Cancelled)
-    error: BaseException = group if errors is None else errors
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 @asynccontextmanager
@@ -191,7 +182,7 @@ async def open_system(
             await system._stop()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        system._failure = _bare(group)
+        system._failure = unwrap_group(group)
     finally:
         system._close()
     system._raise(error)

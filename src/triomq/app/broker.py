@@ -30,7 +30,7 @@ from triomq.endpoints import (
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
 from triomq.store import DISK_RESERVE
-from triomq.store.keeper import BackUpStore, HostKind, StoreSettings
+from triomq.store.hosting import BackUpStore, HostKind, StoreSettings
 from triomq.transports import name_of
 
 _log = logging.getLogger("triomq.app")
@@ -84,9 +84,9 @@ class Broker(DomainHandle):
         return list(self._handles)
 
     @property
-    def kept_domains(self) -> list[str]:
+    def recovered_domains(self) -> list[str]:
         """The names of the domains that the store had something of at the start, whether they are open or not."""
-        return self._tree.kept_domains
+        return self._tree.recovered_domains
 
     async def add_domain(self, name: str) -> DomainHandle:
         """Let there be one more domain, with the sinks that every domain has; if it is there already it is given."""

@@ -110,7 +110,7 @@ def explain_publish(key: object, body: object, properties: object, delay: object
     Raises:
         TypeError: That is so; the text has the way out.
     """
-    check_text("the routing key", key)
+    check_text("the key", key)
     if not isinstance(body, bytes | bytearray | memoryview):
         raise TypeError(f"the body is {shown(body)}, of type {type(body).__name__}; a body is bytes: {_to_bytes(body)}")
     if isinstance(properties, Mapping):

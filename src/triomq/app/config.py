@@ -17,14 +17,14 @@ from triomq.app.machine import DEFAULT_WATERMARK
 from triomq.app.policies import PolicyConfig, check_policies
 from triomq.app.users import User, records_of
 from triomq.app.users_file import read_users
-from triomq.app.validation import Origins, build
+from triomq.app.validation import SettingSources, build
 from triomq.checked import Checked
 from triomq.core import QUEUE_MEMORY
 from triomq.endpoints import DEFAULT_ENDPOINTS, DEFAULT_TYPE, EndpointConfig, Synchronise
 from triomq.errors import ConfigError
 from triomq.protocols.control import Definitions
 from triomq.store import DISK_RESERVE
-from triomq.store.keeper import HostKind
+from triomq.store.hosting import HostKind
 
 _OTHERS = ("TRIOMQ_URL",)
 """Variables that mean something to other commands, and nothing here."""
@@ -201,15 +201,15 @@ def load_config(
     data = {} if path is None else _read(Path(path))
     data.setdefault("endpoints", [{"type": DEFAULT_TYPE}])
     others = overlay(data, Config, environment, leave=_OTHERS) | _set_options(data, options or {})
-    origins = Origins("" if path is None else os.fspath(path), others)
-    config = build(data, Config, origins)
+    sources = SettingSources("" if path is None else os.fspath(path), others)
+    config = build(data, Config, sources)
     if path is not None:
         config = _beside(config, Path(path).parent)
     try:
         config = config.completed()
         config.check()
     except ConfigError as error:
-        raise ConfigError(f"{origins.name('')}: {error}") from None
+        raise ConfigError(f"{sources.name('')}: {error}") from None
     return config
 
 

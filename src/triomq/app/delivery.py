@@ -13,8 +13,8 @@ _OTHER_WORDS = {
     "nack": "requeue() to put it back, or reject() to give it up",
     "message": "body, and properties for what was said about it",
     "headers": "properties.headers",
-    "key": "routing_key",
-    "sink": "exchange",
+    "routing_key": "key",
+    "exchange": "sink",
 }
 """What other libraries call what a delivery has."""
 
@@ -43,15 +43,15 @@ class Delivery:
 
     def __repr__(self) -> str:
         """Show where it came from and how large it is."""
-        return f"<Delivery {self.exchange!r} {self.routing_key!r} {len(self.body)} bytes>"
+        return f"<Delivery {self.sink!r} {self.key!r} {len(self.body)} bytes>"
 
     @property
-    def exchange(self) -> str:
+    def sink(self) -> str:
         """The sink that it was published into; empty for the default sink."""
         return self._batch.head.exchange
 
     @property
-    def routing_key(self) -> str:
+    def key(self) -> str:
         """The key that it was published with."""
         return self._batch.head.routing_key
 
@@ -131,7 +131,7 @@ class Browsed:
 
     def __repr__(self) -> str:
         """Show its id, where it came from and how large it is."""
-        return f"<Browsed {self.id} {self.exchange!r} {self.routing_key!r} {len(self.body)} bytes>"
+        return f"<Browsed {self.id} {self.sink!r} {self.key!r} {len(self.body)} bytes>"
 
     @property
     def id(self) -> int:
@@ -139,12 +139,12 @@ class Browsed:
         return self._entry.id
 
     @property
-    def exchange(self) -> str:
+    def sink(self) -> str:
         """The sink that it was published into; empty for the default sink."""
         return self._entry.message.head.exchange
 
     @property
-    def routing_key(self) -> str:
+    def key(self) -> str:
         """The key that it was published with."""
         return self._entry.message.head.routing_key
 

@@ -14,7 +14,7 @@ from triomq.app.checks import (
 )
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
-from triomq.app.publishing import Publication, Publisher, check_name
+from triomq.app.publishing import InProcessPublisher, Publication, check_name
 from triomq.core import (
     HASHABLE,
     DeclareQueue,
@@ -64,7 +64,7 @@ class DomainHandle:
         self.consumers = consumers
         self.session = Session(ref, directory)
         self.session.attach()
-        self._publisher = Publisher(directory, self.session, consumers.shared_turn, consumers.warn)
+        self._publisher = InProcessPublisher(directory, self.session, consumers.shared_turn, consumers.warn)
 
     def __repr__(self) -> str:
         """Show the domain's name."""
@@ -220,8 +220,8 @@ class DomainHandle:
             policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
                 with the highest priority holds, of several such the first.
         """
-        govern = await self.ask(SetPolicies(tuple(policies)))
-        return await govern.wait_done()
+        apply_policy = await self.ask(SetPolicies(tuple(policies)))
+        return await apply_policy.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
         """Hold a queue that exists.
@@ -251,9 +251,9 @@ class DomainHandle:
         self.consumers.check()
         if self.domain_ref.state != "running":
             await self.domain_ref.wait_running()
-        store = self.directory.queue(name, self.session)
+        queue = self.directory.queue(name, self.session)
         try:
-            await store.ref.wait_running()
+            await queue.ref.wait_running()
         except ActorStopped:
             pass  # the directory knows why
         return self.directory.queue(name, self.session)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from triomq.app.shapes import Leaf, Listed, Structure, Table, shape_of, takes_text
+from triomq.app.shapes import ListShape, MappingShape, StructShape, ValueShape, shape_of, takes_text
 from triomq.app.validation import inside, nearest
 from triomq.errors import ConfigError
 
@@ -56,18 +56,18 @@ class _Way:
     def _into(self, place: object, kind: object, rest: str) -> None:
         """Go on inside a value."""
         shape = shape_of(kind)
-        if isinstance(shape, Structure) and isinstance(place, dict):
+        if isinstance(shape, StructShape) and isinstance(place, dict):
             self._into_structure(place, kind, rest)
-        elif isinstance(shape, Listed) and isinstance(place, list):
+        elif isinstance(shape, ListShape) and isinstance(place, list):
             self._into_list(place, shape.item, rest)
-        elif isinstance(shape, Table) and isinstance(place, dict):
+        elif isinstance(shape, MappingShape) and isinstance(place, dict):
             self._into_table(place, shape.item, rest)
         else:
             raise ConfigError(f"{self._name}: {self._path} has nothing inside that could be called {rest!r}")
 
     def _into_structure(self, place: dict[str, object], kind: object, rest: str) -> None:
         shape = shape_of(kind)
-        assert isinstance(shape, Structure)
+        assert isinstance(shape, StructShape)
         fields = self._fields(shape, place)
         key = _longest(fields, rest)
         if key is None:
@@ -75,7 +75,7 @@ class _Way:
             raise ConfigError(f"{self._name} is not known; {advice}")
         self._step(place, key, fields[key], rest[len(key) + 1 :])
 
-    def _fields(self, shape: Structure, place: dict[str, object]) -> dict[str, object]:
+    def _fields(self, shape: StructShape, place: dict[str, object]) -> dict[str, object]:
         """Return the keys that a table can have, by its type where that is known."""
         chosen = place.get(shape.tag) if shape.tag is not None else None
         try:
@@ -103,7 +103,7 @@ class _Way:
         """Find which part of the name is the key: what does not belong to the value."""
         shape = shape_of(kind)
         key, inner = rest, ""
-        if isinstance(shape, Structure):
+        if isinstance(shape, StructShape):
             ends = [field for field in shape.fields(None) if rest.endswith(f"_{_capitals(field)}")]
             if not ends:
                 advice = nearest("", map(_capitals, shape.fields(None)), start=f"{self._name}_")
@@ -119,12 +119,12 @@ class _Way:
             place[key] = self._read(kind)
             return
         if key not in place:
-            place[key] = [] if isinstance(shape_of(kind), Listed) else {}
+            place[key] = [] if isinstance(shape_of(kind), ListShape) else {}
         self._into(place[key], kind, rest)
 
     def _read(self, kind: object) -> object:
         """Read the value: a text where a text is expected, else TOML."""
-        if isinstance(shape_of(kind), Leaf) and takes_text(kind):
+        if isinstance(shape_of(kind), ValueShape) and takes_text(kind):
             return self._value
         try:
             table: dict[str, object] = msgspec.toml.decode(f"value = {self._value}")

@@ -195,8 +195,8 @@ class QueueHandle:
                 await error.wait_over()
 
     async def _ask_once(self, request: Request[R]) -> R:
-        store = await self._domain.wait_queue(self.name)
-        return await store.ref.ask(request)
+        queue = await self._domain.wait_queue(self.name)
+        return await queue.ref.ask(request)
 
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete the queue with its messages; it is no error if it is gone already.

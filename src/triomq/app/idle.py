@@ -42,10 +42,10 @@ async def wait_idle(domains: Sequence[DomainHandle], consumers: Consumers) -> No
 async def _wait_at_work(domain: DomainHandle) -> None:
     """Wait for what is being restarted: messages may be waiting for it."""
     await domain.domain_ref.wait_running()
-    for store in list(domain.directory.queues.values()):
-        if store.ref.state != "running":
+    for queue in list(domain.directory.queues.values()):
+        if queue.ref.state != "running":
             try:
-                await store.ref.wait_running()
+                await queue.ref.wait_running()
             except ActorStopped:
                 pass  # deleted meanwhile, or given up: nothing happens there
 
@@ -64,8 +64,8 @@ async def _wait_for_change(busy: Sequence[DomainHandle], consumers: Consumers) -
 
 def describe_busy(domains: Sequence[DomainHandle]) -> str:
     """Say which queues are not idle and why, for whoever has waited too long."""
-    stores = [store for domain in domains for store in domain.directory.queues.values() if not store.idle]
-    numbers = [(store.name, store.statistics()) for store in stores]
+    queues = [queue for domain in domains for queue in domain.directory.queues.values() if not queue.idle]
+    numbers = [(queue.name, queue.statistics()) for queue in queues]
     return ", ".join(
         f"queue {name!r} has {count.unsettled} unsettled, {count.delayed} delayed and {count.ready} ready messages "
         f"for {count.feeds} feeds"

@@ -30,7 +30,7 @@ class Peer:
         """
         return self._actor(self._ref()).statistics()
 
-    async def wait_told(self) -> None:
+    async def wait_announced(self) -> None:
         """Wait until it has heard of everything that there is here then.
 
         Raises:
@@ -39,7 +39,7 @@ class Peer:
         while True:
             ref = self._ref()
             await ref.wait_running()
-            if await self._actor(ref).wait_told():
+            if await self._actor(ref).wait_announced():
                 return
 
     def _ref(self) -> Ref:

@@ -16,6 +16,7 @@ from triomq.core import (
     Head,
     Pressure,
     Properties,
+    Publisher,
     PublishingPaused,
     Receipt,
     RoutedRun,
@@ -26,7 +27,6 @@ from triomq.core import (
     encode_core,
     makes_wait,
 )
-from triomq.core import Publisher as CorePublisher
 from triomq.errors import LimitExceeded, Unroutable
 
 _LONGEST_NAME = 255
@@ -50,7 +50,7 @@ class Publication(msgspec.Struct, frozen=True):
     delay: float = 0.0
 
 
-class Publisher:
+class InProcessPublisher:
     """Publishes into one domain; a part of its ``DomainHandle``.
 
     Args:
@@ -64,7 +64,7 @@ class Publisher:
         self._directory = directory
         self._session = session
         self._warn = warn
-        self._way = WaitingPublisher(CorePublisher(directory, EVERYTHING, turn), directory, turn)
+        self._way = WaitingPublisher(Publisher(directory, EVERYTHING, turn), directory, turn)
         self._routes: dict[tuple[str, str], CachedRoute] = {}
         self._version = -1  # of the directory, when the routes were begun
 

@@ -155,13 +155,13 @@ def _say_where_messages_are(broker: Broker, config: Config) -> None:
     if not config.data_dir:
         _log.info("no data directory: everything is in memory only, and ends with this process")
         return
-    queues = [store for name in broker.domains for store in broker.domain(name).directory.queues.values()]
+    queues = [queue for name in broker.domains for queue in broker.domain(name).directory.queues.values()]
     found = {
         "directory": config.data_dir,
         "queues": len(queues),
-        "messages": sum(store.statistics().ready for store in queues),
+        "messages": sum(queue.statistics().ready for queue in queues),
     }
     _log.info("what is durable is kept on disk", extra={"fields": found})
-    for name in broker.kept_domains:
+    for name in broker.recovered_domains:
         if name not in broker.domains:
             _log.warning("domain is on disk and not configured; it stays there", extra={"fields": {"domain": name}})

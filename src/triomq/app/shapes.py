@@ -9,7 +9,7 @@ import msgspec
 from triomq.endpoints import EndpointConfig, EndpointTypes
 
 
-class Structure(msgspec.Struct, frozen=True):
+class StructShape(msgspec.Struct, frozen=True):
     """A table with known keys; with several Structs, one key says which of them it is.
 
     Args:
@@ -29,41 +29,41 @@ class Structure(msgspec.Struct, frozen=True):
         return found
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListShape(msgspec.Struct, frozen=True):
     """A list of things of one type."""
 
     item: object
 
 
-class Table(msgspec.Struct, frozen=True):
+class MappingShape(msgspec.Struct, frozen=True):
     """A table whose keys are free."""
 
     item: object
 
 
-class Leaf(msgspec.Struct, frozen=True):
+class ValueShape(msgspec.Struct, frozen=True):
     """A value that has nothing inside."""
 
     kind: object
 
 
-Shape = Structure | Listed | Table | Leaf
+SettingShape = StructShape | ListShape | MappingShape | ValueShape
 
 
-def shape_of(kind: object) -> Shape:
+def shape_of(kind: object) -> SettingShape:
     """Look at a type."""
     members = [member for member in _members(kind) if member is not type(None)]
     if members == [EndpointConfig]:
         # Also what is not installed yet has a place here, so it is no union: the registry says which Structs there are.
-        return Structure(typing.cast("Mapping[str | None, type[msgspec.Struct]]", EndpointTypes()), "type")
+        return StructShape(typing.cast("Mapping[str | None, type[msgspec.Struct]]", EndpointTypes()), "type")
     if all(isinstance(member, type) and issubclass(member, msgspec.Struct) for member in members):
         return _structure([typing.cast("type[msgspec.Struct]", member) for member in members])
     origin, arguments = typing.get_origin(members[0]), typing.get_args(members[0])
     if origin in (list, tuple):
-        return Listed(arguments[0])
+        return ListShape(arguments[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return Table(arguments[1])
-    return Leaf(kind)
+        return MappingShape(arguments[1])
+    return ValueShape(kind)
 
 
 def takes_text(kind: object) -> bool:
@@ -87,8 +87,8 @@ def _members(kind: object) -> list[object]:
     return [kind]
 
 
-def _structure(kinds: list[type[msgspec.Struct]]) -> Structure:
+def _structure(kinds: list[type[msgspec.Struct]]) -> StructShape:
     tag = kinds[0].__struct_config__.tag_field
     if tag is None:
-        return Structure({None: kinds[0]}, None)
-    return Structure({str(kind.__struct_config__.tag): kind for kind in kinds}, tag)
+        return StructShape({None: kinds[0]}, None)
+    return StructShape({str(kind.__struct_config__.tag): kind for kind in kinds}, tag)

@@ -24,7 +24,7 @@ from triomq.core import (
 from triomq.endpoints import EndpointConfig, EndpointTypes, Unfinished
 from triomq.errors import ConfigError, StoreError
 from triomq.store import Journal
-from triomq.store.keeper import StoreSettings, StoreSupervisor
+from triomq.store.hosting import StoreSettings, StoreSupervisor
 
 _log = logging.getLogger("triomq.app")
 
@@ -83,7 +83,7 @@ class Tree:
         return [ChildSpec(lambda: StoreSupervisor(persistence.journal, settings), name="store")]
 
     @property
-    def kept_domains(self) -> list[str]:
+    def recovered_domains(self) -> list[str]:
         """The domains that the store had something of when it was opened."""
         return recovered_domains(self.persistence) if self.persistence is not None else []
 
@@ -203,7 +203,7 @@ class _Top(Supervisor):
     async def on_start(self) -> None:
         """Start the children, and look how much memory they use."""
         await super().on_start()
-        self.start_task(self._memory.keep_measuring)
+        self.start_task(self._memory.run)
         self.start_task(self._unfinished.keep_looking)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from triomq.app.shapes import Listed, Structure, Table, choices_of, shape_of
+from triomq.app.shapes import ListShape, MappingShape, StructShape, choices_of, shape_of
 from triomq.endpoints import GROUP, EndpointTypes, decode_endpoint
 from triomq.errors import ConfigError
 
@@ -19,7 +19,7 @@ _SECRET = re.compile(r"(^|\.)users(\.|$)|(^|\.)peers\b|password")
 """Paths whose values are never shown: whatever stands where passwords stand, in the right place or not."""
 
 
-class Origins:
+class SettingSources:
     """Where the data came from, for texts.
 
     Args:
@@ -39,13 +39,13 @@ class Origins:
         return self._file or "the configuration"
 
 
-def build(data: object, kind: type[T], origins: Origins) -> T:
+def build(data: object, kind: type[T], sources: SettingSources) -> T:
     """Make a Struct of data.
 
     Raises:
         ConfigError: It does not fit; each line of the text names one trouble.
     """
-    troubles = [f"{origins.name(path)}: {text}" for path, text in _troubles(data, kind, "")]
+    troubles = [f"{sources.name(path)}: {text}" for path, text in _troubles(data, kind, "")]
     if troubles:
         raise ConfigError("\n".join(troubles))
     return msgspec.convert(data, kind, dec_hook=decode_endpoint)
@@ -83,17 +83,17 @@ def _troubles(data: object, kind: object, path: str) -> Iterator[tuple[str, str]
 
 def _troubles_inside(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:
     shape = shape_of(kind)
-    if isinstance(shape, Structure) and isinstance(data, dict):
+    if isinstance(shape, StructShape) and isinstance(data, dict):
         yield from _structure_troubles(data, shape, path)
-    elif isinstance(shape, Listed) and isinstance(data, list):
+    elif isinstance(shape, ListShape) and isinstance(data, list):
         for number, item in enumerate(data):
             yield from _troubles(item, shape.item, inside(path, number))
-    elif isinstance(shape, Table) and isinstance(data, dict):
+    elif isinstance(shape, MappingShape) and isinstance(data, dict):
         for key, item in data.items():
             yield from _troubles(item, shape.item, inside(path, key))
 
 
-def _structure_troubles(data: dict[str, object], shape: Structure, path: str) -> Iterator[tuple[str, str]]:
+def _structure_troubles(data: dict[str, object], shape: StructShape, path: str) -> Iterator[tuple[str, str]]:
     chosen: str | None = None
     if shape.tag is not None:
         tag = data.get(shape.tag)
@@ -118,7 +118,7 @@ def _structure_troubles(data: dict[str, object], shape: Structure, path: str) ->
             yield from _troubles(item, fields[key], where)
 
 
-def _types(shape: Structure) -> str:
+def _types(shape: StructShape) -> str:
     """List what a table can be."""
     types = ", ".join(map(repr, shape.kinds))
     if isinstance(shape.kinds, EndpointTypes):

@@ -141,22 +141,22 @@ class NotResident(Restarting):
     """The messages that the answer needs are being read from the store; ask again when they are in memory.
 
     Args:
-        store: The queue's.
+        queue: The queue.
         done: How many messages the request has dealt with already; who asks again is told of the others alone.
     """
 
-    def __init__(self, store: "QueueState", done: int = 0) -> None:
-        super().__init__(store.ref)
+    def __init__(self, queue: "QueueState", done: int = 0) -> None:
+        super().__init__(queue.ref)
         self.done = done
-        self._store = store
+        self._queue = queue
 
     async def wait_over(self) -> None:
         """Wait until they are in memory, or the queue is gone."""
-        if not self._store.backlog.is_reading:
+        if not self._queue.backlog.is_reading:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
         arrived = trio.Event()
-        self._store.wait_arrived(arrived.set)
+        self._queue.when_arrived(arrived.set)
         await arrived.wait()
 
 

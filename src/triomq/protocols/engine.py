@@ -13,6 +13,23 @@ from typing import Protocol, TypeVar
 Event_co = TypeVar("Event_co", covariant=True)
 
 
+class Outbox(Protocol):
+    """What an engine has to be written, by numbers that a driver looks at several times a turn: no calls.
+
+    Meant as plain attributes; properties fit as well.
+    """
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait for ``data_to_send``."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether no event will follow; then write what is left to send, and close the connection."""
+        ...
+
+
 class Engine(Protocol[Event_co]):
     """One side of one conversation, without a socket, a task or a clock.
 
@@ -26,18 +43,13 @@ class Engine(Protocol[Event_co]):
     """Set by a driver that reads nothing at present: the peer's silence is not held against it then."""
 
     @property
-    def unsent(self) -> int:
-        """How many bytes wait for ``data_to_send``."""
+    def outbox(self) -> Outbox:
+        """What waits to be written; the same object as long as the engine lives."""
         ...
 
     @property
     def unfinished(self) -> int:
         """How many bytes have come of what is not whole, and so in no event yet."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """Whether no event will follow; then write what is left to send, and close the connection."""
         ...
 
     def receive_data(self, data: bytes, /) -> None:

@@ -1,85 +1,84 @@
-"""What outlives the broker: records, queues and messages, in batches that are on disk whole or not at all.
+"""Durable storage: records, queues and messages, in batches that are on disk whole or not at all.
 
-Here is what needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.keeper``.
+This package needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.hosting``.
 """
 
-from triomq.store.backing import back_up
+from triomq.store.backup import back_up
 from triomq.store.body import BodyRun, decode_body, encode_body
 from triomq.store.checking import Gap, QueueReport, Report, check
-from triomq.store.compacting import compact
 from triomq.store.connecting import DATABASE
+from triomq.store.directory import DirectoryLock
 from triomq.store.interface import Reader, Store, StoreStatistics
 from triomq.store.journal import Fetch, Journal
-from triomq.store.lock import DirectoryLock
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    Batch,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
-    Delivered,
-    Drop,
-    Kind,
+    AttemptsCounted,
+    DelayedDropped,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
+    OperationBatch,
+    QueueDeclared,
+    QueueDeleted,
     Range,
-    Remove,
-    Settle,
-    Spill,
-    Unspill,
+    RecordKind,
+    RecordPut,
+    RecordRemoved,
+    SpilledDropped,
 )
 from triomq.store.reading import Damaged, Reading, SegmentRead
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
-    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
     Recovered,
     RecoveredQueue,
     SegmentFound,
+    TotalsFound,
     assemble,
 )
 from triomq.store.reserve import DISK_RESERVE
 from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
-from triomq.store.sqlite import SqliteReader, SqliteStore
+from triomq.store.sqlite import SqliteReader, SqliteStore, compact
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
-    # telling a store
-    "Append",
-    "Attempts",
-    "Batch",
-    "DeclareQueue",
-    "Delay",
-    "DeleteQueue",
-    "Delivered",
-    "Drop",
-    "Kind",
+    # operations
+    "MessagesAppended",
+    "AttemptsCounted",
+    "OperationBatch",
+    "QueueDeclared",
+    "MessagesDelayed",
+    "QueueDeleted",
+    "MessagesDelivered",
+    "DelayedDropped",
+    "RecordKind",
     "Operation",
-    "Put",
+    "RecordPut",
     "Range",
-    "Remove",
-    "Settle",
-    "Spill",
-    "Unspill",
+    "RecordRemoved",
+    "MessagesSettled",
+    "MessagesSpilled",
+    "SpilledDropped",
     "Fetch",
     "Journal",
     # bodies of segments
     "BodyRun",
     "decode_body",
     "encode_body",
-    # what it gives back
+    # what is read
     "Damaged",
     "Reading",
     "SegmentRead",
-    # what it finds
+    # what is recovered
     "AttemptsFound",
     "DelayedFound",
     "DeliveredFound",
-    "HeldFound",
+    "TotalsFound",
     "Piece",
     "QueueFound",
     "RecordFound",
@@ -96,7 +95,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "SqliteStore",
     "Store",
     "StoreStatistics",
-    # looking after one
+    # maintenance
     "Gap",
     "REPORT",
     "QueueReport",

@@ -1,4 +1,4 @@
-"""What a broker and the process of its store say to each other: a length in four octets, then MessagePack."""
+"""The frames between a broker and the process of its store: a length in four bytes, then MessagePack."""
 
 import struct
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import msgspec
 
 from triomq import errors
 from triomq.errors import StoreError
-from triomq.store.operations import Batch, Settle
+from triomq.store.operations import MessagesSettled, OperationBatch
 from triomq.store.reading import Reading
 from triomq.store.recovered import Piece
 
@@ -17,23 +17,23 @@ class _Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Write(_Frame, frozen=True, tag=1):
-    """Commit a batch; answered by ``Committed`` or ``Failed``."""
+    """Commit a batch; answered by ``BatchesCommitted`` or ``StoreFailed``."""
 
-    batch: Batch
+    batch: OperationBatch
 
 
 class Read(_Frame, frozen=True, tag=2):
-    """Read the segments of a range of ids, as of ``Reader.read``; answered by ``Fetched``."""
+    """Read the segments of a range of ids, as of ``Reader.read``; answered by ``SegmentsFetched``."""
 
     number: int
     queue: int
     first: int
     stop: int
-    octets: int
+    max_bytes: int
 
 
 class ReadDelayed(_Frame, frozen=True, tag=3):
-    """Read the bodies of delayed messages, as of ``Reader.read_delayed``; answered by ``FetchedDelayed``."""
+    """Read the bodies of delayed messages, as of ``Reader.read_delayed``; answered by ``DelayedFetched``."""
 
     number: int
     queue: int
@@ -47,92 +47,101 @@ class BackUp(_Frame, frozen=True, tag=4):
     path: str
 
 
-class Relieve(_Frame, frozen=True, tag=13):
-    """Forget messages ahead of their batches, since there is no room for what stands before them; not answered."""
+class SettleEarly(_Frame, frozen=True, tag=13):
+    """Settle messages ahead of their batches, since there is no room for the batches before them; not answered."""
 
-    operations: Sequence[Settle]
-
-
-ToStore = Write | Read | ReadDelayed | BackUp | Relieve
+    operations: Sequence[MessagesSettled]
 
 
-class Failed(_Frame, frozen=True, tag=5):
-    """It cannot be done: to a ``Write``, that nothing of it is kept; before ``Opened``, that there is no store.
+ToStore = Write | Read | ReadDelayed | BackUp | SettleEarly
+
+
+class StoreFailed(_Frame, frozen=True, tag=5):
+    """An error: after a ``Write``, nothing of it was written; before ``StoreOpened``, the store cannot be opened.
 
     Args:
         kind: The name of a class of ``triomq.errors``.
-        text: What the error says.
+        text: The error's text.
     """
 
     kind: str
     text: str
 
     @classmethod
-    def of(cls, error: StoreError) -> "Failed":
-        """Carry an error over."""
+    def of(cls, error: StoreError) -> "StoreFailed":
+        """Return the frame that carries an error."""
         return cls(type(error).__name__, str(error))
 
     @property
     def error(self) -> StoreError:
-        """The error."""
+        """The error that the frame carries."""
         kind = getattr(errors, self.kind, StoreError)
         error: StoreError = kind(self.text)
         return error
 
 
-class Found(_Frame, frozen=True, tag=6):
-    """Some of what is there; some come before ``Opened``, if it was asked for."""
+class PiecesRecovered(_Frame, frozen=True, tag=6):
+    """Some of what the store has; sent before ``StoreOpened`` when a broker starts, as often as it takes."""
 
     pieces: Sequence[Piece]
 
 
-class Opened(_Frame, frozen=True, tag=7):
+class StoreOpened(_Frame, frozen=True, tag=7):
     """The store is open.
 
     Args:
-        committed: The number of the last batch that is there.
-        notices: What whoever runs the broker should know.
+        committed: The number of the last batch in it.
+        notices: Warnings for the operator of the broker.
     """
 
     committed: int
     notices: Sequence[str]
 
 
-class Committed(_Frame, frozen=True, tag=8):
+class BatchesCommitted(_Frame, frozen=True, tag=8):
     """All batches up to this number are on disk."""
 
     number: int
 
 
-class Fetched(_Frame, frozen=True, tag=9):
-    """What was read of a range."""
+class SegmentsFetched(_Frame, frozen=True, tag=9):
+    """The segments of a range."""
 
     number: int
     reading: Reading
 
 
-class FetchedDelayed(_Frame, frozen=True, tag=10):
-    """Bodies of delayed messages, None for those that are not there."""
+class DelayedFetched(_Frame, frozen=True, tag=10):
+    """The bodies of delayed messages, None for those that are not there."""
 
     number: int
     bodies: list[bytes | None]
 
 
-class NotFetched(_Frame, frozen=True, tag=11):
-    """Why something cannot be read."""
+class FetchFailed(_Frame, frozen=True, tag=11):
+    """The error because of which segments or bodies cannot be read."""
 
     number: int
-    failed: Failed
+    failed: StoreFailed
 
 
 class BackedUp(_Frame, frozen=True, tag=12):
-    """The copy is made, or why not."""
+    """The copy is complete, or the error because of which it is not."""
 
     number: int
-    failed: Failed | None = None
+    failed: StoreFailed | None = None
 
 
-FromStore = Failed | Found | Opened | Committed | Fetched | FetchedDelayed | NotFetched | BackedUp
+FromStore = (
+    StoreFailed
+    | PiecesRecovered
+    | StoreOpened
+    | BatchesCommitted
+    | SegmentsFetched
+    | DelayedFetched
+    | FetchFailed
+    | BackedUp
+)
 
 _length = struct.Struct("<I")
 _encode = msgspec.msgpack.Encoder().encode
@@ -140,13 +149,13 @@ _decoder = msgspec.msgpack.Decoder(ToStore | FromStore)
 
 
 def encode_frame(frame: ToStore | FromStore) -> bytes:
-    """Make the octets of a frame."""
-    octets = _encode(frame)
-    return _length.pack(len(octets)) + octets
+    """Return the bytes of a frame."""
+    data = _encode(frame)
+    return _length.pack(len(data)) + data
 
 
-class FrameReader:
-    """Puts frames together from what arrives; both ends have one."""
+class StoreFrameReader:
+    """Parses frames from the bytes that arrive; each end has one."""
 
     __slots__ = ("_buffer",)
 
@@ -154,10 +163,10 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[ToStore | FromStore]:
-        """Give the frames that are whole now.
+        """Parse the frames that are complete now.
 
         Raises:
-            msgspec.DecodeError: The other end does not speak as it should: it has another version.
+            msgspec.DecodeError: The bytes are no frame: the other end has another version.
         """
         buffer = self._buffer
         buffer += data
@@ -166,8 +175,8 @@ class FrameReader:
             stop = position + 4 + _length.unpack_from(buffer, position)[0]
             if stop > len(buffer):
                 break
-            with memoryview(buffer) as view, view[position + 4 : stop] as octets:
-                frames.append(_decoder.decode(octets))
+            with memoryview(buffer) as view, view[position + 4 : stop] as part:
+                frames.append(_decoder.decode(part))
             position = stop
         del buffer[:position]
         return frames

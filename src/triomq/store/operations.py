@@ -1,9 +1,9 @@
-"""What a store is told: numbered batches of operations, each batch whole on disk or not at all.
+"""The records of a store: numbered batches of operations, each batch whole on disk or not at all.
 
-Everything that means something only to the core is opaque octets here: keys, options, heads, and the contents of
-messages. A queue goes by a number that the core gives it; a message by its queue and its id, which only grows. What
-belongs together is in one batch: a dead letter is an ``Append`` there and a ``Settle`` here, a transaction is all it
-has to say to all its queues.
+Everything that means something only to the core is opaque bytes here: keys, options, heads, and the contents of
+messages. A queue has a number that the core gives it; a message is known by its queue and its id, which only grows.
+Operations that belong together are in one batch: a dead letter is a ``MessagesAppended`` to one queue and a
+``MessagesSettled`` of another, a transaction is all that it does to all its queues.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from enum import IntEnum
 import msgspec
 
 Range = tuple[int, int]
-"""Ids in a row: the first, and how many."""
+"""Ids in a row: the first, and their count."""
 
 
-class Kind(IntEnum):
-    """What kinds of records there are beside queues; the numbers are on disk, so never reused."""
+class RecordKind(IntEnum):
+    """The kinds of records beside queues; the numbers are on disk, so they are never reused."""
 
     SINK = 1
     BINDING = 2
@@ -26,43 +26,43 @@ class Kind(IntEnum):
     STREAM = 6
 
 
-class Put(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
-    """Keep a record, in place of the one with the same key if there is one."""
+class RecordPut(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
+    """Store a record, in place of the one with the same key if there is one."""
 
     kind: int
     key: bytes
     value: bytes
 
 
-class Remove(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
-    """Forget a record, if it is there."""
+class RecordRemoved(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
+    """Delete a record, if it is there."""
 
     kind: int
     key: bytes
 
 
-class DeclareQueue(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
-    """Let there be a queue; if it is there already it gets another key and value."""
+class QueueDeclared(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
+    """Create a queue; one that exists gets this key and value."""
 
     queue: int
     key: bytes
     value: bytes
 
 
-class DeleteQueue(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
-    """Forget a queue and everything in it."""
+class QueueDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
+    """Delete a queue and everything in it."""
 
     queue: int
 
 
-class Append(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True, tag=5):
-    """Keep messages of a queue: one segment, with ids in a row, above all that the queue ever had.
+class MessagesAppended(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True, tag=5):
+    """Store messages of a queue: one segment, with ids in a row, above all that the queue ever had.
 
     Args:
         queue: The queue's number.
         first: The id of the first.
         count: How many there are, at least one.
-        size: What the core counts for them, in octets; given back when the store is opened.
+        size: What the core counts for them, in bytes; returned when the store is opened.
         body: The contents as ``encode_body`` makes them.
         settled: Ids among them that are settled already.
     """
@@ -75,14 +75,14 @@ class Append(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tru
     settled: Sequence[Range] = ()
 
 
-class Settle(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
-    """Forget messages; ids that are not there are ignored, so that a range may span what was never kept."""
+class MessagesSettled(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
+    """Delete messages; ids that are not there are ignored, so that a range may span transient messages."""
 
     queue: int
     ranges: Sequence[Range]
 
 
-class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
+class MessagesDelivered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
     """Mark messages of one level up to an id as delivered, also for later lives of the broker; marks only rise."""
 
     queue: int
@@ -90,23 +90,23 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
     up_to: int
 
 
-class Attempts(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
-    """Note how often a message came back; forgotten with the message."""
+class AttemptsCounted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
+    """Store how often a message was returned; deleted with the message."""
 
     queue: int
     id: int
     count: int
 
 
-class Delay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_only=True):
-    """Keep messages that are not ready yet; when they are, they are appended and dropped here in one batch.
+class MessagesDelayed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_only=True):
+    """Store messages that are not ready yet; when they are, one batch appends them and drops them here.
 
     Args:
         queue: The queue's number.
-        number: The core's own for them, unique in the queue.
+        number: The core's number for them, unique in the queue.
         due: When they are ready, in seconds since 1970.
         count: How many there are.
-        size: As of ``Append``.
+        size: As of ``MessagesAppended``.
         body: The contents as ``encode_body`` makes them.
     """
 
@@ -118,17 +118,18 @@ class Delay(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9, kw_on
     body: bytes
 
 
-class Drop(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
-    """Forget messages that were delayed, by their numbers; those that are not there are ignored."""
+class DelayedDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
+    """Delete delayed messages, by their numbers; numbers that are not there are ignored."""
 
     queue: int
     numbers: Sequence[int]
 
 
-class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11, kw_only=True):
-    """Put messages out of memory that nobody has asked to be kept: gone when the broker starts again, never synced.
+class MessagesSpilled(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11, kw_only=True):
+    """Page out transient messages: they are deleted when the broker starts again, and never synced.
 
-    The fields are those of ``Append``. Recovery never shows them. Segments of a queue, kept or spilled, do not overlap.
+    The fields are those of ``MessagesAppended``. Recovery never returns them. Segments of a queue, durable or spilled,
+    do not overlap.
     """
 
     queue: int
@@ -138,20 +139,34 @@ class Spill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11, kw_o
     settled: Sequence[Range] = ()
 
 
-class Unspill(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):
-    """Forget messages that were put out of memory; ids that are not there are ignored."""
+class SpilledDropped(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):
+    """Delete messages that were spilled; ids that are not there are ignored."""
 
     queue: int
     ranges: Sequence[Range]
 
 
 Operation = (
-    Put | Remove | DeclareQueue | DeleteQueue | Append | Settle | Delivered | Attempts | Delay | Drop | Spill | Unspill
+    RecordPut
+    | RecordRemoved
+    | QueueDeclared
+    | QueueDeleted
+    | MessagesAppended
+    | MessagesSettled
+    | MessagesDelivered
+    | AttemptsCounted
+    | MessagesDelayed
+    | DelayedDropped
+    | MessagesSpilled
+    | SpilledDropped
 )
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Operations that are done together, in order; numbers grow by one, and go on where they were before a restart."""
+class OperationBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Operations that are done together, in order.
+
+    Numbers grow by one, and continue after a restart where they were before it.
+    """
 
     number: int
     operations: Sequence[Operation]

@@ -1,109 +1,122 @@
-"""Runs a store at one end of a socket pair: the work of the store's process, or of its thread.
+"""Runs a store at one end of a socket pair, in a process of its own or on a thread.
 
-Whatever batches have arrived by the time the last commit is done are committed together, so that many small ones cost
-one sync. Bodies are read over a second connection on a thread of its own, which never waits for a commit.
+    broker ──socket pair──▶ receive ─▶ commit (all batches that have arrived: one transaction, one sync) ─▶ answer
+                               └─────▶ reading thread, with a connection of its own ─────────────────────▶ answer
 
-A batch that cannot be written is answered with the reason, and those behind it are left aside: the broker sends all of
-them again. When the other end is gone, what has arrived whole is committed, and that was all.
+- Whatever batches have arrived by the time the last commit is done are committed together, so that many small ones cost
+  one sync.
+- Bodies are read over a second connection on a thread of its own, which never waits for a commit.
+- A batch that cannot be written is answered with the reason, and those behind it are left aside: the broker sends all
+  of them again.
+
+The process is ``python -m triomq.store.server``, started by the broker alone. It has the store's directory and one end
+of the socket pair, nothing else of the broker's, and loads no event loop. When the broker is gone, however that
+happened, its end of the pair is closed: then this process commits what it has received whole, and ends.
 """
 
+import argparse
+import os
 import queue
+import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
 from triomq.errors import StoreError
-from triomq.store.backing import back_up
+from triomq.store.backup import back_up
+from triomq.store.directory import PATIENCE
 from triomq.store.frames import (
     BackedUp,
     BackUp,
-    Committed,
-    Failed,
-    Fetched,
-    FetchedDelayed,
-    Found,
-    FrameReader,
+    BatchesCommitted,
+    DelayedFetched,
+    FetchFailed,
     FromStore,
-    NotFetched,
-    Opened,
+    PiecesRecovered,
     Read,
     ReadDelayed,
-    Relieve,
+    SegmentsFetched,
+    SettleEarly,
+    StoreFailed,
+    StoreFrameReader,
+    StoreOpened,
     ToStore,
     Write,
     encode_frame,
 )
-from triomq.store.lock import PATIENCE
-from triomq.store.operations import Batch
+from triomq.store.operations import OperationBatch
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 _CHUNK = 1 << 20
-"""Octets that are received at once."""
+"""Bytes that are received at once."""
 _GROUP = 8 << 20
-"""Octets from which on nothing more is waited for before a commit: some 10 ms of writing."""
+"""Bytes from which on nothing more is received before a commit: some 10 ms of writing."""
 _PIECES = 2_000
-"""Pieces of what is recovered in one frame."""
+"""Recovered pieces in one frame."""
 
 
 def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE, reserve: int = 0) -> None:
-    """Open a store and do what the other end says, until that is gone.
+    """Open a store and serve it at one end of a socket pair, until the other end is closed.
 
     Args:
-        wire: Our end, blocking.
+        wire: This end, blocking.
         directory: The store's.
-        fresh: Whether a broker starts: then all that is there is told first.
+        fresh: Whether a broker starts: then all that is recovered is sent first.
         patience: Seconds to wait for the directory's lock.
-        reserve: Octets on the disk below which nothing new is kept.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
     """
     with wire:
         server = _Server(wire)
         try:
             with closing(SqliteStore(directory, fresh=fresh, patience=patience, reserve=reserve)) as store:
                 if fresh:
-                    server.tell_all(store)
-                server.send(Opened(store.committed, store.notices))
+                    server.send_recovered(store)
+                server.send(StoreOpened(store.committed, store.notices))
                 server.run(store)
         except StoreError as error:
-            server.send(Failed.of(error))
+            server.send(StoreFailed.of(error))
 
 
 class _Server:
-    """The conversation about one store."""
+    """Commits and answers for one open store, at one end of the socket pair."""
 
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
         self._sending = threading.Lock()  # several threads answer
-        self._reader = FrameReader()
-        self._expected = 0  # number of the batch that must come next: those before it are lost or failed
+        self._reader = StoreFrameReader()
+        self._expected = 0  # number of the next batch; later ones are left aside, for one before them has failed
 
     def send(self, frame: FromStore) -> None:
-        with self._sending, suppress(ConnectionError, BrokenPipeError):  # nobody is there: the next receive says so
+        with (
+            self._sending,
+            suppress(ConnectionError, BrokenPipeError),
+        ):  # the broker is gone: the next receive finds out
             self._wire.sendall(encode_frame(frame))
 
-    def tell_all(self, store: SqliteStore) -> None:
+    def send_recovered(self, store: SqliteStore) -> None:
         pieces = store.recover(segments=False)
         while some := list(islice(pieces, _PIECES)):
-            self.send(Found(some))
+            self.send(PiecesRecovered(some))
 
     def run(self, store: SqliteStore) -> None:
         with closing(_ReadingThread(store, self.send)) as reading:
             while frames := self._receive():
                 batches = [frame.batch for frame in frames if isinstance(frame, Write)]
                 for frame in frames:
-                    if isinstance(frame, Relieve):
+                    if isinstance(frame, SettleEarly):
                         with suppress(StoreError):  # there is no room even for that
-                            store.relieve(frame.operations)
+                            store.settle_early(frame.operations)
                     elif isinstance(frame, Read | ReadDelayed | BackUp):
                         reading.put(frame)
                 if batches:
                     self._commit(store, batches)
 
     def _receive(self) -> list[ToStore | FromStore]:
-        """Wait for frames, and take what else is there; nothing at the end."""
+        """Wait for frames and return all that have arrived; nothing at the end of the stream."""
         frames: list[ToStore | FromStore] = []
         received, flags = 0, 0
         while received < _GROUP or not frames:  # one frame may be larger than that
@@ -121,7 +134,7 @@ class _Server:
                 flags = socket.MSG_DONTWAIT
         return frames
 
-    def _commit(self, store: SqliteStore, batches: list[Batch]) -> None:
+    def _commit(self, store: SqliteStore, batches: list[OperationBatch]) -> None:
         self._expected = self._expected or batches[0].number
         batches = batches[_start(batches, self._expected) :]
         if not batches:
@@ -129,22 +142,26 @@ class _Server:
         try:
             number = store.commit(batches)
         except StoreError as error:
-            self.send(Failed.of(error))
+            self.send(StoreFailed.of(error))
         except ValueError as error:
-            self.send(Failed("StoreError", f"triomq asks its store for what cannot be; please report this: {error}"))
+            self.send(
+                StoreFailed(
+                    "StoreError", f"a batch cannot be applied, which is an error of triomq; please report it: {error}"
+                )
+            )
         else:
             self._expected = batches[-1].number + 1
-            self.send(Committed(max(number, batches[-1].number)))
+            self.send(BatchesCommitted(max(number, batches[-1].number)))
 
 
 def _read(reader: SqliteReader, frame: Read | ReadDelayed) -> FromStore:
     if isinstance(frame, Read):
-        return Fetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.octets))
-    return FetchedDelayed(frame.number, reader.read_delayed(frame.queue, frame.numbers))
+        return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.max_bytes))
+    return DelayedFetched(frame.number, reader.read_delayed(frame.queue, frame.numbers))
 
 
-def _start(batches: list[Batch], expected: int) -> int:
-    """Find the position from which on batches follow on what was done; behind the last if they do not."""
+def _start(batches: list[OperationBatch], expected: int) -> int:
+    """Return the position of the expected batch; the end if it is not among them."""
     for position, batch in enumerate(batches):
         if batch.number == expected:
             return position
@@ -152,7 +169,7 @@ def _start(batches: list[Batch], expected: int) -> int:
 
 
 class _ReadingThread:
-    """The thread that reads; made with the conversation, ends with it."""
+    """The thread that reads bodies; created with the server, ends with it."""
 
     def __init__(self, store: SqliteStore, send: Callable[[FromStore], None]) -> None:
         self._store = store
@@ -176,11 +193,11 @@ class _ReadingThread:
             try:
                 reader = reader or SqliteReader(self._directory)
                 answer = _read(reader, frame)
-                if isinstance(answer, Fetched) and answer.reading.damaged:
+                if isinstance(answer, SegmentsFetched) and answer.reading.damaged:
                     self._store.be_careful()
                 self._send(answer)
             except StoreError as error:
-                self._send(NotFetched(frame.number, Failed.of(error)))
+                self._send(FetchFailed(frame.number, StoreFailed.of(error)))
         if reader is not None:
             reader.close()
 
@@ -188,7 +205,7 @@ class _ReadingThread:
         try:
             back_up(self._directory, Path(frame.path))
         except (StoreError, sqlite3.Error) as error:
-            self._send(BackedUp(frame.number, Failed(type(error).__name__, str(error))))
+            self._send(BackedUp(frame.number, StoreFailed(type(error).__name__, str(error))))
         else:
             self._send(BackedUp(frame.number))
 
@@ -196,3 +213,29 @@ class _ReadingThread:
         if self._thread is not None:
             self._wanted.put(None)
             self._thread.join()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the process of a store, until the broker is gone."""
+    parser = argparse.ArgumentParser("triomq.store.server", description="The store of a broker; started by it.")
+    parser.add_argument("directory", type=Path, help="the store's directory")
+    parser.add_argument("--wire", type=int, required=True, help="descriptor of this end of the socket pair")
+    parser.add_argument("--fresh", action="store_true", help="the broker starts, so send what is recovered")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to wait for the directory's lock")
+    parser.add_argument("--reserve", type=int, default=0, help="bytes on the disk that are left free")
+    given = parser.parse_args(arguments)
+    os.umask(0o077)  # messages are for their owner alone
+    # Ctrl-C and a service manager tell all processes of a group. The broker drains then, and needs its store for that.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    serve(
+        socket.socket(fileno=given.wire),
+        given.directory,
+        fresh=given.fresh,
+        patience=given.patience,
+        reserve=given.reserve,
+    )
+
+
+if __name__ == "__main__":
+    main()

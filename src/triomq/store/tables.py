@@ -1,88 +1,95 @@
-"""The tables of one file: each operation as statements."""
+"""The tables of one file: each operation of a batch as SQL statements.
+
+Settling is what costs, so it is done by segment and not by message: all ranges of an operation go over a queue's
+segments once, in order, and each segment that they touch is updated once (a bitmap) or deleted. A range of ``_WHOLE``
+ids or more is a purge: the segments within it are deleted by one statement. Bodies are never rewritten.
+
+The counts ``stored`` and ``settled`` of a queue are updated in the same transaction, so that after damage the number of
+missing messages is known, even where the rows that had them cannot be read.
+"""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from triomq.errors import StoreCorrupt
-from triomq.store.bodies import is_damaged, segment_rows
 from triomq.store.body import checksum
 from triomq.store.faults import is_damage
 from triomq.store.operations import (
-    Append,
-    Attempts,
-    DeclareQueue,
-    Delay,
-    DeleteQueue,
-    Delivered,
-    Drop,
+    AttemptsCounted,
+    DelayedDropped,
+    MessagesAppended,
+    MessagesDelayed,
+    MessagesDelivered,
+    MessagesSettled,
+    MessagesSpilled,
     Operation,
-    Put,
+    QueueDeclared,
+    QueueDeleted,
     Range,
-    Remove,
-    Settle,
-    Spill,
-    Unspill,
+    RecordPut,
+    RecordRemoved,
+    SpilledDropped,
 )
 from triomq.store.reading import Damaged
 from triomq.store.recovered import (
     AttemptsFound,
     DelayedFound,
     DeliveredFound,
-    HeldFound,
     Piece,
     QueueFound,
     RecordFound,
     SegmentFound,
+    TotalsFound,
 )
-from triomq.store.settling import bits_of, octets_of
+from triomq.store.segments import is_damaged, segment_rows
 
 _LAST_ID = 1 << 62
 """Above all ids."""
 
 _WHOLE = 10_000
-"""Ids in a row from which on segments are deleted by one statement, not one by one: a purge."""
+"""Ids in a range from which on segments are deleted by one statement, not one by one."""
 
 _SegmentRow = tuple[int, int, int, bytes]  # first, count, unsettled, settled
 _COLUMNS = "SELECT first, count, unsettled, settled FROM segment WHERE queue = ? "
 
 
 class Tables:
-    """What a connection to one file is told; made by the store that owns the connection, inside its transactions."""
+    """Applies operations to one file; created by the store that owns the connection and its transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.careful: sqlite3.Connection | None = None
-        """Once a damaged body is known: a reading connection that looks at bodies before they are deleted."""
+        """Once a damaged body is known: a reading connection that checks bodies before they are deleted."""
         self._connection = connection
         self._execute = connection.execute
-        # Queues that may have records in the table of attempts, so that settling the others need not look.
+        # Queues that may have rows in the table attempts, so that settling in all others skips that table.
         self._counted = {queue for (queue,) in self._execute("SELECT DISTINCT queue FROM attempts")}
 
     def apply(self, operation: Operation, batch: int) -> None:
-        """Do one operation of a batch with this number.
+        """Apply one operation of the batch with this number.
 
         Raises:
-            ValueError: It asks for what cannot be.
+            ValueError: The operation cannot be applied: the queue was not declared, or the id is taken.
         """
         _APPLY[type(operation)](self, operation, batch)
 
     # Records
 
-    def _put(self, operation: Put, batch: int) -> None:
+    def _put(self, operation: RecordPut, batch: int) -> None:
         self._execute(
             "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", (operation.kind, operation.key, operation.value)
         )
 
-    def _remove(self, operation: Remove, batch: int) -> None:
+    def _remove(self, operation: RecordRemoved, batch: int) -> None:
         self._execute("DELETE FROM record WHERE kind = ? AND key = ?", (operation.kind, operation.key))
 
-    def _declare_queue(self, operation: DeclareQueue, batch: int) -> None:
+    def _declare_queue(self, operation: QueueDeclared, batch: int) -> None:
         self._execute(
             "INSERT INTO queue (queue, key, value) VALUES (?, ?, ?)"
             " ON CONFLICT (queue) DO UPDATE SET key = excluded.key, value = excluded.value",
             (operation.queue, operation.key, operation.value),
         )
 
-    def _delete_queue(self, operation: DeleteQueue, batch: int) -> None:
+    def _delete_queue(self, operation: QueueDeleted, batch: int) -> None:
         queue = (operation.queue,)
         for table in ("segment", "delayed"):
             self._delete_bodies(table, "queue = ?", queue)
@@ -91,7 +98,7 @@ class Tables:
 
     # Messages
 
-    def _append(self, operation: Append, batch: int) -> None:
+    def _append(self, operation: MessagesAppended, batch: int) -> None:
         queue, first, count = operation.queue, operation.first, operation.count
         settled = bits_of(first, count, operation.settled)
         done = self._execute(
@@ -102,11 +109,11 @@ class Tables:
             raise ValueError(f"queue {queue} is not declared, or has had the id {first} already")
         self._insert(operation, operation.size, settled, batch)
 
-    def _spill(self, operation: Spill, batch: int) -> None:
+    def _spill(self, operation: MessagesSpilled, batch: int) -> None:
         settled = bits_of(operation.first, operation.count, operation.settled)
         self._insert(operation, len(operation.body), settled, batch)
 
-    def _insert(self, segment: Append | Spill, size: int, settled: int, batch: int) -> None:
+    def _insert(self, segment: MessagesAppended | MessagesSpilled, size: int, settled: int, batch: int) -> None:
         """Write a segment, unless all of it is settled."""
         queue, first, count = segment.queue, segment.first, segment.count
         if left := count - settled.bit_count():
@@ -116,24 +123,24 @@ class Tables:
                 count,
                 left,
                 size,
-                octets_of(settled),
+                bitmap_of(settled),
                 self._insert_body(segment.body, queue, first, count),
                 batch,
             )
             self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _insert_body(self, octets: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
-        row = (checksum(octets, queue, number, count), octets, queue, 0 if is_delayed else number, count)
+    def _insert_body(self, data: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
+        row = (checksum(data, queue, number, count), data, queue, 0 if is_delayed else number, count)
         done = self._execute(
             "INSERT INTO body (checksum, octets, of_queue, of_first, of_count) VALUES (?, ?, ?, ?, ?)", row
         )
         assert done.lastrowid is not None
         return done.lastrowid
 
-    def _unspill(self, operation: Unspill, batch: int) -> None:
+    def _unspill(self, operation: SpilledDropped, batch: int) -> None:
         self._settle_ranges(operation.queue, operation.ranges)
 
-    def _settle(self, operation: Settle, batch: int) -> None:
+    def _settle(self, operation: MessagesSettled, batch: int) -> None:
         queue = operation.queue
         settled = self._settle_ranges(queue, operation.ranges)
         if settled:
@@ -145,12 +152,12 @@ class Tables:
                 )
 
     def _settle_ranges(self, queue: int, ranges: Sequence[Range]) -> int:
-        """Settle what is in some ranges, and tell how many messages that were."""
+        """Settle the messages in ranges; return their number."""
         whole = sum(self._settle_whole(queue, *each) for each in ranges if each[1] >= _WHOLE)
         return whole + self._settle_each(queue, ranges)
 
     def _settle_whole(self, queue: int, first: int, count: int) -> int:
-        """Delete the segments that lie within a range, and tell how many unsettled messages they had."""
+        """Delete the segments that lie within a range; return how many unsettled messages they had."""
         where = "queue = ? AND first BETWEEN ? AND ? AND first + count <= ?"
         values = (queue, first, first + count - 1, first + count)
         (settled,) = self._execute(f"SELECT coalesce(sum(unsettled), 0) FROM segment WHERE {where}", values).fetchone()
@@ -159,7 +166,7 @@ class Tables:
         return int(settled)
 
     def _settle_each(self, queue: int, ranges: Sequence[Range]) -> int:
-        """Go from segment to segment, and touch each one once; tell how many messages were settled."""
+        """Settle messages segment by segment, each updated once; return how many were settled."""
         total, position, waiting = 0, 0, sorted(ranges)
         while waiting:
             found = self._segment_from(queue, max(position, waiting[0][0]))
@@ -172,13 +179,13 @@ class Tables:
             if bits != before:
                 left = count - bits.bit_count()
                 total += unsettled - left
-                self._note_settled(queue, first, left, bits)
+                self._update_segment(queue, first, left, bits)
             while waiting and waiting[0][0] + waiting[0][1] <= position:
                 del waiting[0]
         return total
 
     def _segment_from(self, queue: int, first: int) -> _SegmentRow | None:
-        """Find the segment with this id, or else the next one behind it."""
+        """Return the segment that has this id, else the next one behind it."""
         row: _SegmentRow | None = self._execute(
             _COLUMNS + "AND first <= ? ORDER BY first DESC LIMIT 1", (queue, first)
         ).fetchone()
@@ -188,40 +195,40 @@ class Tables:
             raise StoreCorrupt(f"the record of messages from id {row[0]} on of queue {queue} has been changed on disk")
         return row
 
-    def _note_settled(self, queue: int, first: int, left: int, bits: int) -> None:
+    def _update_segment(self, queue: int, first: int, left: int, bits: int) -> None:
         if left:
             self._execute(
                 "UPDATE segment SET unsettled = ?, settled = ? WHERE queue = ? AND first = ?",
-                (left, octets_of(bits), queue, first),
+                (left, bitmap_of(bits), queue, first),
             )
         else:
             self._delete_bodies("segment", "queue = ? AND first = ?", (queue, first))
             self._execute("DELETE FROM segment WHERE queue = ? AND first = ?", (queue, first))
 
     def _delete_bodies(self, table: str, where: str, values: Sequence[object]) -> None:
-        """Delete the bodies of some rows, but if this is to be careful, none that the disk has changed.
+        """Delete the bodies of rows; while ``careful`` is set, except damaged ones.
 
-        A damaged body may lead to pages of others, which would be given up with it. What is left takes room, no more.
+        A damaged body may lead to pages of others, which SQLite would free with it. One that stays only takes room.
         """
         if self.careful is None:
             self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {table} WHERE {where})", values)
             return
         number = "first" if table == "segment" else "number"
         rows = self._execute(f"SELECT body, queue, {number}, count FROM {table} WHERE {where}", values).fetchall()
-        # A connection that has met damage while it writes deletes nothing any more, so another one looks.
+        # A connection that has met damage while it writes deletes nothing any more, so another one checks.
         whole = [(body,) for body, *key in rows if not is_damaged(self.careful, body, *key)]
         self._connection.executemany("DELETE FROM body WHERE body = ?", whole)
 
     # Marks
 
-    def _delivered(self, operation: Delivered, batch: int) -> None:
+    def _delivered(self, operation: MessagesDelivered, batch: int) -> None:
         self._execute(
             "INSERT INTO delivered SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)"
             " ON CONFLICT DO UPDATE SET up_to = max(up_to, excluded.up_to)",
             (operation.queue, operation.level, operation.up_to, operation.queue),
         )
 
-    def _attempts(self, operation: Attempts, batch: int) -> None:
+    def _attempts(self, operation: AttemptsCounted, batch: int) -> None:
         self._counted.add(operation.queue)
         self._execute(
             "INSERT OR REPLACE INTO attempts SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM queue WHERE queue = ?)",
@@ -230,7 +237,7 @@ class Tables:
 
     # Delayed messages
 
-    def _delay(self, operation: Delay, batch: int) -> None:
+    def _delay(self, operation: MessagesDelayed, batch: int) -> None:
         queue, number = operation.queue, operation.number
         present = self._execute(
             "SELECT 1 FROM queue WHERE queue = ? AND NOT EXISTS"
@@ -243,23 +250,23 @@ class Tables:
         body = self._insert_body(operation.body, queue, number, operation.count, is_delayed=True)
         self._execute("INSERT INTO delayed VALUES (?, ?, ?, ?, ?, ?)", (*row, body))
 
-    def _drop(self, operation: Drop, batch: int) -> None:
+    def _drop(self, operation: DelayedDropped, batch: int) -> None:
         for number in operation.numbers:
             key = (operation.queue, number)
             self._delete_bodies("delayed", "queue = ? AND number = ?", key)
             self._execute("DELETE FROM delayed WHERE queue = ? AND number = ?", key)
 
-    # Looking
+    # Reading
 
     def recover(self, *, segments: bool) -> Iterator[Piece]:
-        """Go through everything that is kept, bodies apart; with segments, or with what those of a queue come to."""
+        """Yield everything in the file except bodies; with segments, or with the totals of each queue."""
         for row in self._execute("SELECT kind, key, value FROM record ORDER BY kind, key"):
             yield RecordFound(*row)
         queues = self._execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue").fetchall()
         for found in queues:
             yield QueueFound(*found)
             queue = found[:1]
-            yield from self._segments(*queue) if segments else self._held(*queue)
+            yield from self._segments(*queue) if segments else self._totals(*queue)
             for row in self._execute(
                 "SELECT queue, number, due, count, size FROM delayed WHERE queue = ? ORDER BY number", queue
             ):
@@ -275,7 +282,7 @@ class Tables:
         ):
             yield SegmentFound(*row)
 
-    def _held(self, queue: int) -> Iterator[Piece]:
+    def _totals(self, queue: int) -> Iterator[Piece]:
         try:
             count, size = self._execute(
                 "SELECT sum(unsettled), sum(size * unsettled / count) FROM segment WHERE queue = ?", (queue,)
@@ -283,17 +290,17 @@ class Tables:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            count, size = self._held_around_damage(queue)
+            count, size = self._totals_around_damage(queue)
         (expected,) = self._execute("SELECT stored - settled FROM queue WHERE queue = ?", (queue,)).fetchone()
         if count or expected:
-            yield HeldFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
+            yield TotalsFound(queue, count or 0, size or 0, max(0, expected - (count or 0)))
 
-    def _held_around_damage(self, queue: int) -> tuple[int, int]:
+    def _totals_around_damage(self, queue: int) -> tuple[int, int]:
         rows = [row for row in segment_rows(self._connection, queue, 0, _LAST_ID) if not isinstance(row, Damaged)]
         return sum(row[2] for row in rows), sum(row[3] * row[2] // row[1] for row in rows)
 
     def count(self) -> tuple[int, int]:
-        """Tell how many queues there are, and how many messages, delayed ones too."""
+        """Return the number of queues, and of messages with the delayed ones."""
         (queues,) = self._execute("SELECT count(*) FROM queue").fetchone()
         (messages,) = self._execute("SELECT coalesce(sum(unsettled), 0) FROM segment").fetchone()
         (delayed,) = self._execute("SELECT coalesce(sum(count), 0) FROM delayed").fetchone()
@@ -301,24 +308,39 @@ class Tables:
 
 
 def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
-    """Give the first ranges, as long as they begin before an id; they are sorted."""
+    """Yield the ranges that begin before an id; ranges are sorted."""
     for each in ranges:
         if each[0] >= position:
             return
         yield each
 
 
+def bits_of(first: int, count: int, ranges: Iterable[Range]) -> int:
+    """Return the bitmap of a segment's messages whose ids are in ranges: bit *n* is the message at position *n*."""
+    bits = 0
+    for start, length in ranges:
+        low, high = max(start, first) - first, min(start + length, first + count) - first
+        if low < high:
+            bits |= (1 << high) - (1 << low)
+    return bits
+
+
+def bitmap_of(bits: int) -> bytes:
+    """Return a bitmap as it is stored; empty if no bit is set."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
 _APPLY: dict[type[Operation], Callable[..., None]] = {
-    Put: Tables._put,
-    Remove: Tables._remove,
-    DeclareQueue: Tables._declare_queue,
-    DeleteQueue: Tables._delete_queue,
-    Append: Tables._append,
-    Settle: Tables._settle,
-    Delivered: Tables._delivered,
-    Attempts: Tables._attempts,
-    Delay: Tables._delay,
-    Drop: Tables._drop,
-    Spill: Tables._spill,
-    Unspill: Tables._unspill,
+    RecordPut: Tables._put,
+    RecordRemoved: Tables._remove,
+    QueueDeclared: Tables._declare_queue,
+    QueueDeleted: Tables._delete_queue,
+    MessagesAppended: Tables._append,
+    MessagesSettled: Tables._settle,
+    MessagesDelivered: Tables._delivered,
+    AttemptsCounted: Tables._attempts,
+    MessagesDelayed: Tables._delay,
+    DelayedDropped: Tables._drop,
+    MessagesSpilled: Tables._spill,
+    SpilledDropped: Tables._unspill,
 }

@@ -234,4 +234,4 @@ async def test_large_messages_arrive_whole(channel: AMQPChannel, queue: str) -> 
             delivery = await anext(deliveries)
             with delivery:
                 assert delivery.body == body
-            assert repr(delivery) == f"<Delivery '' '{queue}' 1048576 bytes>"
+            assert repr(delivery) == f"<AMQPDelivery '' '{queue}' 1048576 bytes>"

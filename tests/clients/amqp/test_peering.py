@@ -53,10 +53,10 @@ class Taker:
     def cancelled(self, tag: str) -> None:
         self._note(("cancelled", tag))
 
-    def told(self, method: Method) -> None:
+    def resource_announced(self, method: Method) -> None:
         self._note(method)
 
-    def heard(self, mark: int) -> None:
+    def mark_reached(self, mark: int) -> None:
         self._note(mark)
 
     def ended(self) -> None:
@@ -73,9 +73,9 @@ async def test_a_peer_says_that_it_can_be_told_and_when_it_has_heard(url: AMQPUr
     taker = Taker()
     async with open_with(url, taker) as peering:
         assert peering.knows_resources
-        peering.tell([RestMSFeedCreate("topic", "f"), RestMSFeedDelete("f")])
+        peering.announce([RestMSFeedCreate("topic", "f"), RestMSFeedDelete("f")])
         await peering.wait_room()
-        peering.ask_heard(7)
+        peering.send_mark(7)
         assert await taker.next() == 7
     assert await taker.next() == "ended"
 
@@ -85,8 +85,8 @@ async def test_what_comes_into_a_pipe_is_delivered_until_it_is_settled(url: AMQP
     made = [RestMSFeedCreate("topic", "f"), RestMSPipeCreate("pipe", "p"), RestMSJoinCreate("p", "f", "#")]
     async with open_amqp(url) as connection, connection.open_channel() as channel:
         async with open_with(url, taker) as peering:
-            peering.tell(made)
-            peering.ask_heard(1)
+            peering.announce(made)
+            peering.send_mark(1)
             assert await taker.next() == 1
             for body in (b"1", b"2", b"3"):
                 await channel.publish("f", "k", body)
@@ -96,25 +96,25 @@ async def test_what_comes_into_a_pipe_is_delivered_until_it_is_settled(url: AMQP
                 ("x:p", [3], [b"3"]),
             ]
             peering.settle(up_to=1, refused=[2])
-            peering.ask_heard(2)
+            peering.send_mark(2)
             assert await taker.next() == 2
         assert await taker.next() == "ended"
         async with open_with(url, taker) as peering:
-            peering.tell(made)
+            peering.announce(made)
             assert await taker.next() == ("x:p", [1], [b"3"])
             peering.settle(single=[1])
-            peering.tell([RestMSPipeDelete("p"), RestMSFeedDelete("f")])
-            peering.ask_heard(3)
+            peering.announce([RestMSPipeDelete("p"), RestMSFeedDelete("f")])
+            peering.send_mark(3)
             assert await taker.next() == 3
 
 
 async def test_a_pipe_that_another_connection_deletes_is_cancelled(url: AMQPUrl) -> None:
     taker, other = Taker(), Taker()
     async with open_with(url, taker) as peering, open_with(url, other) as again:
-        peering.tell([RestMSPipeCreate("pipe", "gone")])
-        peering.ask_heard(1)
+        peering.announce([RestMSPipeCreate("pipe", "gone")])
+        peering.send_mark(1)
         assert await taker.next() == 1
-        again.tell([RestMSPipeDelete("gone")])
+        again.announce([RestMSPipeDelete("gone")])
         assert await taker.next() == ("cancelled", "x:gone")
 
 
@@ -127,7 +127,7 @@ async def test_a_channel_that_the_peer_closes_ends_the_connection(url: AMQPUrl) 
         error = await peering.wait_ended()
         assert "unknown delivery tag 99" in str(error)
         with pytest.raises(TriomqError, match="unknown delivery tag 99"):
-            peering.tell([RestMSFeedDelete("f")])
+            peering.announce([RestMSFeedDelete("f")])
         await peering.wait_room()
         peering.settle(up_to=1)
 

@@ -1,7 +1,7 @@
 import pytest
 
-from core.cast import Consumer, Harness, close, open_harness, publish, settle
-from core.dealing import HEADS, Player, Table, deal, player
+from core.dispatching import HEADS, DispatchHarness, HarnessFeed, deal, make_feed
+from core.harness import Consumer, Harness, close, open_harness, publish, settle
 from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueState
 from triomq.core.dispatch.dispatch import Dispatch, RoundRobin
 from triomq.core.dispatch.no_local import NoLocal
@@ -13,39 +13,39 @@ def nothing() -> None:
     raise AssertionError
 
 
-def choose(current: Dispatch | None, feed: Player, *others: Player, single_active: bool = False) -> Dispatch:
+def choose(current: Dispatch | None, feed: HarnessFeed, *others: HarnessFeed, single_active: bool = False) -> Dispatch:
     return suitable_dispatch(current, feed, others, discard=nothing, single_active=single_active)
 
 
 def test_feeds_without_wishes_are_served_in_turn() -> None:
-    strategy = choose(None, player())
+    strategy = choose(None, make_feed())
     assert isinstance(strategy, RoundRobin)
-    assert choose(strategy, player()) is strategy
+    assert choose(strategy, make_feed()) is strategy
 
 
 @pytest.mark.parametrize("wish", [{"priority": 1}, {"priority": -1}, {"weight": 3}, {"no_local": 1}])
 def test_the_first_feed_with_a_wish_brings_another_strategy_that_stays(wish: dict[str, int]) -> None:
-    particular = player(**wish)  # type: ignore[arg-type]
+    particular = make_feed(**wish)  # type: ignore[arg-type]
     strategy = choose(None, particular)
     assert isinstance(strategy, NoLocal)
-    assert choose(strategy, player()) is strategy
+    assert choose(strategy, make_feed()) is strategy
     assert choose(strategy, particular) is strategy
     assert isinstance(choose(RoundRobin(), particular), NoLocal)
 
 
 def test_a_queue_with_a_single_active_feed_has_one_strategy_for_all() -> None:
-    strategy = choose(None, player(), single_active=True)
+    strategy = choose(None, make_feed(), single_active=True)
     assert isinstance(strategy, SingleActive)
-    assert choose(strategy, player(priority=1), single_active=True) is strategy
+    assert choose(strategy, make_feed(priority=1), single_active=True) is strategy
 
 
 def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
-    t = Table(lambda discard: RoundRobin())
-    free, full, urgent = player(), player(1), player(2, priority=1)
+    t = DispatchHarness(lambda discard: RoundRobin())
+    free, full, urgent = make_feed(), make_feed(1), make_feed(2, priority=1)
     t.open(free, full)
     assert deal(t, 2) == [free, full]
     t.strategy = suitable_dispatch(t.strategy, urgent, t.feeds, discard=t.discard)
-    assert (free.seated, full.seated) == (True, False)
+    assert (free.listed, full.listed) == (True, False)
     t.open(urgent)
     assert deal(t, 3) == [urgent, urgent, free]
     t.settle(next(batch for batch in t.out if batch.feed is full))
@@ -53,8 +53,8 @@ def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
 
 
 def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all() -> None:
-    t = Table(lambda discard: RoundRobin())
-    full, choosy = player(1), player(no_local=1)
+    t = DispatchHarness(lambda discard: RoundRobin())
+    full, choosy = make_feed(1), make_feed(no_local=1)
     t.open(full)
     deal(t, 1)
     t.strategy = suitable_dispatch(t.strategy, choosy, t.feeds, discard=t.discard)
@@ -63,53 +63,53 @@ def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all()
     assert t.discarded == []
 
 
-def open_feed(harness: Harness, store: QueueState, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
+def open_feed(harness: Harness, queue: QueueState, *, priority: int = 0, no_local: int = 0) -> tuple[Feed, Consumer]:
     consumer = harness.consumer()
-    feed = Feed(store.ref, consumer.ref, priority=priority, no_local=no_local)
-    store.ref.ask_nowait(OpenFeed(feed))
+    feed = Feed(queue.ref, consumer.ref, priority=priority, no_local=no_local)
+    queue.ref.ask_nowait(OpenFeed(feed))
     return feed, consumer
 
 
 async def test_a_queue_changes_its_strategy_under_way() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        _, plain = open_feed(harness, store)
-        publish(store, b"1")
-        feed, urgent = open_feed(harness, store, priority=1)
-        publish(store, b"2", b"3")
+        queue = harness.queue()
+        _, plain = open_feed(harness, queue)
+        publish(queue, b"1")
+        feed, urgent = open_feed(harness, queue, priority=1)
+        publish(queue, b"2", b"3")
         close(feed)
-        publish(store, b"4")
+        publish(queue, b"4")
         assert (plain.take(), urgent.take()) == ([b"1", b"4"], [b"2", b"3"])
 
 
 async def test_a_queue_with_priorities_drops_what_no_feed_wants_of_any_level() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_priority=5))
-        _, consumer = open_feed(harness, store, no_local=harness.session.number)
-        publish(store, b"own", head=Head(publisher=harness.session.number))
-        publish(store, b"other", head=Head(publisher=harness.session.number + 1))
+        queue = harness.queue(options=QueueOptions(max_priority=5))
+        _, consumer = open_feed(harness, queue, no_local=harness.session.number)
+        publish(queue, b"own", head=Head(publisher=harness.session.number))
+        publish(queue, b"other", head=Head(publisher=harness.session.number + 1))
         assert consumer.take() == [b"other"]
-        assert (store.backlog.ready, store.dropped) == (0, 1)
+        assert (queue.backlog.ready, queue.dropped) == (0, 1)
 
 
 async def test_what_no_feed_wants_is_not_taken_at_once() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        _, consumer = open_feed(harness, store, no_local=1)
-        assert not store.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
-        assert store.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
+        queue = harness.queue()
+        _, consumer = open_feed(harness, queue, no_local=1)
+        assert not queue.ref.ask_nowait(Offer(Head(publisher=1), b"own"))
+        assert queue.ref.ask_nowait(Offer(Head(publisher=2), b"other"))
         assert consumer.take() == [b"other"]
-        assert (store.published, store.dropped) == (1, 0)
+        assert (queue.published, queue.dropped) == (1, 0)
 
 
 async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is_back() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, store)
-        _, following = open_feed(harness, store)
-        publish(store, b"1", b"2")
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, queue)
+        _, following = open_feed(harness, queue)
+        publish(queue, b"1", b"2")
         close(first)
-        publish(store, b"3")
+        publish(queue, b"3")
         assert following.take() == []
         [batch] = former.batches
         settle(batch, positions=[0])
@@ -120,23 +120,23 @@ async def test_the_next_active_feed_takes_over_when_the_former_s_last_message_is
 
 async def test_another_feed_is_active_when_its_queue_was_empty_at_the_time() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        first, former = open_feed(harness, store)
-        _, following = open_feed(harness, store)
-        publish(store, b"1")
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        first, former = open_feed(harness, queue)
+        _, following = open_feed(harness, queue)
+        publish(queue, b"1")
         close(first)
         settle(former.batches[0])
-        assert store.ref.ask_nowait(Purge()) == 0
-        publish(store, b"2")
+        assert queue.ref.ask_nowait(Purge()) == 0
+        publish(queue, b"2")
         assert following.take() == [b"2"]
 
 
 async def test_after_a_crash_a_queue_with_a_single_active_feed_begins_anew() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(single_active=True))
-        _, former = open_feed(harness, store)
-        publish(store, b"1")
-        await harness.crash(store)
+        queue = harness.queue(options=QueueOptions(single_active=True))
+        _, former = open_feed(harness, queue)
+        publish(queue, b"1")
+        await harness.crash(queue)
         assert former.closed == ["the queue has crashed"]
-        _, following = open_feed(harness, store)
+        _, following = open_feed(harness, queue)
         assert following.take() == [b"1"]

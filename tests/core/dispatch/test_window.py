@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cast import Harness, close, open_harness, publish, settle
+from core.harness import Harness, close, open_harness, publish, settle
 from triomq.core import Batch, Feed, Window
 from triomq.core.dispatch.window import UNLIMITED
 
 
 async def feeds_of(harness: Harness, count: int) -> list[Feed]:
     """Feeds of a queue without messages, which only stand in lines."""
-    store = harness.queue("idle")
-    return [harness.feed(store, harness.consumer()) for _ in range(count)]
+    queue = harness.queue("idle")
+    return [harness.feed(queue, harness.consumer()) for _ in range(count)]
 
 
 async def test_without_limits_everything_goes() -> None:
@@ -140,16 +140,16 @@ async def test_who_leaves_the_line_lets_the_next_go() -> None:
 async def test_a_call_to_a_queue_that_stops_is_passed_on() -> None:
     async with open_harness() as harness:
         window = Window(1)
-        stores = [harness.queue(name) for name in ("held", "a", "b")]
-        holder, gone, last = consumers = [harness.consumer() for _ in stores]
-        for store, consumer in zip(stores, consumers, strict=True):
-            harness.feed(store, consumer, shared=(window,))
-            publish(store, b"x")
+        queues = [harness.queue(name) for name in ("held", "a", "b")]
+        holder, gone, last = consumers = [harness.consumer() for _ in queues]
+        for queue, consumer in zip(queues, consumers, strict=True):
+            harness.feed(queue, consumer, shared=(window,))
+            publish(queue, b"x")
         assert window.waiting == 2
 
         def settle_and_stop() -> None:
             settle(holder.batches[0])
-            stores[1].ref.parent.actor.stop_child_nowait(stores[1].ref)  # type: ignore[union-attr]
+            queues[1].ref.parent.actor.stop_child_nowait(queues[1].ref)  # type: ignore[union-attr]
 
         harness.turn(settle_and_stop)
         assert gone.closed == ["the queue is deleted"]
@@ -160,16 +160,16 @@ async def test_two_queues_under_a_window_of_one_make_progress_alternately() -> N
     async with open_harness() as harness:
         window = Window(1)
         log: list[Batch] = []
-        stores = [harness.queue(name) for name in ("a", "b")]
-        for store in stores:
-            harness.feed(store, harness.consumer(log), shared=(window,))
-        for store in stores:
-            publish(store, *[store.name.encode()] * 5)
+        queues = [harness.queue(name) for name in ("a", "b")]
+        for queue in queues:
+            harness.feed(queue, harness.consumer(log), shared=(window,))
+        for queue in queues:
+            publish(queue, *[queue.name.encode()] * 5)
         for number in range(10):
             assert len(log) == number + 1
             settle(log[-1])
-        queues = [batch.queue.name for batch in log if batch.queue]
-        assert queues == ["queue.a"] + ["queue.a", "queue.b"] * 4 + ["queue.b"]
+        names = [batch.queue.name for batch in log if batch.queue]
+        assert names == ["queue.a"] + ["queue.a", "queue.b"] * 4 + ["queue.b"]
 
 
 async def test_a_queue_that_settles_and_publishes_in_one_turn_does_not_starve_its_neighbour() -> None:
@@ -212,13 +212,13 @@ async def test_a_large_message_is_not_starved_by_small_ones() -> None:
 async def test_closing_a_called_feed_lets_the_next_go() -> None:
     async with open_harness() as harness:
         window = Window(1)
-        stores = [harness.queue(name) for name in ("held", "a", "b")]
-        consumers = [harness.consumer() for _ in stores]
+        queues = [harness.queue(name) for name in ("held", "a", "b")]
+        consumers = [harness.consumer() for _ in queues]
         feeds = [
-            harness.feed(store, consumer, shared=(window,)) for store, consumer in zip(stores, consumers, strict=True)
+            harness.feed(queue, consumer, shared=(window,)) for queue, consumer in zip(queues, consumers, strict=True)
         ]
-        for store in stores:
-            publish(store, b"x")
+        for queue in queues:
+            publish(queue, b"x")
 
         def settle_and_close() -> None:
             settle(consumers[0].batches[0])

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueState, Receipt
 
-from ..cast import Consumer
+from ..harness import Consumer
 from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
 from .still_harness import StillHarness
 
@@ -34,7 +34,7 @@ class Books(RuleBasedStateMachine):
     choice: ClassVar[tuple[QueueOptions, ...]] = (QueueOptions(),)
     kinds: ClassVar[list[Kind]] = PLAIN
     options: QueueOptions
-    store: QueueState
+    queue: QueueState
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Books(RuleBasedStateMachine):
     def begin(self, options: QueueOptions) -> None:
         """Make the queue."""
         self.options = options
-        self.store = self.still.turn(lambda: self.harness.queue("q", options))
+        self.queue = self.still.turn(lambda: self.harness.queue("q", options))
 
     def teardown(self) -> None:
         self.still.close()
@@ -239,17 +239,17 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def the_index_holds_what_the_books_say(self) -> None:
-        entries = self.store.backlog.entries()
+        entries = self.queue.backlog.entries()
         found = [(entry.id, entry.message.head, entry.message.content, entry.attempts) for entry in entries]
         assert found == [
             (number, self.ready[number].kind.head, self.ready[number].content, self.attempts.get(number, 0))
             for number in self.order()
         ]
-        assert {number for batch in self.store.backlog.outstanding() for number in _left(batch)} == set(self.out)
+        assert {number for batch in self.queue.backlog.outstanding() for number in _left(batch)} == set(self.out)
 
     @invariant()
     def the_statistics_are_right(self) -> None:
-        statistics = self.still.turn(lambda: self.store.ref.ask_nowait(Enlist()))
+        statistics = self.still.turn(lambda: self.queue.ref.ask_nowait(Enlist()))
         assert not self.deliveries, "counting made the queue deliver"
         assert statistics.ready == len(self.ready)
         assert statistics.ready_bytes == self.body_bytes()
@@ -284,7 +284,7 @@ class Books(RuleBasedStateMachine):
             size = sum(map(len, contents))
             told.append(Told(kind, Publish(kind.head, contents, size, receipt, delay=delay), receipt))
             self.serial += len(contents)
-            self.store.ref.tell_nowait(told[-1].publish)
+            self.queue.ref.tell_nowait(told[-1].publish)
         if not delay:
             self.told += told
         return told

@@ -22,13 +22,13 @@ from triomq.core import (
     recover,
 )
 
-from ..cast import Consumer
-from .disk import Disk
+from ..harness import Consumer
+from ..simulated_disk import SimulatedDisk
 from .kept_books import Kept, Putting, QueueBooks
 from .kept_topology import Picture, Topology
 from .model import Kind
 from .still_harness import StillHarness
-from .wall import WALL
+from .wall_clock import WALL_CLOCK
 
 T = TypeVar("T")
 Runs = list[tuple[Kind, list[int]]]
@@ -66,7 +66,7 @@ class DurableHarness(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        WALL.begin()
+        WALL_CLOCK.begin()
         self.serial = 0
         self.store = MemoryStore()
         self.memory = 0
@@ -78,11 +78,11 @@ class DurableHarness(RuleBasedStateMachine):
     def begin_life(self) -> None:
         """Start a broker over what the store has, with books that say what that must be."""
         picture, queues = self.pictures.get(self.store.committed, (None, {}))
-        self.disk = Disk(self.store)
+        self.disk = SimulatedDisk(self.store)
         self.persistence = Persistence(self.disk.journal, self.memory)
-        WALL.stop()
+        WALL_CLOCK.stop()
         self.still = StillHarness(self.make_directory)
-        WALL.go_with(self.still)
+        WALL_CLOCK.go_with(self.still)
         self.harness = self.still.harness
         self.topology = Topology(picture)
         self.topology.check(self.harness.directory)
@@ -100,7 +100,7 @@ class DurableHarness(RuleBasedStateMachine):
         self.after()
 
     def make_directory(self) -> Directory:
-        directory = Directory("house", persistence=self.persistence)
+        directory = Directory("domain", persistence=self.persistence)
         recover(directory)
         return directory
 
@@ -113,14 +113,14 @@ class DurableHarness(RuleBasedStateMachine):
         if self.books[name].options.dead_letter_sink is None or letters is None:
             return 0
         persistent = message.kind.head.persistent
-        kept = letters.store.durable and persistent
+        kept = letters.queue.durable and persistent
         letters.place(Kept(Kind(Head(persistent=persistent)), message.body, 0.0, kept), self.now)
         letters.counts.published += 1
         return 1
 
     def picture(self) -> tuple[Picture, dict[str, QueuePicture]]:
         """Give what must be there after a crash, if all is on disk that was said by now."""
-        durable = [(name, books) for name, books in self.books.items() if books.store.durable]
+        durable = [(name, books) for name, books in self.books.items() if books.queue.durable]
         return self.topology.picture(), {name: books.picture() for name, books in durable}
 
     def teardown(self) -> None:
@@ -165,7 +165,7 @@ class DurableHarness(RuleBasedStateMachine):
             messages = [books.make(kind, content) for content in contents]
             self.told.append(Told(receipt, messages, delay))
             size = sum(map(len, contents))
-            books.store.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
+            books.queue.ref.tell_nowait(Publish(kind.head, contents, size, receipt, delay=delay))
 
     def place_told(self, books: QueueBooks) -> int | None:
         """Enter what was placed in this turn, and give the place of the last message."""
@@ -210,7 +210,7 @@ class DurableHarness(RuleBasedStateMachine):
 
     @property
     def now(self) -> float:
-        return WALL()
+        return WALL_CLOCK()
 
     @property
     def taken(self) -> int:
@@ -249,7 +249,7 @@ class DurableHarness(RuleBasedStateMachine):
     @invariant()
     def the_statistics_are_right(self) -> None:
         for books in self.books.values():
-            statistics = self.still.turn(partial(books.store.ref.ask_nowait, Enlist()))
+            statistics = self.still.turn(partial(books.queue.ref.ask_nowait, Enlist()))
             assert not self.deliveries, "counting made the queue deliver"
             books.check_statistics(statistics)
             feeds = [taking for taking in self.feeds.values() if self.books[taking.name] is books]

@@ -12,7 +12,7 @@ import msgspec
 from triomq.core import Batch, Entry, Head, Overflow, QueueOptions, QueueState, QueueStatistics, body_of
 from triomq.core.backlog import PagedBacklog
 
-from .disk import Disk
+from ..simulated_disk import SimulatedDisk
 from .model import Kind
 
 SPILL = 100
@@ -96,12 +96,12 @@ class QueueBooks:
     """One queue's books.
 
     Args:
-        store: The queue.
+        queue: The queue.
         letters: Takes what it gives up, and tells how many queues that went to.
     """
 
-    def __init__(self, store: QueueState, letters: Callable[[Kept], int]) -> None:
-        self.store = store
+    def __init__(self, queue: QueueState, letters: Callable[[Kept], int]) -> None:
+        self.queue = queue
         self._letters = letters
         self.next = 1
         self.ready: dict[int, Kept] = {}  # by place, which grows
@@ -113,11 +113,11 @@ class QueueBooks:
 
     @property
     def options(self) -> QueueOptions:
-        return self.store.options
+        return self.queue.options
 
     @property
     def backlog(self) -> PagedBacklog:
-        backlog = self.store.backlog
+        backlog = self.queue.backlog
         assert isinstance(backlog, PagedBacklog)
         return backlog
 
@@ -128,7 +128,7 @@ class QueueBooks:
     # Coming
 
     def make(self, kind: Kind, content: bytes) -> Kept:
-        kept = self.store.durable and kind.head.persistent
+        kept = self.queue.durable and kind.head.persistent
         return Kept(kind, body_of(kind.head, content), inf, kept, (kind.head, content))
 
     def place(self, message: Kept, now: float) -> None:
@@ -156,8 +156,8 @@ class QueueBooks:
 
     def follow(self, batches: Sequence[Batch], now: float) -> None:
         """Follow a turn: what was delivered, and what is there no longer."""
-        before, dropped = self.order(), self.store.dropped - self.counts.dropped - self.refused
-        expired = self.store.expired - self.counts.expired
+        before, dropped = self.order(), self.queue.dropped - self.counts.dropped - self.refused
+        expired = self.queue.expired - self.counts.expired
         places = {message.body: place for place, message in self.ready.items()}
         went = [place for batch in batches for place in self.send(batch, places)]
         self.look_at_what_is_left(before, went, now, dropped, expired)
@@ -287,7 +287,7 @@ class QueueBooks:
         assert (statistics.dropped, statistics.expired) == (counts.dropped, counts.expired)
         assert statistics.dead_lettered == counts.lettered
 
-    def check_disk(self, disk: Disk) -> None:
+    def check_disk(self, disk: SimulatedDisk) -> None:
         """See that the disk has what it must, and what is only out of memory, once it has done all it was told."""
         everything = self.ready | {place: out.message for place, out in self.out.items()}
         kept = [everything[place].body for place in sorted(everything) if everything[place].is_kept]

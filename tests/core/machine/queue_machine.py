@@ -49,7 +49,7 @@ class QueueMachine(Books):
         kind = data.draw(st.sampled_from(self.kinds))
         content = kind.content(self.serial, size)
         self.serial += 1
-        taken = self.still.turn(lambda: self.store.ref.ask_nowait(Offer(kind.head, content)))
+        taken = self.still.turn(lambda: self.queue.ref.ask_nowait(Offer(kind.head, content)))
         if not taken:
             assert self.ready or not any(self.would_take(taking, kind.head.publisher) for taking in self.feeds.values())
             self.next_id += not self.ready  # an id is used up, nothing else
@@ -93,7 +93,7 @@ class QueueMachine(Books):
             consumer = self.harness.consumer(self.deliveries)
             windows = tuple(count.window for count in shared)
             feed = Feed(
-                self.store.ref,
+                self.queue.ref,
                 consumer.ref,
                 window=own.window,
                 shared=windows,
@@ -102,7 +102,7 @@ class QueueMachine(Books):
                 weight=weight,
                 no_local=no_local,
             )
-            self.store.ref.ask_nowait(OpenFeed(feed))
+            self.queue.ref.ask_nowait(OpenFeed(feed))
             self.feeds[feed] = Taking(feed, consumer, own, shared, gate, largest)
 
         self.turn(opening)
@@ -120,7 +120,7 @@ class QueueMachine(Books):
         """Close a feed; what is out with it stays out."""
         taking = self.some_feed(data)
         self.forget_feed(taking)
-        self.turn(lambda: self.store.ref.tell_nowait(CloseFeed(taking.feed)))
+        self.turn(lambda: self.queue.ref.tell_nowait(CloseFeed(taking.feed)))
 
     @precondition(lambda self: self.feeds)
     @rule(data=st.data(), settles_first=st.booleans())
@@ -133,7 +133,7 @@ class QueueMachine(Books):
         def ending() -> None:
             if settles_first:
                 self.tell_settled(numbers, Outcome.REQUEUE)
-            self.store.ref.tell_nowait(CloseFeed(taking.feed))
+            self.queue.ref.tell_nowait(CloseFeed(taking.feed))
             if not settles_first:
                 self.tell_settled(numbers, Outcome.REQUEUE)
 
@@ -167,7 +167,7 @@ class QueueMachine(Books):
             whole = len(positions) == batch.left
             for position in sorted(positions) if whole else positions:
                 self.settle_one(positions[position], outcome)
-            self.store.ref.tell_nowait(Settle(batch, outcome, None if whole else list(positions)))
+            self.queue.ref.tell_nowait(Settle(batch, outcome, None if whole else list(positions)))
 
     def settle_one(self, number: int, outcome: Outcome) -> None:
         sent = self.out.pop(number)
@@ -226,7 +226,7 @@ class QueueMachine(Books):
 
     @rule()
     def get(self) -> None:
-        batch = self.still.turn(lambda: self.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: self.queue.ref.ask_nowait(Get()))
         if batch is None:
             assert not self.ready
         else:
@@ -239,7 +239,7 @@ class QueueMachine(Books):
     def browse_and_perhaps_discard(self, data: st.DataObject, limit: int, discards: bool) -> None:
         """Look at a page, and forget everything up to its last message."""
         after = data.draw(st.integers(0, self.next_id))
-        page = self.turn(lambda: self.store.ref.ask_nowait(Browse(after, limit)))
+        page = self.turn(lambda: self.queue.ref.ask_nowait(Browse(after, limit)))
         assert [(entry.id, entry.message.content, entry.attempts) for entry in page] == [
             (number, self.ready[number].content, self.attempts.get(number, 0))
             for number in sorted(self.ready)
@@ -247,13 +247,13 @@ class QueueMachine(Books):
         ][:limit]
         if page and discards:
             last = page[-1].id
-            count = self.still.turn(lambda: self.store.ref.ask_nowait(Discard(last)))
+            count = self.still.turn(lambda: self.queue.ref.ask_nowait(Discard(last)))
             assert count == len([self.take_out(number) for number in sorted(self.ready) if number <= last])
             self.after()
 
     @rule()
     def purge(self) -> None:
-        count = self.still.turn(lambda: self.store.ref.ask_nowait(Purge()))
+        count = self.still.turn(lambda: self.queue.ref.ask_nowait(Purge()))
         assert count == len([self.take_out(number) for number in sorted(self.ready)]) + self.forget_delayed()
         self.after()
 
@@ -282,7 +282,7 @@ class QueueMachine(Books):
 
         def crashing() -> None:
             self.tell_settled(numbers, outcome)
-            self.harness.crash_nowait(self.store)
+            self.harness.crash_nowait(self.queue)
             self.put_all_back()
             self.tell_runs(runs)
 
@@ -294,4 +294,4 @@ class QueueMachine(Books):
     @rule(data=st.data(), outcome=st.sampled_from(Outcome))
     def settle_what_a_dead_incarnation_handed_out(self, data: st.DataObject, outcome: Outcome) -> None:
         batch = data.draw(st.sampled_from(self.dead))
-        self.turn(lambda: self.store.ref.tell_nowait(Settle(batch, outcome)))
+        self.turn(lambda: self.queue.ref.tell_nowait(Settle(batch, outcome)))

@@ -1,6 +1,6 @@
 import pytest
 
-from core.cast import HEAD, open_harness, publish, ready, settle
+from core.harness import HEAD, open_harness, publish, ready, settle
 from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Receipt, Window
 
 
@@ -19,46 +19,46 @@ def test_a_run_falls_into_messages_that_report_to_one_receipt() -> None:
 
 async def test_what_a_feed_takes_at_once_is_accepted() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer, messages=2)
+        queue, consumer = harness.queue(), harness.consumer()
+        harness.feed(queue, consumer, messages=2)
 
         def offer_three() -> list[bool]:
-            return [store.ref.ask_nowait(Offer(HEAD, body)) for body in (b"1", b"2", b"3")]
+            return [queue.ref.ask_nowait(Offer(HEAD, body)) for body in (b"1", b"2", b"3")]
 
         assert harness.turn(offer_three) == [True, True, False]
         assert consumer.take() == [b"1", b"2"]
-        assert store.ref.ask_nowait(Enlist()).published == 2
+        assert queue.ref.ask_nowait(Enlist()).published == 2
 
 
 async def test_an_offer_that_nobody_takes_leaves_no_trace() -> None:
     async with open_harness() as harness:
-        store, consumer, channel = harness.queue(), harness.consumer(), Window(1)
-        assert not store.ref.ask_nowait(Offer(HEAD, b"no feed"))
-        harness.feed(store, consumer, shared=(channel,))
-        assert store.ref.ask_nowait(Offer(HEAD, b"1"))
-        assert not store.ref.ask_nowait(Offer(HEAD, b"no room"))
+        queue, consumer, channel = harness.queue(), harness.consumer(), Window(1)
+        assert not queue.ref.ask_nowait(Offer(HEAD, b"no feed"))
+        harness.feed(queue, consumer, shared=(channel,))
+        assert queue.ref.ask_nowait(Offer(HEAD, b"1"))
+        assert not queue.ref.ask_nowait(Offer(HEAD, b"no room"))
         settle(consumer.batches[0])
         assert consumer.take() == []
-        statistics = store.ref.ask_nowait(Enlist())
+        statistics = queue.ref.ask_nowait(Enlist())
         assert (statistics.ready, statistics.published, statistics.dropped) == (0, 1, 0)
 
 
 async def test_an_offer_does_not_pass_what_waits_already() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        feed = harness.feed(store, consumer, messages=1)
-        publish(store, b"1", b"2")
-        assert not store.ref.ask_nowait(Offer(HEAD, b"3"))
+        queue, consumer = harness.queue(), harness.consumer()
+        feed = harness.feed(queue, consumer, messages=1)
+        publish(queue, b"1", b"2")
+        assert not queue.ref.ask_nowait(Offer(HEAD, b"3"))
         feed.resize(5)
-        assert ready(store) == []
+        assert ready(queue) == []
 
 
 async def test_an_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
-        assert not store.ref.ask_nowait(Offer(HEAD, b"1"))
-        harness.feed(store, consumer)
-        assert store.ref.ask_nowait(Offer(HEAD, b"2"))
+        queue, consumer = harness.queue(options=QueueOptions(max_length=0)), harness.consumer()
+        assert not queue.ref.ask_nowait(Offer(HEAD, b"1"))
+        harness.feed(queue, consumer)
+        assert queue.ref.ask_nowait(Offer(HEAD, b"2"))
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,19 @@ async def test_an_offer_to_a_queue_that_keeps_nothing_still_reaches_a_feed() -> 
 )
 async def test_a_queue_tells_whether_it_would_refuse(options: QueueOptions, runs: list[bytes], fits: bool) -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=options)
-        assert store.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
+        queue = harness.queue(options=options)
+        assert queue.ref.ask_nowait(Fits([run_of(body) for body in runs])) is fits
 
 
 async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
+        queue, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
         told: list[str] = []
-        publish(store, b"1")
-        store.wait_room(lambda: told.append("room"))
-        publish(store, b"refused")
+        publish(queue, b"1")
+        queue.when_room(lambda: told.append("room"))
+        publish(queue, b"refused")
         assert told == []
-        harness.feed(store, consumer)
+        harness.feed(queue, consumer)
         assert told == ["room"]
         settle(consumer.batches[0])
         assert told == ["room"]
@@ -95,19 +95,19 @@ async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
 
 async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+        queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []
-        publish(store, b"1")
-        store.wait_room(lambda: told.append("gone"))
+        publish(queue, b"1")
+        queue.when_room(lambda: told.append("gone"))
         harness.delete("q")
         assert told == ["gone"]
 
 
 async def test_who_waits_for_room_in_a_queue_that_is_given_up_is_told() -> None:
     async with open_harness(max_restarts=1) as harness:
-        store = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
+        queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []
-        publish(store, b"1")
-        store.wait_room(lambda: told.append("given up"))
-        await harness.crash_for_good(store)
+        publish(queue, b"1")
+        queue.when_room(lambda: told.append("given up"))
+        await harness.crash_for_good(queue)
         assert told == ["given up"]

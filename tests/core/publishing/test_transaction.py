@@ -1,7 +1,7 @@
 import pytest
 from trio.testing import MockClock
 
-from core.cast import HEAD, open_harness, publish, ready
+from core.harness import HEAD, open_harness, publish, ready
 from triomq.core import (
     Enlist,
     Outcome,
@@ -61,16 +61,16 @@ async def test_one_queue_that_is_full_refuses_all_of_it() -> None:
 
 async def test_a_rollback_forgets_everything() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"old")
+        queue, consumer = harness.queue(), harness.consumer()
+        harness.feed(queue, consumer)
+        publish(queue, b"old")
         transaction = Transaction(harness.directory)
-        transaction.publish([store.ref], run_of(b"1"))
+        transaction.publish([queue.ref], run_of(b"1"))
         transaction.settle(consumer.batches[0], Outcome.REJECT)
         transaction.rollback()
         assert transaction.is_empty
         assert harness.turn(transaction.commit) == 0
-        assert store.ref.ask_nowait(Enlist()).unsettled == 1
+        assert queue.ref.ask_nowait(Enlist()).unsettled == 1
 
 
 async def test_a_queue_that_is_being_restarted_puts_the_commit_off() -> None:
@@ -118,11 +118,11 @@ async def test_a_queue_that_was_deleted_meanwhile_is_left_out() -> None:
 @pytest.mark.parametrize("options", [QueueOptions(max_length=2), QueueOptions(max_bytes=2)])
 async def test_a_queue_that_lets_the_oldest_give_way_refuses_nothing(options: QueueOptions) -> None:
     async with open_harness() as harness:
-        store: QueueState = harness.queue(options=options)
+        queue: QueueState = harness.queue(options=options)
         transaction = Transaction(harness.directory)
-        transaction.publish([store.ref], run_of(b"1", b"2", b"3"))
+        transaction.publish([queue.ref], run_of(b"1", b"2", b"3"))
         harness.turn(transaction.commit)
-        assert ready(store) == [b"2", b"3"]
+        assert ready(queue) == [b"2", b"3"]
 
 
 async def test_what_expires_at_the_commit_does_not_take_the_room_that_was_promised(autojump_clock: MockClock) -> None:

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from core.cast import HEAD, ready, settle
+from core.harness import HEAD, ready, settle
 from core.machine.still_harness import StillHarness
 from triomq.core import (
     Batch,
@@ -36,18 +36,18 @@ RUNS = st.lists(st.integers(2, 5), min_size=1, max_size=4)  # the sizes of the m
 class Shelf:
     """The books of one queue."""
 
-    def __init__(self, store: QueueState) -> None:
-        self.store = store
+    def __init__(self, queue: QueueState) -> None:
+        self.queue = queue
         self.ready: dict[int, bytes] = {}
         self.out: dict[int, tuple[Batch, bytes]] = {}
         self.next_id = 1
 
     def refuses(self, contents: list[bytes]) -> bool:
         """Tell whether there is no room for messages."""
-        return self.store.options.overflow is not Overflow.DROP_HEAD and self.has_too_many(contents)
+        return self.queue.options.overflow is not Overflow.DROP_HEAD and self.has_too_many(contents)
 
     def has_too_many(self, more: list[bytes]) -> bool:
-        options, bodies = self.store.options, [*self.ready.values(), *more]
+        options, bodies = self.queue.options, [*self.ready.values(), *more]
         return (options.max_length is not None and len(bodies) > options.max_length) or (
             options.max_bytes is not None and sum(map(len, bodies)) > options.max_bytes
         )
@@ -59,7 +59,7 @@ class Shelf:
 
     def end_turn(self) -> None:
         """Let the oldest give way, in a queue where they do."""
-        while self.store.options.overflow is Overflow.DROP_HEAD and self.has_too_many([]):
+        while self.queue.options.overflow is Overflow.DROP_HEAD and self.has_too_many([]):
             del self.ready[min(self.ready)]
 
     def settle(self, number: int, outcome: Outcome) -> None:
@@ -100,7 +100,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES, sizes=RUNS)
     def publish(self, name: str, sizes: list[int]) -> None:
         shelf, (contents, receipt, publish) = self.shelves[name], self.make_run(sizes, 1)
-        self.still.turn(lambda: shelf.store.ref.tell_nowait(publish))
+        self.still.turn(lambda: shelf.queue.ref.tell_nowait(publish))
         fitting = len(contents)
         while fitting and shelf.refuses(contents[:fitting]):
             fitting -= 1
@@ -111,7 +111,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def get(self, name: str) -> None:
         shelf = self.shelves[name]
-        batch = self.still.turn(lambda: shelf.store.ref.ask_nowait(Get()))
+        batch = self.still.turn(lambda: shelf.queue.ref.ask_nowait(Get()))
         assert (batch is None) is not bool(shelf.ready)
         if batch is not None:
             [number] = batch.ids
@@ -137,7 +137,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(names=st.lists(NAMES, min_size=1, unique=True), sizes=RUNS)
     def publish_with_the_others(self, names: list[str], sizes: list[int]) -> None:
         contents, receipt, publish = self.make_run(sizes, len(names))
-        self.transaction.publish([self.shelves[name].store.ref for name in names], publish)
+        self.transaction.publish([self.shelves[name].queue.ref for name in names], publish)
         self.publishes += [(self.shelves[name], contents, receipt) for name in names]
 
     @precondition(lambda self: self.free())
@@ -201,7 +201,7 @@ class TransactionMachine(RuleBasedStateMachine):
         full = any(other.refuses([]) for other in self.present())  # what came back was too much: that may be seen first
 
         def both() -> None:
-            self.harness.crash_nowait(shelf.store)
+            self.harness.crash_nowait(shelf.queue)
             with pytest.raises((Restarting, QueueFull) if full else Restarting):
                 self.transaction.commit()
 
@@ -212,7 +212,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def crash(self, name: str) -> None:
-        self.still.turn(lambda: self.harness.crash_nowait(self.shelves[name].store))
+        self.still.turn(lambda: self.harness.crash_nowait(self.shelves[name].queue))
         self.has_crashed(self.shelves[name])
 
     def has_crashed(self, shelf: Shelf) -> None:
@@ -232,8 +232,8 @@ class TransactionMachine(RuleBasedStateMachine):
     @invariant()
     def the_queues_hold_what_the_books_say(self) -> None:
         for shelf in self.shelves.values():
-            assert ready(shelf.store) == [shelf.ready[number] for number in sorted(shelf.ready)]
-            assert shelf.store.backlog.unsettled == len(shelf.out)
+            assert ready(shelf.queue) == [shelf.ready[number] for number in sorted(shelf.ready)]
+            assert shelf.queue.backlog.unsettled == len(shelf.out)
 
 
 TestTransactionMachine = TransactionMachine.TestCase

@@ -1,28 +1,28 @@
 from core.backlog.test_priority import prioritised
-from core.cast import open_harness, publish, ready, settle
+from core.harness import open_harness, publish, ready, settle
 from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
 
 async def test_a_browser_sees_ready_messages_and_takes_nothing() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"1", b"2", b"3")
+        state = harness.queue()
+        publish(state, b"1", b"2", b"3")
         for _ in range(2):
-            entries = store.ref.ask_nowait(Browse())
+            entries = state.ref.ask_nowait(Browse())
             assert [(entry.id, entry.message.content, entry.attempts) for entry in entries] == [
                 (1, b"1", 0),
                 (2, b"2", 0),
                 (3, b"3", 0),
             ]
-        assert store.ref.ask_nowait(Enlist()).delivered == 0
+        assert state.ref.ask_nowait(Enlist()).delivered == 0
 
 
 async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, *[bytes([number]) for number in range(10)])
+        state = harness.queue()
+        publish(state, *[bytes([number]) for number in range(10)])
         seen: list[int] = []
-        while page := store.ref.ask_nowait(Browse(seen[-1] if seen else 0, 3)):
+        while page := state.ref.ask_nowait(Browse(seen[-1] if seen else 0, 3)):
             assert len(page) <= 3
             seen += [entry.id for entry in page]
         assert seen == list(range(1, 11))
@@ -30,62 +30,62 @@ async def test_a_browser_goes_on_behind_the_last_id_that_it_saw() -> None:
 
 async def test_an_id_stays_the_same_through_delivery_and_return() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"1", b"2")
-        batch = store.ref.ask_nowait(Get())
+        state = harness.queue()
+        publish(state, b"1", b"2")
+        batch = state.ref.ask_nowait(Get())
         assert batch is not None
-        assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [2]
+        assert [entry.id for entry in state.ref.ask_nowait(Browse())] == [2]
         settle(batch, Outcome.REQUEUE)
-        assert [(entry.id, entry.attempts) for entry in store.ref.ask_nowait(Browse())] == [(1, 1), (2, 0)]
+        assert [(entry.id, entry.attempts) for entry in state.ref.ask_nowait(Browse())] == [(1, 1), (2, 0)]
 
 
 async def test_what_feeds_can_take_is_not_there_to_be_seen() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
+        state, consumer = harness.queue(), harness.consumer()
 
         def publish_and_browse() -> None:
-            harness.feed(store, consumer, messages=1)
-            publish(store, b"1", b"2")
-            assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [2]
+            harness.feed(state, consumer, messages=1)
+            publish(state, b"1", b"2")
+            assert [entry.id for entry in state.ref.ask_nowait(Browse())] == [2]
 
         harness.turn(publish_and_browse)
 
 
 async def test_to_discard_what_was_seen_leaves_what_came_since() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"1", b"2")
-        last = store.ref.ask_nowait(Browse())[-1].id
-        publish(store, b"3")
-        assert store.ref.ask_nowait(Discard(last)) == 2
-        assert ready(store) == [b"3"]
-        assert store.ref.ask_nowait(Discard(last)) == 0
+        state = harness.queue()
+        publish(state, b"1", b"2")
+        last = state.ref.ask_nowait(Browse())[-1].id
+        publish(state, b"3")
+        assert state.ref.ask_nowait(Discard(last)) == 2
+        assert ready(state) == [b"3"]
+        assert state.ref.ask_nowait(Discard(last)) == 0
 
 
 async def test_to_discard_leaves_what_is_out_with_consumers() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer, messages=1)
-        publish(store, b"1", b"2")
-        assert store.ref.ask_nowait(Discard(2)) == 1
-        assert store.ref.ask_nowait(Enlist()).unsettled == 1
+        state, consumer = harness.queue(), harness.consumer()
+        harness.feed(state, consumer, messages=1)
+        publish(state, b"1", b"2")
+        assert state.ref.ask_nowait(Discard(2)) == 1
+        assert state.ref.ask_nowait(Enlist()).unsettled == 1
 
 
 async def test_pages_of_a_queue_with_priorities_leave_nothing_out() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_priority=5))
+        state = harness.queue(options=QueueOptions(max_priority=5))
         for priority in (0, 0, 3, 1, 3):
-            store.ref.tell_nowait(prioritised(priority, b"x"))
+            state.ref.tell_nowait(prioritised(priority, b"x"))
         seen: list[int] = []
-        while page := store.ref.ask_nowait(Browse(seen[-1] if seen else 0, 2)):
+        while page := state.ref.ask_nowait(Browse(seen[-1] if seen else 0, 2)):
             seen += [entry.id for entry in page]
         assert seen == [1, 2, 3, 4, 5]
 
 
 async def test_to_discard_a_page_of_a_queue_with_priorities_takes_nothing_unseen() -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(max_priority=5))
+        state = harness.queue(options=QueueOptions(max_priority=5))
         for priority in (0, 3, 3):
-            store.ref.tell_nowait(prioritised(priority, b"x"))
-        page = store.ref.ask_nowait(Browse(0, 2))
-        assert store.ref.ask_nowait(Discard(page[-1].id)) == len(page)
+            state.ref.tell_nowait(prioritised(priority, b"x"))
+        page = state.ref.ask_nowait(Browse(0, 2))
+        assert state.ref.ask_nowait(Discard(page[-1].id)) == len(page)

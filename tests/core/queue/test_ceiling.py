@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.cast import HEAD, Harness, open_harness, publish, ready
-from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, octets_ready
+from core.harness import HEAD, Harness, open_harness, publish, ready
+from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, bytes_ready
 from triomq.core.memory import MESSAGE_OVERHEAD
 
 EXPENDABLE = Head(routing_key="q", expendable=True)
@@ -18,105 +18,105 @@ def bodies(*numbers: int) -> list[bytes]:
     return [body(number) for number in numbers]
 
 
-def push(store: QueueState, *numbers: int, head: Head = EXPENDABLE) -> None:
+def push(state: QueueState, *numbers: int, head: Head = EXPENDABLE) -> None:
     contents = bodies(*numbers)
-    store.ref.tell_nowait(Publish(head, contents, sum(map(len, contents))))
+    state.ref.tell_nowait(Publish(head, contents, sum(map(len, contents))))
 
 
-def numbers_in(store: QueueState) -> list[int]:
-    return [int(content[:3]) for content in ready(store)]
+def numbers_in(state: QueueState) -> list[int]:
+    return [int(content[:3]) for content in ready(state)]
 
 
 def low_queue(harness: Harness, ceiling: int = 3000, options: QueueOptions | None = None) -> QueueState:
-    store = harness.queue("q", options)
-    harness.turn(lambda: store.set_ceiling(ceiling))
-    return store
+    state = harness.queue("q", options)
+    harness.turn(lambda: state.set_ceiling(ceiling))
+    return state
 
 
 async def test_ceiling_takes_nothing_of_what_was_there_before_and_what_was_confirmed() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        push(store, 1, 2, 3, 4, 5, head=HEAD)
-        harness.turn(lambda: store.set_ceiling(3000))
-        assert numbers_in(store) == [1, 2, 3, 4, 5]
-        push(store, 6)
-        assert (numbers_in(store), store.lost) == ([1, 2, 3, 4, 5], 1)
+        state = harness.queue("q")
+        push(state, 1, 2, 3, 4, 5, head=HEAD)
+        harness.turn(lambda: state.set_ceiling(3000))
+        assert numbers_in(state) == [1, 2, 3, 4, 5]
+        push(state, 6)
+        assert (numbers_in(state), state.lost) == ([1, 2, 3, 4, 5], 1)
 
 
 async def test_ceiling_lets_the_oldest_expendable_messages_give_way() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness)
-        push(store, 1, 2, 3)
-        push(store, 4, 5)
-        assert (numbers_in(store), store.lost, store.dropped) == ([3, 4, 5], 2, 2)
+        state = low_queue(harness)
+        push(state, 1, 2, 3)
+        push(state, 4, 5)
+        assert (numbers_in(state), state.lost, state.dropped) == ([3, 4, 5], 2, 2)
 
 
 async def test_ceiling_drops_of_a_run_that_is_larger_than_it_what_does_not_fit() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness)
-        push(store, 1, 2, 3, 4, 5)
-        assert (numbers_in(store), store.lost, store.dropped) == ([1, 2, 3], 2, 2)
+        state = low_queue(harness)
+        push(state, 1, 2, 3, 4, 5)
+        assert (numbers_in(state), state.lost, state.dropped) == ([1, 2, 3], 2, 2)
 
 
 async def test_ceiling_lets_expendable_messages_give_way_to_others_and_then_refuses() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness)
-        push(store, 1, 2)
-        push(store, 3, 4, head=HEAD)
-        assert (numbers_in(store), store.lost) == ([2, 3, 4], 1)
+        state = low_queue(harness)
+        push(state, 1, 2)
+        push(state, 3, 4, head=HEAD)
+        assert (numbers_in(state), state.lost) == ([2, 3, 4], 1)
         done: list[None] = []
         receipt = Receipt(first=1, count=3, copies=3, done=lambda: done.append(None))
         contents = bodies(5, 6, 7)
-        store.ref.tell_nowait(Publish(HEAD, contents, sum(map(len, contents)), receipt))
-        assert numbers_in(store) == [3, 4, 5]
-        assert (receipt.refusals, done, store.lost, store.dropped) == ({2, 3}, [None], 2, 4)
+        state.ref.tell_nowait(Publish(HEAD, contents, sum(map(len, contents)), receipt))
+        assert numbers_in(state) == [3, 4, 5]
+        assert (receipt.refusals, done, state.lost, state.dropped) == ({2, 3}, [None], 2, 4)
 
 
 async def test_ceiling_lets_one_message_into_an_empty_queue_however_large() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness, ceiling=10)
-        push(store, 1, head=HEAD)
-        push(store, 2, head=HEAD)
-        assert numbers_in(store) == [1]
+        state = low_queue(harness, ceiling=10)
+        push(state, 1, head=HEAD)
+        push(state, 2, head=HEAD)
+        assert numbers_in(state) == [1]
 
 
 async def test_ceiling_refuses_a_transaction_for_which_there_is_no_room() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness)
-        push(store, 1, 2, head=HEAD)
+        state = low_queue(harness)
+        push(state, 1, 2, head=HEAD)
         one, two = (Publish(HEAD, bodies(3), BODY) for _ in range(2))
-        assert store.ref.ask_nowait(Fits([one]))
-        assert not store.ref.ask_nowait(Fits([one, two]))
+        assert state.ref.ask_nowait(Fits([one]))
+        assert not state.ref.ask_nowait(Fits([one, two]))
 
 
 async def test_ceiling_lets_feeds_take_what_they_can_before_anything_gives_way() -> None:
     async with open_harness() as harness:
-        store, consumer = low_queue(harness), harness.consumer()
-        harness.feed(store, consumer)
-        harness.turn(lambda: [push(store, number) for number in range(10)])
-        assert (len(consumer.take()), store.dropped) == (10, 0)
+        state, consumer = low_queue(harness), harness.consumer()
+        harness.feed(state, consumer)
+        harness.turn(lambda: [push(state, number) for number in range(10)])
+        assert (len(consumer.take()), state.dropped) == (10, 0)
 
 
 async def test_ceiling_makes_dead_letters_where_the_queue_has_a_sink_for_them() -> None:
     async with open_harness() as harness:
         letters = harness.queue("letters")
-        store = low_queue(harness, options=QueueOptions(dead_letter_sink="", dead_letter_key="letters"))
-        push(store, 1, 2, 3)
-        push(store, 4)
-        assert (numbers_in(store), letters.backlog.ready) == ([2, 3, 4], 1)
+        state = low_queue(harness, options=QueueOptions(dead_letter_sink="", dead_letter_key="letters"))
+        push(state, 1, 2, 3)
+        push(state, 4)
+        assert (numbers_in(state), letters.backlog.ready) == ([2, 3, 4], 1)
 
 
 async def test_ceiling_is_nothing_to_a_queue_with_a_limit_of_its_own() -> None:
     async with open_harness() as harness:
-        store = low_queue(harness, options=QueueOptions(max_length=5))
-        push(store, 1, 2, 3, 4, 5)
-        assert (numbers_in(store), octets_ready(store)) == ([1, 2, 3, 4, 5], 5000)
+        state = low_queue(harness, options=QueueOptions(max_length=5))
+        push(state, 1, 2, 3, 4, 5)
+        assert (numbers_in(state), bytes_ready(state)) == ([1, 2, 3, 4, 5], 5000)
 
 
 async def test_ceiling_is_mentioned_in_the_log_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     async with open_harness() as harness:
-        store = low_queue(harness)
+        state = low_queue(harness)
         for number in range(20):
-            push(store, number)
-        publish(store, bytes(BODY))
+            push(state, number)
+        publish(state, bytes(BODY))
         assert caplog.messages == ["queue has no room and loses messages"]

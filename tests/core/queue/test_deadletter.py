@@ -3,17 +3,17 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from core.cast import HEAD, Harness, open_harness, publish, ready, settle
+from core.harness import HEAD, Harness, open_harness, publish, ready, settle
 from triomq.core import (
     Bind,
     DeclareSink,
     Enlist,
     Head,
-    Message,
     Outcome,
     Overflow,
     Properties,
     Publish,
+    QueueMessage,
     QueueOptions,
     QueueState,
     Receipt,
@@ -24,7 +24,7 @@ from triomq.core import (
 )
 
 
-def history(harness: Harness, message: Message) -> list[dict[str, object]]:
+def history(harness: Harness, message: QueueMessage) -> list[dict[str, object]]:
     headers = harness.directory.codecs.decode(message).headers
     assert headers is not None
     found = headers["x-death"]
@@ -32,8 +32,8 @@ def history(harness: Harness, message: Message) -> list[dict[str, object]]:
     return found
 
 
-def only(store: QueueState) -> Message:
-    (entry,) = store.backlog.entries()
+def only(state: QueueState) -> QueueMessage:
+    (entry,) = state.backlog.entries()
     return entry.message
 
 
@@ -56,9 +56,9 @@ def with_properties(properties: Properties, body: bytes = b"body") -> Publish:
 
 async def test_a_rejected_message_is_published_again_with_its_history() -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(type="t", headers={"mine": 1})))
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(type="t", headers={"mine": 1})))
         settle(consumer.batches[0], Outcome.REJECT)
         message = only(dead)
         assert (message.head.exchange, message.head.routing_key, message.body) == ("", "dead", b"body")
@@ -71,7 +71,7 @@ async def test_a_rejected_message_is_published_again_with_its_history() -> None:
         (entry,) = history(harness, message)
         del entry["time"]
         assert entry == {"count": 1, "reason": "rejected", "queue": "q", "exchange": "shop", "routing-keys": ["key"]}
-        assert store.ref.ask_nowait(Enlist()).dead_lettered == 1
+        assert state.ref.ask_nowait(Enlist()).dead_lettered == 1
 
 
 async def test_without_a_key_of_its_own_a_dead_letter_keeps_the_message_s() -> None:
@@ -80,9 +80,9 @@ async def test_without_a_key_of_its_own_a_dead_letter_keeps_the_message_s() -> N
         graves = harness.queue("graves")
         binding = make_binding("graves", Target.QUEUE, "graves", "q")
         harness.domain.ask_nowait(Bind(binding, harness.session))
-        store, consumer = harness.queue(options=QueueOptions(dead_letter_sink="graves")), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"x")
+        state, consumer = harness.queue(options=QueueOptions(dead_letter_sink="graves")), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"x")
         settle(consumer.batches[0], Outcome.REJECT)
         assert (only(graves).head.exchange, only(graves).head.routing_key) == ("graves", "q")
 
@@ -90,18 +90,18 @@ async def test_without_a_key_of_its_own_a_dead_letter_keeps_the_message_s() -> N
 async def test_without_a_dead_letter_sink_and_with_one_that_is_missing_messages_are_dropped() -> None:
     async with open_harness() as harness:
         for name, options in {"none": QueueOptions(), "missing": QueueOptions(dead_letter_sink="nowhere")}.items():
-            store, consumer = harness.queue(name, options), harness.consumer()
-            harness.feed(store, consumer)
-            publish(store, b"x")
+            state, consumer = harness.queue(name, options), harness.consumer()
+            harness.feed(state, consumer)
+            publish(state, b"x")
             settle(consumer.batches[0], Outcome.REJECT)
-            assert store.statistics().unsettled == store.statistics().dead_lettered == 0
+            assert state.statistics().unsettled == state.statistics().dead_lettered == 0
 
 
 async def test_only_the_rejected_ones_of_a_batch_become_dead_letters() -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1", b"2", b"3")
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"1", b"2", b"3")
         settle(consumer.batches[0], Outcome.ACCEPT, [0])
         settle(consumer.batches[0], Outcome.REJECT, [2])
         assert [entry.message.body for entry in dead.backlog.entries()] == [b"3"]
@@ -113,8 +113,8 @@ async def test_only_the_rejected_ones_of_a_batch_become_dead_letters() -> None:
 
 async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        dead, store = harness.queue("dead"), harness.queue(options=lettered())
-        store.ref.tell_nowait(with_properties(Properties(expiration=1.5)))
+        dead, state = harness.queue("dead"), harness.queue(options=lettered())
+        state.ref.tell_nowait(with_properties(Properties(expiration=1.5)))
         await trio.sleep(2)
         properties = harness.directory.codecs.decode(only(dead))
         assert properties.expiration is None
@@ -126,9 +126,9 @@ async def test_an_expired_message_loses_its_expiration_and_tells_what_it_was(aut
 
 async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
     async with open_harness() as harness:
-        dead, store = harness.queue("dead"), harness.queue(options=lettered(max_length=2))
-        publish(store, b"1", b"2", b"3", b"4")
-        assert ready(store) == [b"3", b"4"]
+        dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=2))
+        publish(state, b"1", b"2", b"3", b"4")
+        assert ready(state) == [b"3", b"4"]
         assert [entry.message.body for entry in dead.backlog.entries()] == [b"1", b"2"]
         assert history(harness, next(dead.backlog.entries()).message)[0]["reason"] == "maxlen"
 
@@ -136,23 +136,23 @@ async def test_what_gives_way_in_a_full_queue_becomes_a_dead_letter() -> None:
 async def test_a_full_queue_may_refuse_and_dead_letter() -> None:
     async with open_harness() as harness:
         dead = harness.queue("dead")
-        store = harness.queue(options=lettered(max_length=1, overflow=Overflow.REJECT_PUBLISH_DLX))
+        state = harness.queue(options=lettered(max_length=1, overflow=Overflow.REJECT_PUBLISH_DLX))
         receipt = Receipt(1, 2, 2, lambda: None)
-        publish(store, b"1", b"2", receipt=receipt)
+        publish(state, b"1", b"2", receipt=receipt)
         assert receipt.refusals == {2}
-        assert ready(store) == [b"1"]
+        assert ready(state) == [b"1"]
         assert only(dead).body == b"2"
 
 
 async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter() -> None:
     async with open_harness() as harness:
-        dead, store, consumer = (
+        dead, state, consumer = (
             harness.queue("dead"),
             harness.queue(options=lettered(delivery_limit=2)),
             harness.consumer(),
         )
-        feed = harness.feed(store, consumer)
-        publish(store, b"poison", b"good")
+        feed = harness.feed(state, consumer)
+        publish(state, b"poison", b"good")
         batch = consumer.batches.pop()
         settle(batch, Outcome.ACCEPT, [1])
         settle(batch, Outcome.REQUEUE)
@@ -160,23 +160,23 @@ async def test_a_message_that_comes_back_too_often_becomes_a_dead_letter() -> No
             settle(consumer.batches.pop(), Outcome.REQUEUE)
         assert consumer.batches == []
         assert history(harness, only(dead))[0]["reason"] == "delivery_limit"
-        assert (feed.window.used, store.backlog.unsettled) == (0, 0)
+        assert (feed.window.used, state.backlog.unsettled) == (0, 0)
 
 
 async def test_without_a_dead_letter_sink_a_message_that_comes_back_too_often_is_dropped() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1", b"2")
+        state, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"1", b"2")
         settle(consumer.batches.pop(), Outcome.REQUEUE)
-        assert (consumer.batches, store.backlog.ready, store.backlog.unsettled) == ([], 0, 0)
+        assert (consumer.batches, state.backlog.ready, state.backlog.unsettled) == ([], 0, 0)
 
 
 async def test_what_was_never_sent_does_not_count_against_the_limit() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1")
+        state, consumer = harness.queue(options=QueueOptions(delivery_limit=0)), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"1")
         settle(consumer.batches.pop(), Outcome.RETURN)
         assert consumer.take() == [b"1"]
 
@@ -223,18 +223,18 @@ async def test_two_full_queues_that_dead_letter_into_each_other_wait_for_nobody(
 
 async def test_a_queue_that_dead_letters_into_itself_drops_what_comes_round() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(max_length=1, dead_letter_sink=""))
-        publish(store, b"1", b"2")
-        assert store.backlog.ready == 1
-        assert store.statistics().published == 2
+        state = harness.queue("q", QueueOptions(max_length=1, dead_letter_sink=""))
+        publish(state, b"1", b"2")
+        assert state.backlog.ready == 1
+        assert state.statistics().published == 2
 
 
 @pytest.mark.parametrize("made_up", ["no list", [1, "x"], [{"queue": 5, "count": "many"}], None])
 async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up, "x-first-death-queue": 7})))
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up, "x-first-death-queue": 7})))
         settle(consumer.batches[0], Outcome.REJECT)
         assert history(harness, only(dead))[0]["queue"] == "q"
 
@@ -246,9 +246,9 @@ async def test_a_history_that_a_publisher_made_up_does_no_harm(made_up: object) 
 async def test_deaths_of_one_queue_and_reason_are_merged(counts: list[int | None], expected: int) -> None:
     before = [{"queue": "q", "reason": "rejected"} | ({} if count is None else {"count": count}) for count in counts]
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
         settle(consumer.batches[0], Outcome.REJECT)
         (entry,) = history(harness, only(dead))
         assert entry["count"] == expected
@@ -258,9 +258,9 @@ async def test_deaths_elsewhere_are_merged_too_and_what_nobody_understands_stays
     there = {"queue": "other", "reason": "expired"}
     before = [there, {"queue": 5}, there]
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"x-death": before})))  # type: ignore[dict-item]
         settle(consumer.batches[0], Outcome.REJECT)
         assert history(harness, only(dead))[1:] == [{**there, "count": 2}, {"queue": 5}]
 
@@ -268,9 +268,9 @@ async def test_deaths_elsewhere_are_merged_too_and_what_nobody_understands_stays
 @pytest.mark.parametrize("made_up", ["no list", [], None])
 async def test_a_history_that_is_there_says_how_it_began_or_nobody_does(made_up: object) -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
         settle(consumer.batches[0], Outcome.REJECT)
         assert list(harness.directory.codecs.decode(only(dead)).headers or {}) == ["x-death"]
 
@@ -279,9 +279,9 @@ async def test_further_keys_count_again_where_the_queue_names_none() -> None:
     async with open_harness() as harness:
         options = QueueOptions(dead_letter_sink="")
         by_own, by_further = harness.queue("key"), harness.queue("copy")
-        store, consumer = harness.queue(options=options), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"CC": ["copy", 5]})))
+        state, consumer = harness.queue(options=options), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"CC": ["copy", 5]})))
         settle(consumer.batches[0], Outcome.REJECT)
         for found in (only(by_own), only(by_further)):
             assert found.head.routing_key == "key"
@@ -293,9 +293,9 @@ async def test_further_keys_count_again_where_the_queue_names_none() -> None:
 async def test_further_keys_are_taken_off_where_the_queue_names_one(keys: object) -> None:
     async with open_harness() as harness:
         dead, copy = harness.queue("dead"), harness.queue("copy")
-        store, consumer = harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        store.ref.tell_nowait(with_properties(Properties(headers={"CC": keys, "mine": 1})))
+        state, consumer = harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        state.ref.tell_nowait(with_properties(Properties(headers={"CC": keys, "mine": 1})))
         settle(consumer.batches[0], Outcome.REJECT)
         assert copy.backlog.ready == 0
         headers = harness.directory.codecs.decode(only(dead)).headers or {}
@@ -304,9 +304,9 @@ async def test_further_keys_are_taken_off_where_the_queue_names_one(keys: object
 
 async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_crashed() -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"x", head=HEAD)
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"x", head=HEAD)
 
         def while_it_is_down() -> None:
             harness.crash_nowait(dead)
@@ -320,28 +320,28 @@ async def test_dead_letters_lose_nothing_when_the_queue_that_they_go_to_has_cras
 
 async def test_a_position_that_is_named_twice_makes_one_dead_letter() -> None:
     async with open_harness() as harness:
-        dead, store, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1", b"2")
+        dead, state, consumer = harness.queue("dead"), harness.queue(options=lettered()), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"1", b"2")
         settle(consumer.batches[0], Outcome.REJECT, [0, 0])
-        assert (dead.backlog.ready, store.backlog.unsettled) == (1, 1)
+        assert (dead.backlog.ready, state.backlog.unsettled) == (1, 1)
 
 
 async def test_properties_that_nobody_can_read_cost_no_queue_its_life() -> None:
     async with open_harness() as harness:
-        dead, store = harness.queue("dead"), harness.queue(options=lettered(max_length=0, max_priority=3))
+        dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=0, max_priority=3))
         head = Head(exchange="shop", routing_key="q", properties_stop=2, body_start=2, has_priority=True)
-        publish(store, b"\xff\xffbody", head=head)
-        assert (store.ref.epoch, only(dead).body) == (1, b"body")
+        publish(state, b"\xff\xffbody", head=head)
+        assert (state.ref.epoch, only(dead).body) == (1, b"body")
         assert history(harness, only(dead))[0]["exchange"] == "shop"
 
 
 @pytest.mark.parametrize("count", [-5, 2**31, 2**63 - 1, 2**64 - 1, True])
 async def test_a_count_that_a_publisher_made_up_does_not_overflow(count: int) -> None:
     async with open_harness() as harness:
-        dead, store = harness.queue("dead"), harness.queue(options=lettered(max_length=0))
+        dead, state = harness.queue("dead"), harness.queue(options=lettered(max_length=0))
         made_up = [{"queue": "q", "reason": "maxlen", "count": count}]
-        store.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
+        state.ref.tell_nowait(with_properties(Properties(headers={"x-death": made_up})))
         assert history(harness, only(dead))[0]["count"] in (1, 2)
 
 

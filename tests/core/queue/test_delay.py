@@ -3,14 +3,14 @@ from math import inf
 import trio
 from trio.testing import MockClock
 
-from core.cast import HEAD, open_harness, publish, ready
+from core.harness import HEAD, open_harness, publish, ready
 from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.core.queue.delay import Delayed, DelayedRun
 from triomq.store import DelayedFound
 
 
-def delayed(store: QueueState, *contents: bytes, delay: float) -> None:
-    store.ref.tell_nowait(Publish(HEAD, list(contents), sum(map(len, contents)), None, 0, delay))
+def delayed(state: QueueState, *contents: bytes, delay: float) -> None:
+    state.ref.tell_nowait(Publish(HEAD, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
 def test_runs_become_due_by_time_and_then_by_arrival() -> None:
@@ -42,54 +42,54 @@ def test_what_is_still_to_be_read_counts_until_it_comes_or_is_forgotten() -> Non
 
 async def test_a_delayed_message_is_delivered_when_its_time_has_come(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer)
-        delayed(store, b"later", b"with it", delay=60)
-        publish(store, b"now")
+        state, consumer = harness.queue(), harness.consumer()
+        harness.feed(state, consumer)
+        delayed(state, b"later", b"with it", delay=60)
+        publish(state, b"now")
         assert consumer.take() == [b"now"]
-        assert store.ref.ask_nowait(Enlist()).delayed == 2
+        assert state.ref.ask_nowait(Enlist()).delayed == 2
         await trio.sleep(59)
         assert consumer.take() == []
         await trio.sleep(2)
         assert consumer.take() == [b"later", b"with it"]
-        assert store.ref.ask_nowait(Enlist()).delayed == 0
+        assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
 async def test_a_delayed_message_stands_behind_what_is_ready_by_then(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        delayed(store, b"second", delay=1)
-        delayed(store, b"first", delay=0.5)
-        publish(store, b"there already")
+        state = harness.queue()
+        delayed(state, b"second", delay=1)
+        delayed(state, b"first", delay=0.5)
+        publish(state, b"there already")
         await trio.sleep(2)
-        assert ready(store) == [b"there already", b"first", b"second"]
-        assert [entry.id for entry in store.ref.ask_nowait(Browse())] == [1, 2, 3]
+        assert ready(state) == [b"there already", b"first", b"second"]
+        assert [entry.id for entry in state.ref.ask_nowait(Browse())] == [1, 2, 3]
 
 
 async def test_a_delayed_message_outlives_a_crash_of_its_queue(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        delayed(store, b"later", delay=1)
-        await harness.crash(store)
+        state = harness.queue()
+        delayed(state, b"later", delay=1)
+        await harness.crash(state)
         await trio.sleep(2)
-        assert ready(store) == [b"later"]
+        assert ready(state) == [b"later"]
 
 
 async def test_a_purge_forgets_delayed_messages_too(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        delayed(store, b"later", delay=1)
-        publish(store, b"now")
-        assert store.ref.ask_nowait(Purge()) == 2
+        state = harness.queue()
+        delayed(state, b"later", delay=1)
+        publish(state, b"now")
+        assert state.ref.ask_nowait(Purge()) == 2
         await trio.sleep(2)
-        assert ready(store) == []
+        assert ready(state) == []
 
 
 async def test_the_time_to_live_begins_when_a_delayed_message_becomes_ready(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(message_ttl=1.0))
-        delayed(store, b"later", delay=5)
+        state = harness.queue(options=QueueOptions(message_ttl=1.0))
+        delayed(state, b"later", delay=5)
         await trio.sleep(5.5)
-        assert ready(store) == [b"later"]
+        assert ready(state) == [b"later"]
         await trio.sleep(1)
-        assert ready(store) == []
+        assert ready(state) == []

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import close, open_harness, publish, ready, settle
+from core.harness import close, open_harness, publish, ready, settle
 from triomq.core import (
     DeclareQueue,
     Enlist,
@@ -21,49 +21,49 @@ from triomq.core import (
 from triomq.core.queue.expiry import next_deadline
 
 
-def publish_expiring(store: QueueState, body: bytes, seconds: float) -> None:
+def publish_expiring(state: QueueState, body: bytes, seconds: float) -> None:
     """Publish a message that says itself when it is worthless."""
     encoded = encode_core(Properties(expiration=seconds))
     start = len(encoded)
     head = Head(routing_key="q", properties_stop=start, body_start=start, has_expiration=True)
-    store.ref.tell_nowait(Publish(head, [encoded + body], start + len(body)))
+    state.ref.tell_nowait(Publish(head, [encoded + body], start + len(body)))
 
 
-def bodies(store: QueueState) -> list[bytes]:
-    return [entry.message.body for entry in store.backlog.entries()]
+def bodies(state: QueueState) -> list[bytes]:
+    return [entry.message.body for entry in state.backlog.entries()]
 
 
 async def test_messages_expire_when_the_queue_says_so(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(message_ttl=10.0))
-        publish(store, b"1", b"2")
+        state = harness.queue(options=QueueOptions(message_ttl=10.0))
+        publish(state, b"1", b"2")
         await trio.sleep(5)
-        publish(store, b"3")
+        publish(state, b"3")
         await trio.sleep(5.5)
-        assert ready(store) == [b"3"]
+        assert ready(state) == [b"3"]
         await trio.sleep(5)
-        assert store.ref.ask_nowait(Enlist()).expired == 3
-        assert next_deadline(store) == inf
+        assert state.ref.ask_nowait(Enlist()).expired == 3
+        assert next_deadline(state) == inf
 
 
 async def test_messages_expire_when_they_say_so_themselves(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish_expiring(store, b"short", 1)
-        publish_expiring(store, b"long", 5)
-        publish(store, b"for ever")
+        state = harness.queue()
+        publish_expiring(state, b"short", 1)
+        publish_expiring(state, b"long", 5)
+        publish(state, b"for ever")
         await trio.sleep(2)
-        assert bodies(store) == [b"long", b"for ever"]
+        assert bodies(state) == [b"long", b"for ever"]
         await trio.sleep(4)
-        assert bodies(store) == [b"for ever"]
+        assert bodies(state) == [b"for ever"]
 
 
 async def test_the_shorter_of_both_times_to_live_counts(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         short = harness.queue("short", QueueOptions(message_ttl=1))
         long = harness.queue("long", QueueOptions(message_ttl=100))
-        for store in short, long:
-            publish_expiring(store, b"x", 10)
+        for state in short, long:
+            publish_expiring(state, b"x", 10)
         await trio.sleep(2)
         assert (bodies(short), bodies(long)) == ([], [b"x"])
         await trio.sleep(9)
@@ -72,74 +72,74 @@ async def test_the_shorter_of_both_times_to_live_counts(autojump_clock: MockCloc
 
 async def test_a_message_behind_one_that_lives_longer_goes_when_it_comes_first(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish_expiring(store, b"long", 10)
-        publish_expiring(store, b"short", 1)
+        state = harness.queue()
+        publish_expiring(state, b"long", 10)
+        publish_expiring(state, b"short", 1)
         await trio.sleep(5)
-        assert bodies(store) == [b"long", b"short"]
-        batch = store.ref.ask_nowait(Get())
+        assert bodies(state) == [b"long", b"short"]
+        batch = state.ref.ask_nowait(Get())
         assert batch is not None
         assert batch.message(0).body == b"long"
         await trio.testing.wait_all_tasks_blocked()
-        assert bodies(store) == []
+        assert bodies(state) == []
 
 
 async def test_what_has_no_time_to_live_expires_unless_a_feed_takes_it_at_once(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(message_ttl=0)), harness.consumer()
-        publish(store, b"nobody is here")
-        assert ready(store) == []
-        feed = harness.feed(store, consumer, messages=1)
-        publish(store, b"taken", b"no room")
+        state, consumer = harness.queue(options=QueueOptions(message_ttl=0)), harness.consumer()
+        publish(state, b"nobody is here")
+        assert ready(state) == []
+        feed = harness.feed(state, consumer, messages=1)
+        publish(state, b"taken", b"no room")
         assert consumer.take() == [b"taken"]
-        assert ready(store) == []
+        assert ready(state) == []
         close(feed)
-        assert store.ref.ask_nowait(Get()) is None
-        assert store.ref.ask_nowait(Enlist()).expired == 2
+        assert state.ref.ask_nowait(Get()) is None
+        assert state.ref.ask_nowait(Enlist()).expired == 2
 
 
 async def test_a_message_that_is_out_does_not_expire_but_may_when_it_comes_back(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(message_ttl=1)), harness.consumer()
-        feed = harness.feed(store, consumer)
-        publish(store, b"x")
+        state, consumer = harness.queue(options=QueueOptions(message_ttl=1)), harness.consumer()
+        feed = harness.feed(state, consumer)
+        publish(state, b"x")
         await trio.sleep(5)
-        assert store.ref.ask_nowait(Enlist()).unsettled == 1
+        assert state.ref.ask_nowait(Enlist()).unsettled == 1
         close(feed)
         settle(consumer.batches[0], Outcome.REQUEUE)
-        assert ready(store) == []
-        assert store.ref.ask_nowait(Enlist()).expired == 1
+        assert ready(state) == []
+        assert state.ref.ask_nowait(Enlist()).expired == 1
 
 
 async def test_expired_messages_are_never_handed_out(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(message_ttl=1)), harness.consumer()
-        publish(store, b"old")
+        state, consumer = harness.queue(options=QueueOptions(message_ttl=1)), harness.consumer()
+        publish(state, b"old")
         autojump_clock.jump(1.5)  # nobody has had the time to look at the clock
-        publish(store, b"new")
-        harness.feed(store, consumer)
+        publish(state, b"new")
+        harness.feed(state, consumer)
         assert consumer.take() == [b"new"]
 
 
 async def test_a_million_messages_expire_turn_by_turn_when_they_become_dead_letters(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         dead = harness.queue("dead")
-        store = harness.queue(options=QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="dead"))
-        publish(store, *[b"x"] * 5_000)
+        state = harness.queue(options=QueueOptions(message_ttl=1, dead_letter_sink="", dead_letter_key="dead"))
+        publish(state, *[b"x"] * 5_000)
         autojump_clock.jump(2)
-        assert store.ref.ask_nowait(Get()) is None
-        assert 0 < store.backlog.ready < 5_000
+        assert state.ref.ask_nowait(Get()) is None
+        assert 0 < state.backlog.ready < 5_000
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert (store.backlog.ready, dead.backlog.ready) == (0, 5_000)
+        assert (state.backlog.ready, dead.backlog.ready) == (0, 5_000)
 
 
 async def test_messages_expire_in_a_queue_that_has_crashed_meanwhile(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue(options=QueueOptions(message_ttl=1))
-        publish(store, b"x")
-        await harness.crash(store)
+        state = harness.queue(options=QueueOptions(message_ttl=1))
+        publish(state, b"x")
+        await harness.crash(state)
         await trio.sleep(2)
-        assert ready(store) == []
+        assert ready(state) == []
 
 
 async def test_a_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) -> None:
@@ -157,19 +157,19 @@ async def test_a_queue_that_nobody_uses_is_deleted(autojump_clock: MockClock) ->
 async def test_a_queue_that_is_used_lives_on(use: str, autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         options = QueueOptions(expires=10)
-        store, consumer = harness.queue(options=options), harness.consumer()
+        state, consumer = harness.queue(options=options), harness.consumer()
         await trio.sleep(6)
         match use:
             case "feed":
-                feed = harness.feed(store, consumer)
+                feed = harness.feed(state, consumer)
                 await trio.sleep(100)
                 close(feed)
             case "get":
-                store.ref.ask_nowait(Get())
+                state.ref.ask_nowait(Get())
             case "declare":
                 harness.domain.ask_nowait(DeclareQueue("q", options, harness.session))
         await trio.sleep(6)
         assert "q" in harness.directory.queues
-        publish(store, b"to publish is not to use")
+        publish(state, b"to publish is not to use")
         await trio.sleep(6)
         assert "q" not in harness.directory.queues

@@ -3,8 +3,8 @@
 import trio
 from trio.testing import MockClock
 
-from core.cast import Consumer, Harness, open_harness, publish, ready
-from core.kept import KEPT, get, open_durable_harness
+from core.durable import PERSISTENT, get, open_durable_harness
+from core.harness import Consumer, Harness, open_harness, publish, ready
 from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
 from triomq.core.queue.postponed import Postponed, delay_after
 
@@ -15,7 +15,7 @@ def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
 
 def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None:
     postponed = Postponed()
-    first, second, third = (Batch(KEPT, [b"x"], (number,), True, 1, 1) for number in range(3))
+    first, second, third = (Batch(PERSISTENT, [b"x"], (number,), True, 1, 1) for number in range(3))
     for batch, due in ((third, 2.0), (first, 1.0), (second, 1.0)):
         postponed.push(batch, due)
     assert (len(postponed), postponed.next_due) == (3, 1.0)
@@ -26,49 +26,49 @@ def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None
     assert postponed.next_due == float("inf")
 
 
-def fed(harness: Harness, store: QueueState, *, messages: int = 0) -> Consumer:
+def fed(harness: Harness, state: QueueState, *, messages: int = 0) -> Consumer:
     consumer = harness.consumer()
-    harness.feed(store, consumer, messages=messages)
+    harness.feed(state, consumer, messages=messages)
     return consumer
 
 
 async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        consumer = fed(harness, store, messages=2)
-        publish(store, b"1", b"2", b"3", b"4")
+        state = harness.queue()
+        consumer = fed(harness, state, messages=2)
+        publish(state, b"1", b"2", b"3", b"4")
         (batch,) = consumer.batches
         consumer.take()
         harness.turn(lambda: postpone(batch, 1, "no reason"))
         assert consumer.take() == [b"3"]
-        statistics = store.ref.ask_nowait(Enlist())
+        statistics = state.ref.ask_nowait(Enlist())
         assert (statistics.ready, statistics.unsettled, statistics.delayed) == (1, 2, 1)
         await trio.sleep(1.5)
-        assert ready(store) == [b"2", b"4"]
+        assert ready(state) == [b"2", b"4"]
 
 
 async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        consumer = fed(harness, store)
-        publish(store, b"1")
+        state = harness.queue()
+        consumer = fed(harness, state)
+        publish(state, b"1")
         (batch,) = consumer.batches
-        await harness.crash(store)
+        await harness.crash(state)
         harness.turn(lambda: postpone(batch, 0, "no reason"))
-        assert ready(store) == [b"1"]
-        assert store.ref.ask_nowait(Enlist()).delayed == 0
+        assert ready(state) == [b"1"]
+        assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
 async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
-    async with open_durable_harness() as kept:
-        queue = kept.harness.queue(options=QueueOptions())
-        consumer = fed(kept.harness, queue)
-        publish(queue, b"1", b"2", head=KEPT)
+    async with open_durable_harness() as durable:
+        queue = durable.harness.queue(options=QueueOptions())
+        consumer = fed(durable.harness, queue)
+        publish(queue, b"1", b"2", head=PERSISTENT)
         for seconds in (2, 3, 0):
-            kept.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
-            kept.disk.work()
+            durable.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
+            durable.disk.work()
             await trio.sleep(seconds)
-    async with open_durable_harness(kept.disk.store) as again:
+    async with open_durable_harness(durable.disk.store) as again:
         queue = again.harness.directory.queues["q"]
         assert get(queue, again.disk) == (b"1", True)
         (batch,) = queue.backlog.outstanding()

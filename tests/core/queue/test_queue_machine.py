@@ -64,13 +64,13 @@ class StrictMachine(QueueMachine):
             told.append(None)
 
         self.waiting.append((tell, told))
-        self.turn(lambda: self.store.wait_room(tell))
+        self.turn(lambda: self.queue.when_room(tell))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def give_up_waiting(self, data: st.DataObject) -> None:
         tell, told = self.waiting.pop(data.draw(st.sampled_from(range(len(self.waiting)))))
-        self.store.forget_room(tell)
+        self.queue.forget_room(tell)
         self.gone.append((told, len(told)))
 
     @invariant()

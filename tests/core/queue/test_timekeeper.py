@@ -2,57 +2,57 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import open_harness, publish, settle
-from core.kept import ONE, open_durable_harness
+from core.durable import ONE, open_durable_harness
+from core.harness import open_harness, publish, settle
 from core.queue.test_expiry import bodies, publish_expiring
 from triomq.core import Enlist, Get, Outcome, QueueOptions
 
 
 async def test_a_queue_without_deadlines_never_looks_at_the_clock() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"x")
+        state, consumer = harness.queue(), harness.consumer()
+        harness.feed(state, consumer)
+        publish(state, b"x")
         looked: list[None] = []
         harness.directory.clock.now = lambda: looked.append(None) or 0.0  # type: ignore[func-returns-value]
-        publish(store, b"y")
+        publish(state, b"y")
         settle(consumer.batches[0])
         assert not looked
 
 
 async def test_a_message_behind_one_that_lives_for_ever_expires_when_it_comes_first(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"for ever")
-        publish_expiring(store, b"short", 1)
-        assert store.ref.ask_nowait(Get()) is not None
+        state = harness.queue()
+        publish(state, b"for ever")
+        publish_expiring(state, b"short", 1)
+        assert state.ref.ask_nowait(Get()) is not None
         await trio.sleep(5)
-        assert bodies(store) == []
+        assert bodies(state) == []
 
 
 @pytest.mark.parametrize("highest", [0, 3])
 async def test_no_feed_gets_what_has_expired_behind_another(highest: int, autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(max_priority=highest)), harness.consumer()
+        state, consumer = harness.queue(options=QueueOptions(max_priority=highest)), harness.consumer()
         for body, seconds in [(b"1", None), (b"2", 1), (b"3", 1), (b"4", None), (b"5", 1), (b"6", 100)]:
             if seconds is None:
-                publish(store, body)
+                publish(state, body)
             else:
-                publish_expiring(store, body, seconds)
+                publish_expiring(state, body, seconds)
         await trio.sleep(5)
-        harness.feed(store, consumer)
+        harness.feed(state, consumer)
         assert [batch.message(0).body for batch in consumer.batches] == [b"1", b"4", b"6"]
-        assert store.ref.ask_nowait(Enlist()).expired == 3
+        assert state.ref.ask_nowait(Enlist()).expired == 3
 
 
 async def test_what_comes_back_too_late_is_not_delivered_again(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(options=QueueOptions(max_priority=3)), harness.consumer()
-        harness.feed(store, consumer, messages=2)
-        publish_expiring(store, b"short", 1)
-        publish(store, b"for ever")
+        state, consumer = harness.queue(options=QueueOptions(max_priority=3)), harness.consumer()
+        harness.feed(state, consumer, messages=2)
+        publish_expiring(state, b"short", 1)
+        publish(state, b"for ever")
         batch = consumer.batches.pop(0)
-        publish(store, b"now")
+        publish(state, b"now")
         await trio.sleep(5)
         settle(batch, Outcome.REQUEUE)
         assert [batch.message(0).body for batch in consumer.batches] == [b"for ever", b"now"]
@@ -60,41 +60,41 @@ async def test_what_comes_back_too_late_is_not_delivered_again(autojump_clock: M
 
 async def test_a_restarted_queue_still_looks_at_what_expires_behind_another(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        publish(store, b"for ever")
-        publish_expiring(store, b"short", 1)
-        await harness.crash(store)
+        state = harness.queue()
+        publish(state, b"for ever")
+        publish_expiring(state, b"short", 1)
+        await harness.crash(state)
         await trio.sleep(5)
-        assert store.ref.ask_nowait(Get()) is not None
-        assert bodies(store) == []
+        assert state.ref.ask_nowait(Get()) is not None
+        assert bodies(state) == []
 
 
 async def test_a_get_never_gives_what_has_expired_when_too_much_has_for_one_turn(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue("dead")
-        store = harness.queue(options=QueueOptions(dead_letter_sink="", dead_letter_key="dead"))
+        state = harness.queue(options=QueueOptions(dead_letter_sink="", dead_letter_key="dead"))
         for _ in range(7_000):
-            publish_expiring(store, b"x", 1)
-        publish_expiring(store, b"long", 100)
+            publish_expiring(state, b"x", 1)
+        publish_expiring(state, b"long", 100)
         autojump_clock.jump(2)
-        while (batch := store.ref.ask_nowait(Get())) is None:
+        while (batch := state.ref.ask_nowait(Get())) is None:
             await trio.testing.wait_all_tasks_blocked()
         assert batch.message(0).body == b"long"
 
 
 async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_clock: MockClock) -> None:
-    async with open_durable_harness(queue_memory=ONE) as kept:
-        store, consumer = kept.harness.queue(), kept.harness.consumer()
-        publish(store, b"first")
+    async with open_durable_harness(queue_memory=ONE) as durable:
+        state, consumer = durable.harness.queue(), durable.harness.consumer()
+        publish(state, b"first")
         for _ in range(2):
-            publish_expiring(store, b"short", 1)
-        publish(store, b"last")
-        assert store.backlog.paged == 3
-        batch = store.ref.ask_nowait(Get())
+            publish_expiring(state, b"short", 1)
+        publish(state, b"last")
+        assert state.backlog.paged == 3
+        batch = state.ref.ask_nowait(Get())
         assert batch is not None
-        assert store.backlog.paged == 0
+        assert state.backlog.paged == 0
         await trio.sleep(5)
-        assert bodies(store) == [b"last"]
-        kept.harness.feed(store, consumer)
+        assert bodies(state) == [b"last"]
+        durable.harness.feed(state, consumer)
         assert consumer.take() == [b"last"]
-        assert store.ref.ask_nowait(Enlist()).expired == 2
+        assert state.ref.ask_nowait(Enlist()).expired == 2

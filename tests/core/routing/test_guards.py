@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.core import Bind, Binding, Comparison, Condition, SinkKind, Target, Unbind, make_binding, make_predicate
 from triomq.core.routing.guards import Guards
 from triomq.errors import PreconditionFailed
@@ -103,14 +103,14 @@ async def test_the_last_guard_that_goes_takes_its_table_along() -> None:
     async with open_harness() as harness:
         harness.sink("s")
         harness.queue("q")
-        store = harness.directory.sinks["s"]
+        sink = harness.directory.sinks["s"]
         harness.bind("s", "q")
-        assert store.guards is None
+        assert sink.guards is None
         bind(harness, guarded("q"))
-        assert store.guards is not None
+        assert sink.guards is not None
         unbind = Unbind(guarded("q"), harness.session)
         assert [harness.domain.ask_nowait(unbind) for _ in range(2)] == [True, False]
-        assert store.guards is None
+        assert sink.guards is None
         assert names(harness) == ["q"]
 
 
@@ -120,8 +120,8 @@ async def test_arguments_that_mean_nothing_leave_no_guard() -> None:
         harness.queue("q")
         with pytest.raises(PreconditionFailed):
             bind(harness, guarded("q", **{"x-match": "never"}))
-        store = harness.directory.sinks["s"]
-        assert (store.guards, dict(store.bindings)) == (None, {})
+        sink = harness.directory.sinks["s"]
+        assert (sink.guards, dict(sink.bindings)) == (None, {})
 
 
 async def test_a_queue_that_is_deleted_takes_its_guards_along() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.core import Bind, SinkKind, Target, Unbind, make_binding
 from triomq.core.routing.sink import RemoveBinding
 from triomq.errors import PreconditionFailed
@@ -48,11 +48,11 @@ async def test_every_change_is_noted_so_that_kept_routes_are_looked_up_again() -
 async def test_arguments_that_mean_nothing_leave_no_binding() -> None:
     async with open_harness() as harness:
         harness.sink("s", SinkKind.HEADERS)
-        store = harness.queue("q")
+        queue = harness.queue("q")
         with pytest.raises(PreconditionFailed):
             harness.bind("s", "q", arguments={"x-match": "never"})
         assert not harness.directory.sinks["s"].bindings
-        assert not store.bound
+        assert not queue.bound
 
 
 async def test_bindings_outlive_an_incarnation_of_the_sink() -> None:

@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import Harness, open_harness, publish, ready, settle
-from core.kept import open_durable_harness, open_kept
+from core.durable import open_durable_directory, open_durable_harness
+from core.harness import Harness, open_harness, publish, ready, settle
 from memory_store import MemoryStore
 from triomq.core import (
     Bind,
@@ -69,7 +69,7 @@ async def test_few_exclusive_queues_are_gone_at_once() -> None:
         assert not harness.directory.queues
 
 
-def bound_house(harness: Harness) -> None:
+def fill_with_bindings(harness: Harness) -> None:
     """A sink with many bindings to one queue."""
     harness.sink("s", SinkKind.TOPIC)
     harness.queue("q")
@@ -79,7 +79,7 @@ def bound_house(harness: Harness) -> None:
 
 async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
         assert "s" not in harness.directory.sinks
         queue = harness.directory.queues["q"]
@@ -90,7 +90,7 @@ async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_
 
 async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
         harness.sink("s", SinkKind.TOPIC)
         for key in ("0.*", f"{MANY - 1}.*"):
@@ -105,7 +105,7 @@ async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
 
 async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.queue("other")
         harness.bind("s", "other", "#")
         harness.delete("q")
@@ -117,17 +117,17 @@ async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_i
 
 async def test_a_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.delete("q")
-        store = harness.queue("q")
+        queue = harness.queue("q")
         assert harness.bind("s", "q", "0.*")
         assert not harness.bind("s", "q", "0.*")
         await turns(harness)
         assert [binding.key for binding in harness.directory.sinks["s"].bindings] == ["0.*"]
         (found,) = harness.directory.route("s", "0.x", dict).queues
-        assert found is store.ref
-        publish(store, b"here")
-        assert ready(store) == [b"here"]
+        assert found is queue.ref
+        publish(queue, b"here")
+        assert ready(queue) == [b"here"]
 
 
 async def test_sinks_that_lead_to_each_other_go_with_all_bindings() -> None:
@@ -211,8 +211,8 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
 
 async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
     store = MemoryStore()
-    async with open_durable_harness(store) as kept:
-        harness = kept.harness
+    async with open_durable_harness(store) as durable:
+        harness = durable.harness
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), harness.session))
         harness.queue("q", QueueOptions(durable=True))
         for number in range(MANY):
@@ -223,8 +223,8 @@ async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_l
         with trio.fail_after(5):
             await refused.value.wait_over()
         harness.queue("q", QueueOptions(durable=True))
-        kept.disk.work()
-    _, directory = open_kept(store, 0)
+        durable.disk.work()
+    _, directory = open_durable_directory(store, 0)
     assert not directory.sinks["s"].bindings
 
 
@@ -232,70 +232,70 @@ async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_wa
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryStore()
-    async with open_durable_harness(store) as kept:
-        harness = kept.harness
+    async with open_durable_harness(store) as durable:
+        harness = durable.harness
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), harness.session))
         harness.queue("q", QueueOptions(durable=True))
         for number in range(MANY):
             harness.bind("s", "q", str(number))
         harness.domain.ask_nowait(DeleteSink("s"))
-        kept.disk.work()
+        durable.disk.work()
         assert harness.directory.chores.waiting
     caplog.clear()
-    disk, directory = open_kept(store, 0)
+    disk, directory = open_durable_directory(store, 0)
     assert not directory.sinks
     assert "bindings led nowhere and are removed" in caplog.text
     disk.work()
     caplog.clear()
-    open_kept(store, 0)
+    open_durable_directory(store, 0)
     assert "led nowhere" not in caplog.text
 
 
 def big(harness: Harness) -> QueueState:
     """A queue with many messages in runs, some of which have come back."""
-    store, consumer = harness.queue(), harness.consumer()
-    feed = harness.feed(store, consumer, messages=60_000)
+    queue, consumer = harness.queue(), harness.consumer()
+    feed = harness.feed(queue, consumer, messages=60_000)
     for _ in range(300):
-        publish(store, *[b"x"] * 1000)
+        publish(queue, *[b"x"] * 1000)
     assert consumer.batches
-    store.ref.ask_nowait(CloseFeed(feed))
+    queue.ref.ask_nowait(CloseFeed(feed))
     for batch in consumer.batches:
         settle(batch, Outcome.REQUEUE)
     consumer.batches.clear()
-    return store
+    return queue
 
 
 async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
     async with open_harness() as harness:
-        store = big(harness)
-        assert store.ref.ask_nowait(Purge()) == 300_000
-        assert store.statistics().ready == 0
-        publish(store, b"new")
+        queue = big(harness)
+        assert queue.ref.ask_nowait(Purge()) == 300_000
+        assert queue.statistics().ready == 0
+        publish(queue, b"new")
         assert await turns(harness) > 3
-        assert ready(store) == [b"new"]
+        assert ready(queue) == [b"new"]
 
 
 async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
     async with open_harness() as harness:
-        store = big(harness)
+        queue = big(harness)
         harness.delete("q")
         assert await turns(harness) > 3
-        assert store.backlog.ready == 0
+        assert queue.backlog.ready == 0
 
 
 @pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
 @pytest.mark.parametrize("in_turns", [True, False])
 async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
     async with open_harness() as harness:
-        store, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
+        queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
         if in_turns:
             ledger.begin_later = harness.directory.chores.begin_later
-        feed = harness.feed(store, consumer)
+        feed = harness.feed(queue, consumer)
         for number in range(100):
-            publish(store, *[b"%d" % number] * 1000)
+            publish(queue, *[b"%d" % number] * 1000)
         for batch in consumer.batches:
             ledger.enter(batch)
-        store.ref.ask_nowait(CloseFeed(feed))
+        queue.ref.ask_nowait(CloseFeed(feed))
         match how:
             case "requeue all":
                 harness.turn(ledger.requeue_all)
@@ -308,30 +308,30 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
         assert ledger.is_empty
         with pytest.raises(UnknownDelivery):
             ledger.settle_each([50_000], Outcome.ACCEPT)
-        assert (store.backlog.unsettled > 50_000) is in_turns
+        assert (queue.backlog.unsettled > 50_000) is in_turns
         assert (await turns(harness) > 3) is in_turns
-        assert (store.backlog.ready, store.backlog.unsettled) == (0 if how == "accept" else 100_000, 0)
+        assert (queue.backlog.ready, queue.backlog.unsettled) == (0 if how == "accept" else 100_000, 0)
         if how != "accept":
-            entries = [*store.backlog.entries()]
+            entries = [*queue.backlog.entries()]
             assert [entry.id for entry in entries] == [*range(1, 100_001)]
             assert {entry.attempts for entry in entries} == {1}
 
 
 async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind_it_are_left() -> None:
     async with open_harness() as harness:
-        store, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
+        queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
         ledger.begin_later = harness.directory.chores.begin_later
-        feed = harness.feed(store, consumer)
+        feed = harness.feed(queue, consumer)
         for number in range(100):
-            publish(store, *[b"%d" % number] * 1000)
+            publish(queue, *[b"%d" % number] * 1000)
         for batch in consumer.batches:
             ledger.enter(batch)
-        store.ref.ask_nowait(CloseFeed(feed))
+        queue.ref.ask_nowait(CloseFeed(feed))
         harness.turn(lambda: ledger.settle_up_to(99_000, Outcome.REQUEUE))
-        assert (ledger.oldest, store.backlog.unsettled > 50_000) == (99_001, True)
+        assert (ledger.oldest, queue.backlog.unsettled > 50_000) == (99_001, True)
         with pytest.raises(UnknownDelivery):
             ledger.settle_up_to(99_000, Outcome.REQUEUE)
         assert await turns(harness) > 3
-        assert [entry.id for entry in store.backlog.entries()] == [*range(1, 99_001)]
+        assert [entry.id for entry in queue.backlog.entries()] == [*range(1, 99_001)]
         harness.turn(lambda: ledger.settle_up_to(100_000, Outcome.ACCEPT))
-        assert (ledger.is_empty, store.backlog.unsettled) == (True, 0)
+        assert (ledger.is_empty, queue.backlog.unsettled) == (True, 0)

@@ -1,7 +1,7 @@
 import pytest
 
-from core.cast import Harness, open_harness, publish, settle
-from core.machine.disk import Disk
+from core.harness import Harness, open_harness, publish, settle
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
     DeclareSink,
@@ -113,8 +113,8 @@ async def test_a_queue_is_found_by_those_who_may_use_it() -> None:
 
 async def test_a_queue_that_was_stopped_by_its_supervisor_says_so() -> None:
     async with open_harness(max_restarts=0) as harness:
-        store = harness.queue("q")
-        await harness.crash_for_good(store)
+        queue = harness.queue("q")
+        await harness.crash_for_good(queue)
         with pytest.raises(QueueStopped, match="stopped by supervisor"):
             harness.directory.queue("q", harness.session)
 
@@ -125,9 +125,9 @@ async def test_who_waits_for_an_idle_domain_is_told_once_at_the_end_of_the_turn(
         harness.directory.when_idle(lambda: told.append("at once"))
         assert told == ["at once"]
         first, second, consumer = harness.queue("first"), harness.queue("second"), harness.consumer()
-        for store in first, second:
-            harness.feed(store, consumer)
-            publish(store, b"x")
+        for queue in first, second:
+            harness.feed(queue, consumer)
+            publish(queue, b"x")
         harness.directory.when_idle(lambda: told.append("idle"))
         settle(consumer.batches[0])
         assert told == ["at once"]
@@ -152,12 +152,12 @@ async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> Non
     async with open_harness() as harness:
         dead, consumer = harness.queue("dead"), harness.consumer()
         harness.feed(dead, consumer)
-        store = harness.queue(options=QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        queue = harness.queue(options=QueueOptions(max_length=1, dead_letter_sink="", dead_letter_key="dead"))
         told: list[str] = []
         publish(dead, b"0")
 
         def settle_the_last_and_shed_another() -> None:
-            publish(store, b"1", b"2")
+            publish(queue, b"1", b"2")
             harness.directory.when_idle(lambda: told.append("idle"))
             settle(consumer.batches[0])
 
@@ -169,28 +169,28 @@ async def test_a_domain_is_not_idle_while_dead_letters_are_on_their_way() -> Non
 
 async def test_a_domain_is_not_idle_while_messages_wait_for_a_queue_that_is_being_restarted() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
+        queue = harness.queue()
         told: list[int] = []
 
         def crash_and_publish() -> None:
-            harness.crash_nowait(store)
-            publish(store, b"x")
-            harness.directory.when_idle(lambda: told.append(store.backlog.ready))
+            harness.crash_nowait(queue)
+            publish(queue, b"x")
+            harness.directory.when_idle(lambda: told.append(queue.backlog.ready))
             assert told == []
 
         harness.turn(crash_and_publish)
-        await store.ref.wait_running()
+        await queue.ref.wait_running()
         assert told == [1]
 
 
 async def test_a_domain_whose_last_busy_queue_is_given_up_is_idle() -> None:
     async with open_harness(max_restarts=1) as harness:
         told: list[None] = []
-        store, consumer = harness.queue(), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"x")
+        queue, consumer = harness.queue(), harness.consumer()
+        harness.feed(queue, consumer)
+        publish(queue, b"x")
         harness.directory.when_idle(lambda: told.append(None))
-        await harness.crash_for_good(store)
+        await harness.crash_for_good(queue)
         assert told == [None]
 
 
@@ -201,8 +201,8 @@ async def test_sessions_have_numbers_of_their_own() -> None:
 
 
 async def test_a_fault_of_the_store_concerns_durable_queues_alone() -> None:
-    disk = Disk(MemoryStore())
-    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+    disk = SimulatedDisk(MemoryStore())
+    async with open_harness(Directory("domain", persistence=Persistence(disk.journal))) as harness:
         durable, fleeting = harness.queue("q"), harness.queue("f", QueueOptions(durable=False))
         assert harness.directory.fault_of([durable.ref, fleeting.ref]) is None
         fault = DiskFull("full")

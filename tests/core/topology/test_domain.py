@@ -1,7 +1,7 @@
 import pytest
 import trio.testing
 
-from core.cast import Harness, close, open_harness, publish, ready, settle
+from core.harness import Harness, close, open_harness, publish, ready, settle
 from triomq.core import (
     Bind,
     DeclareSink,
@@ -39,9 +39,9 @@ def crash_sink(harness: Harness, name: str) -> None:
 
 async def test_a_declare_is_done_when_it_returns_and_a_second_one_finds_the_same() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        assert harness.queue("q") is store
-        assert store.ref.state == "running"
+        queue = harness.queue("q")
+        assert harness.queue("q") is queue
+        assert queue.ref.state == "running"
         declare = DeclareSink("s", SinkOptions(kind=SinkKind.TOPIC))
         assert [harness.domain.ask_nowait(declare) for _ in range(2)] == [True, False]
 
@@ -82,11 +82,11 @@ async def test_a_shared_queue_cannot_be_declared_exclusive() -> None:
 
 async def test_a_queue_goes_with_its_messages_its_feeds_and_its_bindings() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue("q"), harness.consumer()
+        queue, consumer = harness.queue("q"), harness.consumer()
         harness.sink("s", SinkKind.FANOUT)
         harness.bind("s", "q")
-        harness.feed(store, consumer, messages=1)
-        publish(store, b"1", b"2")
+        harness.feed(queue, consumer, messages=1)
+        publish(queue, b"1", b"2")
         statistics = harness.domain.ask_nowait(DeleteQueue("q", harness.session))
         assert statistics is not None
         assert (statistics.ready, statistics.unsettled, statistics.feeds) == (1, 1, 1)
@@ -98,11 +98,11 @@ async def test_a_queue_goes_with_its_messages_its_feeds_and_its_bindings() -> No
 
 async def test_a_queue_in_use_or_not_empty_is_kept_if_asked_so() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        feed = harness.feed(store, harness.consumer(), messages=1)
+        queue = harness.queue("q")
+        feed = harness.feed(queue, harness.consumer(), messages=1)
         with pytest.raises(QueueInUse):
             harness.domain.ask_nowait(DeleteQueue("q", harness.session, if_unused=True))
-        publish(store, b"1", b"2")
+        publish(queue, b"1", b"2")
         with pytest.raises(QueueNotEmpty):
             harness.domain.ask_nowait(DeleteQueue("q", harness.session, if_empty=True))
         close(feed)
@@ -111,11 +111,11 @@ async def test_a_queue_in_use_or_not_empty_is_kept_if_asked_so() -> None:
 
 async def test_a_delete_counts_after_feeds_have_taken_what_they_can() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        harness.feed(store, harness.consumer())
+        queue = harness.queue("q")
+        harness.feed(queue, harness.consumer())
 
         def publish_and_delete() -> None:
-            publish(store, b"1")
+            publish(queue, b"1")
             harness.domain.ask_nowait(DeleteQueue("q", harness.session, if_empty=True))
 
         harness.turn(publish_and_delete)
@@ -124,25 +124,25 @@ async def test_a_delete_counts_after_feeds_have_taken_what_they_can() -> None:
 
 async def test_a_queue_that_is_being_restarted_can_be_deleted() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q")
-        publish(store, b"1")
+        queue = harness.queue("q")
+        publish(queue, b"1")
 
         def crash_and_delete() -> int:
-            harness.crash_nowait(store)
+            harness.crash_nowait(queue)
             statistics = harness.domain.ask_nowait(DeleteQueue("q", harness.session))
             assert statistics is not None
             return statistics.ready
 
         assert harness.turn(crash_and_delete) == 1
         await trio.testing.wait_all_tasks_blocked()
-        assert (store.ref.state, list(harness.directory.queues)) == ("stopped", [])
+        assert (queue.ref.state, list(harness.directory.queues)) == ("stopped", [])
         assert harness.queue("q").ref.state == "running"
 
 
 async def test_an_auto_delete_queue_goes_with_its_last_feed() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(auto_delete=True))
-        feeds = [harness.feed(store, harness.consumer()) for _ in range(2)]
+        queue = harness.queue("q", QueueOptions(auto_delete=True))
+        feeds = [harness.feed(queue, harness.consumer()) for _ in range(2)]
         close(feeds[0])
         assert "q" in harness.directory.queues
         close(feeds[1])
@@ -151,13 +151,13 @@ async def test_an_auto_delete_queue_goes_with_its_last_feed() -> None:
 
 async def test_an_auto_delete_queue_stays_if_another_feed_opens_in_the_same_turn() -> None:
     async with open_harness() as harness:
-        store = harness.queue("q", QueueOptions(auto_delete=True))
-        feed = harness.feed(store, harness.consumer())
-        other = Feed(store.ref, harness.consumer().ref)
+        queue = harness.queue("q", QueueOptions(auto_delete=True))
+        feed = harness.feed(queue, harness.consumer())
+        other = Feed(queue.ref, harness.consumer().ref)
 
         def close_and_open() -> None:
             close(feed)
-            store.ref.tell_nowait(OpenFeed(other))
+            queue.ref.tell_nowait(OpenFeed(other))
 
         harness.system.turn.call(close_and_open)
         assert harness.queue("q", QueueOptions(auto_delete=True)).statistics().feeds == 1
@@ -167,12 +167,12 @@ async def test_a_sink_goes_with_its_bindings() -> None:
     async with open_harness() as harness:
         for sink in ("a", "b", "c"):
             harness.sink(sink, SinkKind.FANOUT)
-        store = harness.queue("q")
+        queue = harness.queue("q")
         harness.bind_sinks("a", "b")
         harness.bind_sinks("b", "c")
         harness.bind("b", "q")
         harness.domain.ask_nowait(DeleteSink("b"))
-        assert not store.bound
+        assert not queue.bound
         assert not harness.directory.sinks["c"].bound
         assert not harness.directory.sinks["a"].bindings
         assert harness.directory.route("a", "", dict).queues == ()
@@ -256,12 +256,12 @@ async def test_a_queue_and_a_sink_may_have_the_same_name() -> None:
 
 async def test_a_queue_that_is_stopped_keeps_its_messages_and_can_be_deleted() -> None:
     async with open_harness(max_restarts=0) as harness:
-        store = harness.queue("q")
-        publish(store, b"1")
-        await harness.crash_for_good(store)
+        queue = harness.queue("q")
+        publish(queue, b"1")
+        await harness.crash_for_good(queue)
         with pytest.raises(QueueStopped):
             harness.queue("q")
-        assert ready(store) == [b"1"]
+        assert ready(queue) == [b"1"]
         statistics = harness.domain.ask_nowait(DeleteQueue("q", harness.session))
         assert statistics is not None
         assert statistics.ready == 1
@@ -277,34 +277,34 @@ async def test_a_domain_that_crashed_comes_back_with_what_it_had() -> None:
     async with open_harness() as harness:
         channel, consumer = Window(5), harness.consumer()
         harness.sink("s", SinkKind.TOPIC)
-        store = harness.queue("q")
+        queue = harness.queue("q")
         harness.bind("s", "q", "a.#")
-        harness.feed(store, consumer, shared=(channel,), messages=1)
-        publish(store, b"1", b"2")
+        harness.feed(queue, consumer, shared=(channel,), messages=1)
+        publish(queue, b"1", b"2")
         [batch] = consumer.batches
         await crash_domain(harness)
         assert len(consumer.closed) == 1
         assert channel.used == 0
-        assert ready(store) == [b"1", b"2"]
+        assert ready(queue) == [b"1", b"2"]
         settle(batch)  # the incarnation that handed it out is gone
-        assert ready(store) == [b"1", b"2"]
+        assert ready(queue) == [b"1", b"2"]
         [ref] = harness.directory.route("s", "a.b", dict).queues
-        assert (ref, ref.state) == (store.ref, "running")
+        assert (ref, ref.state) == (queue.ref, "running")
         consumer.batches.clear()
-        harness.feed(store, consumer)
+        harness.feed(queue, consumer)
         assert [(batch.contents, batch.redelivered) for batch in consumer.batches] == [([b"1"], True), ([b"2"], False)]
         harness.bind("s", "q", "b")
 
 
 async def test_what_comes_back_when_a_domain_crashes_gives_way_if_it_is_too_much() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1", b"2", b"3")
+        queue, consumer = harness.queue("q", QueueOptions(max_length=2)), harness.consumer()
+        harness.feed(queue, consumer)
+        publish(queue, b"1", b"2", b"3")
         await crash_domain(harness)
         await trio.testing.wait_all_tasks_blocked()
-        assert ready(store) == [b"2", b"3"]
-        assert store.statistics().dropped == 1
+        assert ready(queue) == [b"2", b"3"]
+        assert queue.statistics().dropped == 1
 
 
 async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_old() -> None:
@@ -318,18 +318,18 @@ async def test_routes_that_were_found_before_a_domain_crashed_are_known_to_be_ol
 
 async def test_a_queue_that_crashed_with_its_domain_comes_back_too() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue("q"), harness.consumer()
-        harness.feed(store, consumer)
-        publish(store, b"1")
+        queue, consumer = harness.queue("q"), harness.consumer()
+        harness.feed(queue, consumer)
+        publish(queue, b"1")
 
         def crash_both() -> None:
-            harness.crash_nowait(store)
+            harness.crash_nowait(queue)
             harness.domain.tell_nowait(DeleteQueue([], harness.session))  # type: ignore[arg-type]
 
         harness.turn(crash_both)
         await harness.domain.wait_running()
-        assert (ready(store), len(consumer.closed)) == ([b"1"], 1)
-        assert store.ref.state == "running"
+        assert (ready(queue), len(consumer.closed)) == ([b"1"], 1)
+        assert queue.ref.state == "running"
 
 
 async def test_what_a_session_owns_is_deleted_after_the_domain_is_back() -> None:

@@ -1,7 +1,7 @@
 import pytest
 import trio
 
-from core.cast import Harness, open_harness, publish, settle
+from core.harness import Harness, open_harness, publish, settle
 from triomq.core import Feed, InExclusiveUse, QueueOptions, Session
 
 EXCLUSIVE = QueueOptions(exclusive=True)
@@ -39,15 +39,15 @@ async def test_what_is_exclusively_its_own_goes_with_it_and_the_rest_stays() -> 
 
 async def test_a_feed_that_is_closed_keeps_what_it_has_not_settled() -> None:
     async with open_harness() as harness:
-        store, consumer = harness.queue(), harness.consumer()
-        feed = Feed(store.ref, consumer.ref)
+        queue, consumer = harness.queue(), harness.consumer()
+        feed = Feed(queue.ref, consumer.ref)
         harness.session.open_feed(feed)
-        publish(store, b"1")
+        publish(queue, b"1")
         harness.session.close_feed(feed)
         harness.session.close_feed(feed)
-        assert (store.statistics().feeds, store.statistics().unsettled) == (0, 1)
+        assert (queue.statistics().feeds, queue.statistics().unsettled) == (0, 1)
         settle(consumer.batches[0])
-        assert store.statistics().unsettled == 0
+        assert queue.statistics().unsettled == 0
 
 
 async def test_only_its_own_feeds_are_closed() -> None:
@@ -70,8 +70,8 @@ async def test_a_feed_that_its_queue_closed_is_forgotten() -> None:
 
 async def test_a_feed_that_is_refused_is_not_owned() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        harness.feed(store, harness.consumer(), exclusive=True)
+        queue = harness.queue()
+        harness.feed(queue, harness.consumer(), exclusive=True)
         feed = feed_of(harness, "q")
         with pytest.raises(InExclusiveUse):
             harness.session.open_feed(feed)
@@ -80,16 +80,16 @@ async def test_a_feed_that_is_refused_is_not_owned() -> None:
 
 async def test_a_feed_on_a_queue_that_is_being_restarted_would_block() -> None:
     async with open_harness() as harness:
-        store = harness.queue()
-        feed = Feed(store.ref, harness.consumer().ref)
+        queue = harness.queue()
+        feed = Feed(queue.ref, harness.consumer().ref)
 
         def crash_and_open() -> None:
-            harness.crash_nowait(store)
+            harness.crash_nowait(queue)
             harness.session.open_feed(feed)
 
         with pytest.raises(trio.WouldBlock):
             harness.turn(crash_and_open)
-        await store.ref.wait_running()
+        await queue.ref.wait_running()
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
@@ -113,22 +113,22 @@ async def test_what_is_its_own_lives_until_the_last_connection_whichever_that_is
 
 async def test_a_feed_that_moves_takes_its_messages_with_it_and_belongs_to_the_session() -> None:
     async with open_harness() as harness:
-        store, old, new = harness.queue(), harness.consumer(), harness.consumer()
-        first, second = Feed(store.ref, old.ref), Feed(store.ref, new.ref)
+        queue, old, new = harness.queue(), harness.consumer(), harness.consumer()
+        first, second = Feed(queue.ref, old.ref), Feed(queue.ref, new.ref)
         harness.session.open_feed(first)
-        publish(store, b"1")
+        publish(queue, b"1")
         harness.session.move_feed(first, second)
-        publish(store, b"2")
+        publish(queue, b"2")
         assert (old.take(), new.take()) == ([b"1"], [b"2"])
         harness.session.move_feed(first, second)  # it has none like this any more
         harness.session.close_feed(second)
-        assert store.statistics().feeds == 0
+        assert queue.statistics().feeds == 0
 
 
 async def test_feeds_are_known_by_who_gets_their_messages() -> None:
     async with open_harness() as harness:
-        store, mine, other = harness.queue(), harness.consumer(), harness.consumer()
-        feeds = [Feed(store.ref, consumer.ref) for consumer in (mine, other, mine)]
+        queue, mine, other = harness.queue(), harness.consumer(), harness.consumer()
+        feeds = [Feed(queue.ref, consumer.ref) for consumer in (mine, other, mine)]
         for feed in feeds:
             harness.session.open_feed(feed)
         assert harness.session.feeds_to(mine.ref) == [feeds[0], feeds[2]]

@@ -286,10 +286,10 @@ async def test_a_fanout_does_not_run_away(client: Client, other: Client, broker:
         client.publish(1, "fan", "", b"x" * 1000)
     await client.flush()
     await blocked(client)
-    stores = list(broker.directory.queues.values())
-    counts = {store.backlog.ready for store in stores}
+    queues = list(broker.directory.queues.values())
+    counts = {queue.backlog.ready for queue in queues}
     assert len(counts) == 1
     assert 50 < counts.pop() < 250
-    for store in stores:
-        await broker.queue(store.name).delete()
+    for queue in queues:
+        await broker.queue(queue.name).delete()
     await client.read(ConnectionUnblocked, 0)

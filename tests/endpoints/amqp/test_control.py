@@ -13,7 +13,7 @@ from triomq.core import Properties
 from triomq.protocols import decode_properties
 from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
-    Browse,
+    BrowseQueue,
     Definitions,
     ExportDefinitions,
     GetTotals,
@@ -75,7 +75,7 @@ async def test_a_body_is_shown_as_far_as_it_fits_and_its_size_is_said(
     await broker.declare_queue("q")
     for body in (b"x" * size, b"end"):
         await broker.publish("", "q", body, Properties(type="t"))
-    messages, _ = await ask_all(client, Browse("q"))
+    messages, _ = await ask_all(client, BrowseQueue("q"))
     first, last = messages
     assert isinstance(first, MessageRecord)
     assert isinstance(last, MessageRecord)
@@ -91,7 +91,7 @@ async def test_properties_that_do_not_fit_are_left_out(broker: Broker, connect: 
     await client.open_channel(1)
     await broker.declare_queue("q")
     await broker.publish("", "q", b"body", Properties(headers={"long": "x" * 5000}))
-    ((message,), _) = await ask_all(client, Browse("q"))
+    ((message,), _) = await ask_all(client, BrowseQueue("q"))
     assert (message.properties, message.body, message.size) == (None, b"", 4)
 
 
@@ -99,7 +99,7 @@ async def test_a_queue_that_is_being_restarted_answers_when_it_runs_again(client
     await client.declare("q")
     await broker.publish("", "q", b"x")
     await knock_out(broker, "q")
-    ((message,), _) = await ask_all(client, Browse("q"))
+    ((message,), _) = await ask_all(client, BrowseQueue("q"))
     assert isinstance(message, MessageRecord)
     assert message.body == b"x"
 

@@ -133,7 +133,7 @@ async def test_an_exclusive_queue_is_gone_although_it_is_durable(tmp_path: Path)
     async with at_home(tmp_path) as home:
         await home.client.say(1, QueueDeclare("mine", passive=True))
         assert (await home.client.channel_closed())[0] == 404
-        assert home.broker.kept_domains == ["default"]
+        assert home.broker.recovered_domains == ["default"]
 
 
 async def test_a_durable_auto_delete_queue_is_there_again_and_goes_with_its_last_consumer(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_virtual_hosts_are_kept_apart(tmp_path: Path) -> None:
         await home.done(QueueDeclare("q", durable=True))
         await home.publish("q", b"of the default")
     async with at_home(tmp_path) as home:
-        assert sorted(home.broker.kept_domains) == ["default", "shop"]
+        assert sorted(home.broker.recovered_domains) == ["default", "shop"]
         assert await home.drain("q") == [b"of the default"]
         shop = await home.broker.add_domain("shop")
         assert (await shop.queue("q").statistics()).ready == 1

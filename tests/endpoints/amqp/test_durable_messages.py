@@ -31,7 +31,7 @@ from triomq.protocols.amqp import (
     TxRollback,
     TxSelect,
 )
-from triomq.protocols.control import Browse, MessageRecord, Page, encode
+from triomq.protocols.control import BrowseQueue, MessageRecord, Page, encode
 
 ALL = BasicProperties(
     content_type="text/plain",
@@ -191,9 +191,9 @@ async def test_a_message_lives_for_what_is_left_of_its_time(tmp_path: Path, late
         await home.publish("q", b"x", properties=lasting)
     later(50)
     async with at_home(tmp_path) as home:
-        store = home.broker.directory.queues["q"]
+        queue = home.broker.directory.queues["q"]
         assert (await home.broker.queue("q").browse())[0].body == b"x"
-        left = store.backlog.next_deadline() - home.broker.directory.clock.now()
+        left = queue.backlog.next_deadline() - home.broker.directory.clock.now()
         assert 0 < left <= 10
     later(70)
     async with at_home(tmp_path) as home:
@@ -308,7 +308,7 @@ async def test_paging_through_a_queue_shows_what_is_only_on_disk(tmp_path: Path)
         seen: list[int] = []
         after = 0
         while True:
-            asked = ControlRequest("browse", encode(Browse("q", after, body=0, limit=50)))
+            asked = ControlRequest("browse", encode(BrowseQueue("q", after, body=0, limit=50)))
             answer = (await home.client.call(1, asked, ControlResponse)).result
             page = msgspec.json.decode(answer, type=Page[MessageRecord])
             seen += [record.id for record in page.items]

@@ -50,7 +50,7 @@ from triomq.protocols.amqp import (
     TxSelectOk,
     plain,
 )
-from triomq.protocols.control import Browse, ListQueues, encode
+from triomq.protocols.control import BrowseQueue, ListQueues, encode
 from triomq.security import ALL, Permission
 
 USERS = {
@@ -315,7 +315,7 @@ async def test_without_an_entry_for_it_nobody_enters_a_virtual_host(broker: Brok
 async def test_who_may_watch_may_not_read_messages(broker: Broker) -> None:
     client = await enter(broker, "watcher")
     await client.call(1, ControlRequest("queues", encode(ListQueues())), ControlResponse)
-    await client.say(1, ControlRequest("browse", encode(Browse("q"))))
+    await client.say(1, ControlRequest("browse", encode(BrowseQueue("q"))))
     assert await client.channel_closed() == refused("queue", "q", "watcher")
 
 

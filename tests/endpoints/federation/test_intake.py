@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import Harness, close, open_harness, ready, settle
-from core.machine.disk import Disk
+from core.harness import Harness, close, open_harness, ready, settle
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import InPlaceActor
 from triomq.core import Changed, Directory, Outcome, Persistence, QueueOptions
@@ -64,13 +64,13 @@ class Taker(InPlaceActor):
 
 async def test_message_that_a_peer_delivers_again_is_marked_as_redelivered() -> None:
     async with open_harness() as harness:
-        store, taker, consumer = harness.queue("q"), Taker(harness), harness.consumer()
+        queue, taker, consumer = harness.queue("q"), Taker(harness), harness.consumer()
         taker.take("x:q", 1, b"1")
         taker.take("x:q", 2, b"2", redelivered=True)
-        feed = harness.feed(store, consumer)
+        feed = harness.feed(queue, consumer)
         close(feed)
         settle(consumer.batches.pop(), Outcome.RETURN)  # never sent
-        harness.feed(store, consumer)
+        harness.feed(queue, consumer)
         marks = {content: batch.redelivered for batch in consumer.batches for content in batch.contents}
         assert marks == {b"1": False, b"2": True}
 
@@ -78,38 +78,38 @@ async def test_message_that_a_peer_delivers_again_is_marked_as_redelivered() -> 
 @pytest.mark.parametrize("tag", ["x:q", "q:q"])
 async def test_what_a_queue_has_is_acked(tag: str) -> None:
     async with open_harness() as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         taker.take(tag, 1, b"1", b"2")
         taker.take(tag, 3, b"3")
-        assert ready(store) == [b"1", b"2", b"3"]
+        assert ready(queue) == [b"1", b"2", b"3"]
         assert taker.wire.said == [(2, [], []), (0, [3], [])]
         assert taker.intake.received == 3
-        (entry, *_) = store.backlog.entries()
+        (entry, *_) = queue.backlog.entries()
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
 
 
 async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
-    disk = Disk(MemoryStore())
+    disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 1, PERSISTENT, PERSISTENT, TRANSIENT)
-        assert len(ready(store)) == 3
+        assert len(ready(queue)) == 3
         assert taker.wire.said == []
         disk.work()
         assert taker.wire.said == [(3, [], [])]
 
 
 async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
-    disk = Disk(MemoryStore())
+    disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         disk.journal.failed(DiskFull("full"))
         taker.take("x:q", 1, PERSISTENT)
-        assert ready(store) == []
+        assert ready(queue) == []
         disk.work()
         disk.journal.answered(disk.store.committed)
         await trio.testing.wait_all_tasks_blocked()
-        assert len(ready(store)) == 1
+        assert len(ready(queue)) == 1
         disk.work()
         assert taker.wire.said == [(0, [1], [])]
 
@@ -119,10 +119,10 @@ async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
     async with open_harness() as harness:
         taker = Taker(harness)
         taker.known.add("alone")
-        stores = [harness.queue("q"), harness.queue("alone", QueueOptions(exclusive=True))]
+        queues = [harness.queue("q"), harness.queue("alone", QueueOptions(exclusive=True))]
         taker.take(tag, 1, b"1")
         taker.take("x:q", 2, b"2")
-        assert [ready(store) for store in stores] == [[b"2"], []]
+        assert [ready(queue) for queue in queues] == [[b"2"], []]
         assert taker.wire.said == [(0, [], [1]), (0, [2], [])]
 
 
@@ -136,41 +136,41 @@ async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
 
 async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
     async with open_harness() as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         harness.queue("r")
-        harness.crash_nowait(store)
+        harness.crash_nowait(queue)
         taker.take("x:q", 1, b"1")
         taker.take("x:r", 2, b"2")
         assert taker.wire.said == [(0, [2], [])]
-        await store.ref.wait_running()
-        assert ready(store) == [b"1"]
+        await queue.ref.wait_running()
+        assert ready(queue) == [b"1"]
         assert taker.wire.said[1:] == [(0, [1], [])]
 
 
 async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() -> None:
     async with open_harness() as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         harness.directory.memory.on = True
         taker.take("x:q", 1, b"1")
         taker.take("x:q", 2, b"2")
-        assert (ready(store), taker.wire.said) == ([], [])
+        assert (ready(queue), taker.wire.said) == ([], [])
         harness.directory.memory.set_mark(0)
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
-        assert ready(store) == [b"1", b"2"]
+        assert ready(queue) == [b"1", b"2"]
         harness.directory.memory.on = True
         taker.take("x:q", 3, b"3")
         taker.intake.forget()
         harness.directory.memory.set_mark(0)
         await trio.lowlevel.checkpoint()
-        assert ready(store) == [b"1", b"2"]
+        assert ready(queue) == [b"1", b"2"]
 
 
 async def test_a_peer_that_counts_otherwise_is_left() -> None:
     async with open_harness() as harness:
-        store, taker = harness.queue("q"), Taker(harness)
+        queue, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 7, b"1")
-        assert ready(store) == []
+        assert ready(queue) == []
         (error,) = taker.wire.ends
         assert isinstance(error, RemoteProtocolError)
         assert str(error) == "delivery 7 came where 1 was due"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.actors import InPlaceActor
 from triomq.core import (
     Bind,
@@ -18,7 +18,7 @@ from triomq.core import (
     Unbind,
     make_binding,
 )
-from triomq.endpoints.federation.outbox import Outbox
+from triomq.endpoints.federation.outbox import ResourceOutbox
 from triomq.protocols.amqp import (
     Method,
     RestMSFeedCreate,
@@ -38,7 +38,7 @@ class Watcher(InPlaceActor):
 
     def __init__(self, harness: Harness, limit: int = 100) -> None:
         self.harness = harness
-        self.outbox = Outbox("pipe", limit)
+        self.outbox = ResourceOutbox("pipe", limit)
         harness.directory.observers.add(harness.start(self))
 
     def changed(self, message: Changed) -> None:
@@ -56,7 +56,7 @@ class Watcher(InPlaceActor):
 
     def hear(self) -> bool:
         """Let the peer hear all that it was told."""
-        return self.outbox.heard(self.outbox.mark())
+        return self.outbox.mark_reached(self.outbox.mark())
 
 
 def declare(harness: Harness) -> None:
@@ -225,7 +225,7 @@ async def test_a_delete_that_the_peer_may_not_have_heard_is_told_again() -> None
         mark = watcher.outbox.mark()
         delete(harness)
         assert watcher.take() == [NO_JOIN, NO_PIPE, NO_FEED]
-        watcher.outbox.heard(mark)  # which says nothing of what came behind it
+        watcher.outbox.mark_reached(mark)  # which says nothing of what came behind it
         watcher.outbox.end()
         watcher.begin()
         assert watcher.take() == [NO_JOIN, NO_PIPE, NO_FEED]
@@ -266,10 +266,10 @@ async def test_whether_the_peer_has_heard_everything_is_known() -> None:
         declare(harness)
         watcher.take()
         first, second = watcher.outbox.mark(), watcher.outbox.mark()
-        assert not watcher.outbox.heard(first)
-        assert watcher.outbox.heard(second)
+        assert not watcher.outbox.mark_reached(first)
+        assert watcher.outbox.mark_reached(second)
         harness.delete("q")
-        assert not watcher.outbox.heard(second)
+        assert not watcher.outbox.mark_reached(second)
 
 
 async def test_a_pipe_can_be_told_again() -> None:
@@ -288,7 +288,7 @@ async def test_a_pipe_can_be_told_again() -> None:
 async def test_a_peer_may_call_a_pipe_something_else() -> None:
     async with open_harness() as harness:
         harness.queue("q")
-        outbox = Outbox("fifo", 10)
+        outbox = ResourceOutbox("fifo", 10)
         outbox.begin(harness.directory)
         assert outbox.take(10) == [RestMSPipeCreate("fifo", "q")]
-        assert (outbox.statistics().told, outbox.statistics().sent) == (1, 1)
+        assert (outbox.statistics().announced, outbox.statistics().sent) == (1, 1)

@@ -10,7 +10,7 @@ import trio
 
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
 from triomq.clients import open_amqp
-from triomq.core import Action, Changed, DeclareQueue, Kind, Properties, QueueOptions, QueueState
+from triomq.core import Action, Changed, ChangeKind, DeclareQueue, Properties, QueueOptions, QueueState
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQPEndpoint, BrokerContext
 from triomq.endpoints.amqp.connection import AMQPServerConnection
@@ -94,11 +94,11 @@ async def test_what_is_here_and_what_comes_is_there_too() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         ours = "guest@here"
         assert names(there) == ({"news": ours}, {"mine": ours}, {("news", "a.*", "mine")})
         await declare(here, "more", "other", "b.*")
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there)[2] == {("news", "a.*", "mine"), ("more", "b.*", "other")}
 
 
@@ -106,13 +106,13 @@ async def test_what_goes_here_goes_there() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         await here.sink("news").unbind(here.queue("mine"), "a.*")
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there)[2] == set()
         await here.queue("mine").delete()
         await here.sink("news").delete()
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there) == ({}, {}, set())
 
 
@@ -128,12 +128,12 @@ async def test_what_the_class_has_no_words_for_stays_here() -> None:
         await here.sink("hashed").bind(queue, "1")
         await here.sink("amq.topic").bind(queue, "#")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there) == ({"headers": "guest@here"}, {"q": "guest@here"}, {("amq.topic", "#", "q")})
         assert peer.statistics().sent == 3
         await headers.unbind(queue, arguments={"a": 1})
         await here.queue("alone").delete()
-        await peer.wait_told()
+        await peer.wait_announced()
         assert peer.statistics().sent == 3
 
 
@@ -141,10 +141,10 @@ async def test_a_sink_that_comes_again_as_another_kind_does_so_there() -> None:
     async with open_pair() as (here, there):
         sink = await here.declare_sink("s", "topic")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         await sink.delete()
         await here.declare_sink("s", "fanout")
-        await peer.wait_told()
+        await peer.wait_announced()
         assert there.directory.sinks["s"].options.kind.value == "fanout"
 
 
@@ -152,12 +152,12 @@ async def test_more_changes_than_may_wait_make_everything_be_told_again() -> Non
     async with open_pair() as (here, there):
         peer = await tell(here, there, "here", changes=2)
         await here.declare_queue("old")
-        await peer.wait_told()
+        await peer.wait_announced()
         for number in range(20):
             # In one go, as the endpoint works off a chunk: nothing is sent between them.
             here.domain_ref.ask_nowait(DeclareQueue(f"q{number}", QueueOptions(), here.session))
         await here.queue("old").delete()
-        await peer.wait_told()
+        await peer.wait_announced()
         assert set(names(there)[1]) == {f"q{number}" for number in range(20)}
         assert peer.statistics().replays > 1
 
@@ -171,13 +171,13 @@ async def test_two_brokers_tell_each_other_only_of_their_own() -> None:
         await declare(there, "notes", "there")
         peers = [await tell(here, there, "here"), await tell(there, here, "there")]
         for peer in peers:
-            await peer.wait_told()
+            await peer.wait_announced()
         assert names(here)[2] == names(there)[2] == {("news", "a.*", "here"), ("notes", "a.*", "there")}
         for number in range(10):
             await here.declare_queue(f"q{number}")
             await there.declare_queue(f"r{number}")
         for peer in peers:
-            await peer.wait_told()
+            await peer.wait_announced()
             assert peer.statistics().sent == 3 + 10
 
 
@@ -191,7 +191,7 @@ async def test_three_brokers_in_a_ring_tell_each_other_no_more_than_that() -> No
         for number, broker in enumerate(brokers):
             await broker.declare_queue(f"q{number}")
         for peer in peers:
-            await peer.wait_told()
+            await peer.wait_announced()
         assert [peer.statistics().sent for peer in peers] == [1, 1, 1]
         assert [set(broker.directory.queues) for broker in brokers] == [{"q0", "q2"}, {"q1", "q0"}, {"q2", "q1"}]
 
@@ -200,9 +200,9 @@ async def test_a_binding_of_ours_to_what_is_theirs_is_told_and_comes_back_to_nob
     async with open_pair() as (here, there):
         await declare(here)
         peers = [await tell(here, there, "here"), await tell(there, here, "there")]
-        await peers[0].wait_told()
+        await peers[0].wait_announced()
         await there.sink("news").bind(await there.declare_queue("theirs"), "#")
-        await peers[1].wait_told()
+        await peers[1].wait_announced()
         assert ("news", "#", "theirs") in names(here)[2]
         await here.publish("news", "a.b", b"42")
         assert await take(there, "theirs") == [b"42"]
@@ -217,7 +217,7 @@ async def test_what_is_published_there_comes_into_the_queue_here() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here", prefetch=2)
-        await peer.wait_told()
+        await peer.wait_announced()
         said = Properties(content_type="text/plain", headers={"k": "v"}, correlation_id="7", priority=3)
         for number in range(10):
             await there.publish("news", "a.b", str(number).encode(), said)
@@ -225,7 +225,7 @@ async def test_what_is_published_there_comes_into_the_queue_here() -> None:
             for number in range(10):
                 with await anext(feed) as delivery:
                     assert delivery.body == str(number).encode()
-                    assert (delivery.exchange, delivery.routing_key) == ("news", "a.b")
+                    assert (delivery.sink, delivery.key) == ("news", "a.b")
                     assert delivery.properties == said
         await until(lambda: not there.directory.queues["mine"].backlog.unsettled)
         assert peer.statistics().received == 10
@@ -235,7 +235,7 @@ async def test_what_was_published_while_the_peer_was_away_comes_when_it_is_back(
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         await peer.aclose()
         await there.publish("news", "a.b", b"42")
         assert there.directory.queues["mine"].backlog.ready == 1
@@ -247,7 +247,7 @@ async def test_what_a_queue_here_refuses_is_dropped_there() -> None:
     async with open_pair() as (here, there):
         await here.declare_queue("small", max_length=1, overflow="reject-publish")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         for body in (b"1", b"2", b"3"):
             await there.publish("", "small", body)
         await until(lambda: peer.statistics().received == 3 and _is_empty(there.directory.queues["small"]))
@@ -259,11 +259,11 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
         await here.declare_queue("private", exclusive=True)
         await here.declare_queue("q")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         # As a hostile peer would: it delivers from a pipe that nobody told it of.
         await there.declare_queue("private")
-        store = there.directory.queues["private"]
-        store.origin = "guest@here"
+        queue = there.directory.queues["private"]
+        queue.origin = "guest@here"
         (endpoint,) = there.endpoints.children.values()
         (connection,) = [ref.actor for ref in endpoint.children.values()]
         assert isinstance(connection, AMQPServerConnection)
@@ -271,19 +271,19 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
             HANDLERS[RestMSPipeCreate], connection.open_channels[1], RestMSPipeCreate("pipe", "private")
         )
         await there.publish("", "private", b"42")
-        await until(lambda: peer.statistics().received == 1 and _is_empty(store))
+        await until(lambda: peer.statistics().received == 1 and _is_empty(queue))
         assert _is_empty(here.directory.queues["private"])
 
 
-def _is_empty(store: QueueState) -> bool:
-    return not store.backlog.ready and not store.backlog.unsettled
+def _is_empty(queue: QueueState) -> bool:
+    return not queue.backlog.ready and not queue.backlog.unsettled
 
 
 async def test_messages_wait_there_while_memory_is_short_here() -> None:
     async with open_pair() as (here, there):
         await here.declare_queue("q")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         here.directory.memory.set_mark(1)
         await here.publish("", "q", b"held")
         here.directory.memory.measure()
@@ -303,7 +303,7 @@ async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         async with open_amqp(url_of(there)) as connection:
             for refused in (
                 lambda channel: channel.delete_queue("mine"),
@@ -325,9 +325,9 @@ async def test_what_both_have_stays_when_one_of_them_deletes_it() -> None:
             await broker.declare_queue("both")
         peers = [await tell(here, there, "here"), await tell(there, here, "there")]
         for peer in peers:
-            await peer.wait_told()
+            await peer.wait_announced()
         await here.queue("both").delete()
-        await peers[0].wait_told()
+        await peers[0].wait_announced()
         assert names(there)[1] == {"both": ""}
 
 
@@ -338,7 +338,7 @@ async def test_the_peer_s_user_may_do_there_what_its_permissions_say() -> None:
         await here.declare_queue("may")
         await here.declare_queue("no")
         peer = await here.synchronise(Synchronise(url_of(there, "some"), origin="here"))
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there)[1] == {"may": "some@here"}
 
 
@@ -358,10 +358,10 @@ async def test_a_peer_that_begins_again_is_told_everything() -> None:
         async with open_broker(HERE, drain=0.1) as there:
             port = there.listening[0].port
             peer = await tell(here, there, "here")
-            await peer.wait_told()
+            await peer.wait_announced()
         async with kept_open(port) as there:
             await until(lambda: peer.statistics().replays == 2)
-            await peer.wait_told()
+            await peer.wait_announced()
             assert names(there) == ({"news": "guest@here"}, {"mine": "guest@here"}, {("news", "a.*", "mine")})
             await there.publish("news", "a.b", b"42")
             assert await take(here, "mine") == [b"42"]
@@ -371,7 +371,7 @@ async def test_what_is_ours_stays_there_while_we_begin_again_and_is_ours_then() 
     async with open_broker(HERE, drain=0.1) as there:
         async with open_broker(drain=0.1) as here:
             await declare(here)
-            await (await tell(here, there, "here")).wait_told()
+            await (await tell(here, there, "here")).wait_announced()
         await there.publish("news", "a.b", b"42")
         assert names(there)[1] == {"mine": "guest@here"}
         async with open_broker(drain=0.1) as here:
@@ -380,7 +380,7 @@ async def test_what_is_ours_stays_there_while_we_begin_again_and_is_ours_then() 
             assert await take(here, "mine") == [b"42"]
             peer = await tell(here, there, "here")
             await here.queue("mine").delete()
-            await peer.wait_told()
+            await peer.wait_announced()
             await until(lambda: not names(there)[1])
 
 
@@ -391,18 +391,18 @@ async def test_both_brokers_keep_each_other_s_resources_through_restarts() -> No
             await declare(here, "news", "here")
             await declare(there, "notes", "there")
             peer, back = await tell(here, there, "here"), await tell(there, here, "there")
-            await peer.wait_told()
-            await back.wait_told()
+            await peer.wait_announced()
+            await back.wait_announced()
             everything = names(here)[2]
             assert everything == names(there)[2] == {("news", "a.*", "here"), ("notes", "a.*", "there")}
         assert names(here)[2] == everything  # though there is nobody
         others = (Synchronise(url_of(here), origin="there", retry=0.01),)
         async with kept_open(port, others) as there:
             await until(lambda: peer.statistics().replays == 2)
-            await peer.wait_told()
+            await peer.wait_announced()
             assert names(there)[2] == {("news", "a.*", "here")}  # its own were in memory
             await declare(there, "notes", "there")
-            await there.peers[0].wait_told()
+            await there.peers[0].wait_announced()
             assert names(there)[2] == names(here)[2] == everything
 
 
@@ -411,7 +411,7 @@ async def test_what_is_deleted_while_the_peer_is_away_is_deleted_there_when_it_i
         await declare(here)
         await here.declare_queue("stays")
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         for listening in there.listening[:]:
             config = listening.config.bound_to(listening.port)
             await listening.aclose()
@@ -420,7 +420,7 @@ async def test_what_is_deleted_while_the_peer_is_away_is_deleted_there_when_it_i
         assert names(there)[0] == {"news": "guest@here"}
         await there.listen(config)
         await until(lambda: peer.statistics().replays == 2)
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there) == ({}, {"stays": "guest@here"}, set())
 
 
@@ -428,28 +428,28 @@ async def test_a_pipe_that_crashed_there_is_told_of_again() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
-        store = there.directory.queues["mine"]
-        crash(store)
-        await store.ref.wait_running()
+        await peer.wait_announced()
+        queue = there.directory.queues["mine"]
+        crash(queue)
+        await queue.ref.wait_running()
         await there.publish("news", "a.b", b"42")
         assert await take(here, "mine") == [b"42"]
 
 
-def crash(store: QueueState) -> None:
+def crash(queue: QueueState) -> None:
     """Crash a queue, by a wake-up that nobody can have sent."""
-    store.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
+    queue.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
 
 
 async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
-        no_binding = Changed(Action.CREATED, Kind.BINDING, "news", "nothing")  # type: ignore[arg-type]
+        await peer.wait_announced()
+        no_binding = Changed(Action.CREATED, ChangeKind.BINDING, "news", "nothing")  # type: ignore[arg-type]
         here.peer_refs[peer.name].tell_nowait(no_binding)
         await here.queue("mine").delete()
-        await peer.wait_told()
+        await peer.wait_announced()
         assert peer.statistics().replays >= 2
         assert names(there)[1] == {}
 
@@ -458,14 +458,14 @@ async def test_a_peer_can_be_left_alone() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
-        await peer.wait_told()
+        await peer.wait_announced()
         await peer.aclose()
         assert here.peers == []
         assert names(there)[1] == {"mine": "guest@here"}
         with pytest.raises(ActorStopped, match="told of nothing any more"):
             peer.statistics()
         with pytest.raises(ActorStopped):
-            await peer.wait_told()
+            await peer.wait_announced()
 
 
 # Peers that are none
@@ -514,14 +514,14 @@ async def test_two_brokers_of_one_origin_are_not_there_together(caplog: pytest.L
         await declare(here)
         await declare(other, "more", "another")
         first = await tell(here, there, "same")
-        await first.wait_told()
+        await first.wait_announced()
         second = await tell(other, there, "same")
         await until(lambda: noted(caplog, "peer is away"))
         reason = noted(caplog, "peer is away")[0]
         assert "origin 'same' of user 'guest' is here already, and is another broker; give each" in reason
         assert names(there)[1] == {"mine": "guest@same"}
         await first.aclose()
-        await second.wait_told()
+        await second.wait_announced()
         assert names(there)[1] == {"mine": "guest@same", "another": "guest@same"}
 
 
@@ -529,7 +529,7 @@ async def test_unless_it_is_to_be_told_all_the_same() -> None:
     async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
         peer = await tell(here, there, "here", force=True, pipe_type="fifo")
-        await peer.wait_told()
+        await peer.wait_announced()
         assert names(there)[1] == {"mine": "guest@here"}
 
 

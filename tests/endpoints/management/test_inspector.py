@@ -17,7 +17,7 @@ from triomq.endpoints.management.inspector import BrokerInspector, DomainInspect
 from triomq.endpoints.management.paging import Paged
 from triomq.protocols.amqp import BasicConsume, BasicConsumeOk, QueueDeclareOk
 from triomq.protocols.control import (
-    Browse,
+    BrowseQueue,
     GetTotals,
     ListBindings,
     ListConnections,
@@ -181,7 +181,7 @@ async def test_messages_are_shown_in_order_and_stay(broker: Broker, domain: Doma
     await broker.declare_queue("q")
     for body in (b"a", b"b", b"c"):
         await broker.publish("", "q", body)
-    assert [(message.id, message.body) for message in records(domain.browse(Browse("q", after=1)))] == [
+    assert [(message.id, message.body) for message in records(domain.browse(BrowseQueue("q", after=1)))] == [
         (2, b"b"),
         (3, b"c"),
     ]
@@ -192,7 +192,7 @@ async def test_messages_are_shown_in_order_and_stay(broker: Broker, domain: Doma
 async def test_a_body_is_cut_where_one_asks(broker: Broker, domain: DomainInspector) -> None:
     await broker.declare_queue("q")
     await broker.publish("", "q", b"abcdef")
-    (message,) = records(domain.browse(Browse("q", body=2)))
+    (message,) = records(domain.browse(BrowseQueue("q", body=2)))
     assert (message.body, message.size, message.redelivered) == (b"ab", 6, False)
 
 
@@ -201,13 +201,13 @@ async def test_what_came_back_is_marked(broker: Broker, domain: DomainInspector)
     await broker.publish("", "q", b"a")
     async with queue.open_feed() as feed:
         await anext(aiter(feed))  # and back with it, for the feed closes
-    (message,) = records(domain.browse(Browse("q")))
+    (message,) = records(domain.browse(BrowseQueue("q")))
     assert (message.id, message.redelivered, message.attempts) == (1, True, 1)
 
 
 async def test_browsing_looks_for_the_queue(domain: DomainInspector) -> None:
     with pytest.raises(NoSuchQueue):
-        records(domain.browse(Browse("nope")))
+        records(domain.browse(BrowseQueue("nope")))
 
 
 async def test_a_queue_with_priorities_is_shown_by_id_so_that_pages_miss_nothing(
@@ -217,7 +217,7 @@ async def test_a_queue_with_priorities_is_shown_by_id_so_that_pages_miss_nothing
     assert isinstance(declared, QueueDeclareOk)
     for priority in (1, 5, 3):
         await broker.publish("", "q", b"%d" % priority, Properties(priority=priority))
-    assert [message.id for message in records(domain.browse(Browse("q")))] == [1, 2, 3]
+    assert [message.id for message in records(domain.browse(BrowseQueue("q")))] == [1, 2, 3]
 
 
 # Connections

@@ -1,14 +1,14 @@
 """One channel follows its table and knows when the fast readers may read."""
 
 from triomq.protocols.amqp import AMQP_METHODS, BasicPublish
-from triomq.protocols.amqp.channel import Channel
+from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.content import Assembly, Limits
 
 from .wire import header
 
 
 def test_a_channel_moves_only_as_the_table_says() -> None:
-    channel = Channel(1)
+    channel = ChannelState(1)
     assert not channel.move("received channel.close-ok")
     assert channel.state == "opening"
     assert channel.move("sent channel.open-ok")
@@ -19,7 +19,7 @@ def test_a_channel_moves_only_as_the_table_says() -> None:
 
 
 def test_a_content_under_way_keeps_the_fast_readers_off() -> None:
-    channel, limits = Channel(1), Limits(1000)
+    channel, limits = ChannelState(1), Limits(1000)
     assembly = Assembly(AMQP_METHODS.by_type[BasicPublish], BasicPublish(), limits)
     channel.begin_content(assembly)
     assert not channel.plain
@@ -28,7 +28,7 @@ def test_a_content_under_way_keeps_the_fast_readers_off() -> None:
 
 
 def test_a_closing_channel_gives_back_what_it_held() -> None:
-    channel, limits = Channel(1), Limits(1000)
+    channel, limits = ChannelState(1), Limits(1000)
     assembly = Assembly(AMQP_METHODS.by_type[BasicPublish], BasicPublish(), limits)
     channel.begin_content(assembly)
     assembly.add_header(header(1, 10))

@@ -23,7 +23,7 @@ from triomq.protocols.amqp import (
     QueueDeclare,
     Row,
 )
-from triomq.protocols.amqp.codec import DEEPEST_ARGUMENTS, Field, Layout
+from triomq.protocols.amqp.codec import DEEPEST_ARGUMENTS, Field, MethodLayout
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.methods import Bit, Short, ShortString
 
@@ -42,7 +42,7 @@ _DOMAINS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def filled(layout: Layout, domains: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Method]:
+def filled(layout: MethodLayout, domains: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Method]:
     fields = [domains[field.domain] for field in layout.fields if not field.reserved]
     return st.tuples(*fields).map(lambda values: layout.row.method(*values))
 

@@ -65,7 +65,7 @@ def test_shapes_are_remembered_within_a_bound() -> None:
     table = FramingTable()
     for size in range(3 * FRAMINGS):
         assert table.framed(1, 0, size, True).properties_stop == 7 + size
-        assert len(table._known) <= FRAMINGS
+        assert len(table.known) <= FRAMINGS
 
 
 def test_a_body_above_the_limit_is_refused_by_its_header() -> None:

@@ -109,7 +109,7 @@ def test_method_frames_are_remembered_within_a_bound() -> None:
     for number in range(METHODS_REMEMBERED + 100):
         server.receive_data(content(1, BasicPublish("e", str(number)), b"x"))
     assert len(server.events()) == METHODS_REMEMBERED + 100
-    assert len(server._channels._cache._known) <= METHODS_REMEMBERED
+    assert len(server._channels._cache.known) <= METHODS_REMEMBERED
 
 
 def test_interleaved_channels_are_told_apart() -> None:

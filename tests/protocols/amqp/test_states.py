@@ -5,14 +5,14 @@ from typing import get_args
 import pytest
 
 from triomq.protocols.amqp import METHODS
-from triomq.protocols.amqp.states import CHANNEL, CLIENT, SERVER, ChannelState, ConnectionState
+from triomq.protocols.amqp.states import CHANNEL, CLIENT, SERVER, ChannelPhase, ConnectionState
 
 TABLES = {"server": SERVER, "client": CLIENT, "channel": CHANNEL}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_state_can_be_reached_and_is_named(name: str) -> None:
-    table, known = TABLES[name], set(get_args(ChannelState if name == "channel" else ConnectionState))
+    table, known = TABLES[name], set(get_args(ChannelPhase if name == "channel" else ConnectionState))
     first = "closed" if name == "channel" else "waiting"
     reached, look = {first}, [first]
     while look:

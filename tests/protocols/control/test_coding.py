@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from triomq.errors import LocalProtocolError, RemoteProtocolError
 from triomq.protocols.control import (
-    Browse,
+    BrowseQueue,
     GetTotals,
     ListQueues,
     ListSinks,
@@ -26,7 +26,7 @@ from triomq.protocols.control import (
 @given(
     st.one_of(
         st.builds(ListQueues, st.text(), st.sampled_from(["name", "ready"]), st.text(), limit=st.integers(1, 9)),
-        st.builds(Browse, st.text(), st.integers(0, 2**63)),
+        st.builds(BrowseQueue, st.text(), st.integers(0, 2**63)),
         st.builds(ShowTree, st.integers(0, 9)),
         st.just(GetTotals()),
     )

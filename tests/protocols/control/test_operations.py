@@ -2,7 +2,7 @@
 
 import pytest
 
-from triomq.protocols.control import OPERATIONS, Browse, Listing, ListQueues, Operation, OperationRow, name_of
+from triomq.protocols.control import OPERATIONS, BrowseQueue, Listing, ListQueues, Operation, OperationRow, name_of
 
 
 def test_every_operation_has_a_row() -> None:
@@ -21,4 +21,4 @@ def test_each_says_what_it_asks(row: OperationRow) -> None:
 
 def test_an_operation_knows_its_name_on_the_wire() -> None:
     assert name_of(ListQueues()) == "queues"
-    assert name_of(Browse("q")) == "browse"
+    assert name_of(BrowseQueue("q")) == "browse"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from triomq.protocols.amqp import BasicAck, BasicNack
 
 if TYPE_CHECKING:
-    from triomq.clients.amqp.delivery import Delivery
+    from triomq.clients.amqp.delivery import AMQPDelivery
     from triomq.clients.amqp.link import Link
 
 
@@ -35,7 +35,7 @@ class Acks:
         """Everything up to this tag is settled, whatever its delivery thinks."""
         self.dirty = False
         self.closed = False
-        self.undoable: list[Delivery] | None = None
+        self.undoable: list[AMQPDelivery] | None = None
         """What was settled in the present transaction, for a rollback."""
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class Acks:
         """Give the tag of the oldest delivery that may not be settled yet; 0 if there is none."""
         return self._order[0] if self._order else 0
 
-    def restore(self, deliveries: "Iterable[Delivery]") -> None:
+    def restore(self, deliveries: "Iterable[AMQPDelivery]") -> None:
         """Take back that these were settled: the transaction in which they were has been rolled back."""
         tags = {delivery.tag for delivery in deliveries}
         self.accepted -= tags

@@ -8,44 +8,44 @@ look the same it makes no difference which of them it was.
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
-from triomq.clients.amqp.answer import Answer
 from triomq.clients.amqp.delivery import ReturnedMessage
+from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.errors import LimitExceeded, TriomqError, Unroutable
 
 
-class Taker(Protocol):
-    """Who wants to know what became of a publish."""
+class ConfirmReceiver(Protocol):
+    """The owner of a publish: called once with what became of it."""
 
     @property
     def abandoned(self) -> bool:
-        """Whether it has stopped to want to know."""
+        """Whether its task no longer waits."""
 
     def confirmed(self, octets: int) -> None:
-        """Hear that the broker has a message with a body of so many octets."""
+        """Called when the broker has confirmed a message with a body of so many bytes."""
 
     def failed(self, octets: int, error: TriomqError) -> None:
-        """Hear that it has not, or that nobody can tell."""
+        """Called when the broker has refused it, or when its fate is unknown."""
 
 
-Publish: TypeAlias = tuple[Taker, str, str, bool, bytes, bytes]
-"""Who wants to know, exchange, routing key, mandatory, encoded properties, body: all that it takes to send it again."""
+Publish: TypeAlias = tuple[ConfirmReceiver, str, str, bool, bytes, bytes]
+"""Receiver of the outcome, exchange, routing key, mandatory, encoded properties, body: enough to send it again."""
 
 
-class Confirm(Answer[None]):
+class PendingConfirm(PendingReply[None]):
     """What the publisher of one message waits for."""
 
     __slots__ = ()
 
     def confirmed(self, octets: int) -> None:
         """Let it go on."""
-        self.give(None)
+        self.resolve(None)
 
     def failed(self, octets: int, error: TriomqError) -> None:
         """Let it raise."""
         self.fail(error)
 
 
-class Confirms:
+class PublisherConfirms:
     """Made by its line; counts publishes as the broker counts them."""
 
     __slots__ = ("_last", "_returned", "pending")

@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
-from triomq.clients.amqp.answer import Answer, fresh
 from triomq.clients.amqp.channel import AMQPChannel
-from triomq.clients.amqp.connecting import connect
-from triomq.clients.amqp.dialing import dial
+from triomq.clients.amqp.connecting import Reconnect, connect, dial
 from triomq.clients.amqp.line import Line, Owner
 from triomq.clients.amqp.link import Link
-from triomq.clients.amqp.reconnect import Reconnect
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.url import AMQPUrl
 from triomq.errors import Disconnected, ResourceLocked, TriomqError
@@ -164,7 +162,7 @@ class AMQPConnection:
             reason: Why, for the broker's log.
         """
         link = await self._ready()
-        answer: Answer[None] = Answer()
+        answer: PendingReply[None] = PendingReply()
         link.engine.send_method(0, ConnectionUpdateSecret(secret.encode(), reason))
         link.secrets.append(answer)
         link.write()

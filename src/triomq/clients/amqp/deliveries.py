@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.answer import Answer, fresh
-from triomq.clients.amqp.delivery import Delivery
+from triomq.clients.amqp.delivery import AMQPDelivery
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.errors import ConsumerCancelled, Disconnected, LimitExceeded, TriomqError
 from triomq.protocols import Table
 from triomq.protocols.amqp import (
@@ -65,7 +65,7 @@ class Deliveries:
         self._channel = channel
         self._line: Line | None = None
         self._inbox: deque[tuple[DeliverRun, Acks]] = deque()
-        self._ready: list[Delivery] = []  # the last one first
+        self._ready: list[AMQPDelivery] = []  # the last one first
         self._tags: deque[list[int]] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
         self._error: TriomqError | None = None
@@ -73,6 +73,7 @@ class Deliveries:
         self._over = False
         self._is_lax = consuming.no_ack or not consuming.prefetch
         self._buffered = 0
+        self._from_link = 0  # octets of these that came over AMQP, and that the link has an account of
         self.on_taken: Callable[[], None] | None = None
         """Called when some of what waits was taken; for a direct connection."""
         self.direct: DirectLink | None = None
@@ -94,7 +95,7 @@ class Deliveries:
         """Iterate."""
         return self
 
-    async def __anext__(self) -> Delivery:
+    async def __anext__(self) -> AMQPDelivery:
         """Wait for the next delivery.
 
         Raises:
@@ -125,7 +126,7 @@ class Deliveries:
         method, framing = run.method, run.framing
         settling = None if self.consuming.no_ack else acks
         taken = [
-            Delivery(settling, method, framing, tag, content)
+            AMQPDelivery(settling, method, framing, tag, content)
             for tag, content in zip(run.tags, run.contents, strict=True)
         ]
         taken.reverse()
@@ -134,7 +135,8 @@ class Deliveries:
             self._buffered -= run.size
             if self.on_taken is not None:
                 self.on_taken()
-            if self._line is not None:
+            if run.tags[0] and self._line is not None:
+                self._from_link -= run.size
                 self._line.link.taken(run.size)
 
     # What the line says
@@ -151,7 +153,7 @@ class Deliveries:
             return
         self._inbox.append((run, acks))
         if self._is_lax:
-            self._buffer(run.size)
+            self._buffer(run)
         self._arrived.unpark_all()
 
     def _remember(self, tags: list[int], acks: Acks) -> None:
@@ -161,10 +163,12 @@ class Deliveries:
             self._tags.popleft()
         self._tags.append(tags)
 
-    def _buffer(self, octets: int) -> None:
-        self._buffered += octets
+    def _buffer(self, run: DeliverRun) -> None:
+        self._buffered += run.size
         assert self._line is not None
-        self._line.link.buffered += octets
+        if run.tags[0]:  # a run that came directly has tags of 0, and a socket of its own that can be held back
+            self._from_link += run.size
+            self._line.link.buffered += run.size
         if self._buffered > BEHIND_MOST:
             self._drop()
             self._over = True
@@ -182,8 +186,8 @@ class Deliveries:
         self._inbox.clear()
         self._ready.clear()
         if self._is_lax and self._line is not None:
-            self._line.link.taken(self._buffered)
-        self._buffered = 0
+            self._line.link.taken(self._from_link)
+        self._buffered = self._from_link = 0
 
     def cancelled(self) -> None:
         """Hear that the broker has ended this consumer."""
@@ -214,7 +218,7 @@ class Deliveries:
         what = self.consuming
         self.put_back()
         self._line = line
-        line.link.buffered += self._buffered
+        line.link.buffered += self._from_link
         if not what.no_ack:
             self._limit(line, what.prefetch)
         method = BasicConsume(
@@ -274,7 +278,7 @@ class Deliveries:
         if asked is not None:
             await asked.wait()
 
-    def _cancel(self, line: "Line") -> "Answer[Reply]":
+    def _cancel(self, line: "Line") -> "PendingReply[Reply]":
         """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
         return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
 

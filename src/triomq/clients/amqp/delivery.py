@@ -8,7 +8,7 @@ from triomq.protocols import BasicProperties, decode_properties
 from triomq.protocols.amqp import BasicDeliver, BasicGetOk, BasicReturn, Framing
 
 
-class Delivery:
+class AMQPDelivery:
     """One message from a queue.
 
     ``with delivery:`` accepts it when the block ends, and puts it back when the block fails or is cancelled. Settling
@@ -129,7 +129,7 @@ class Delivery:
             self._refuse(requeue=True, multiple=False)
 
 
-class Fetched(Delivery):
+class Fetched(AMQPDelivery):
     """One message that ``AMQPChannel.get`` took from a queue; put back when the channel closes before it is settled."""
 
     __slots__ = ("remaining",)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import msgspec
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.answer import Answer, fresh
-from triomq.clients.amqp.confirms import Confirms, Taker
+from triomq.clients.amqp.confirms import ConfirmReceiver, PublisherConfirms
 from triomq.clients.amqp.delivery import ReturnedMessage
-from triomq.clients.amqp.limits import WRITE_AT
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.clients.refusals import error_of
+from triomq.clients.transport_link import WRITE_AT
 from triomq.errors import RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     AckRun,
@@ -64,7 +64,7 @@ class Question(msgspec.Struct, gc=True):
 
     replies: tuple[type, ...]
     tag: str
-    answer: Answer[Reply]
+    answer: PendingReply[Reply]
     heard: "Callable[[Reply, bool], None] | None"
 
 
@@ -98,7 +98,7 @@ class Line:
         self.engine = link.engine
         self.number = number
         self.acks = Acks(link, number)
-        self.confirms = Confirms()
+        self.confirms = PublisherConfirms()
         self.consumers: dict[str, Deliveries] = {}
         self.error: TriomqError | None = None
         self.told = False
@@ -124,7 +124,7 @@ class Line:
 
     def ask(
         self, method: Method | None, *replies: type, heard: "Callable[[Reply, bool], None] | None" = None
-    ) -> "Answer[Reply]":
+    ) -> "PendingReply[Reply]":
         """Send a method; the answer is one of these replies.
 
         Args:
@@ -140,7 +140,7 @@ class Line:
         if method is not None:
             self.engine.send_method(self.number, method)
             self.link.write()
-        answer: Answer[Reply] = Answer()
+        answer: PendingReply[Reply] = PendingReply()
         tag = method.consumer_tag if isinstance(method, BasicConsume | BasicCancel) else ""
         self._questions.append(Question(replies, tag, answer, heard))
         self.link.expecting()
@@ -162,7 +162,7 @@ class Line:
         """Open the channel."""
         await self.ask(ChannelOpen(), ChannelOpened).wait()
 
-    def hang_up(self) -> "Answer[Reply] | None":
+    def hang_up(self) -> "PendingReply[Reply] | None":
         """Close the channel; whoever wants to may wait for the end."""
         if self.error is not None or self.closing:
             return None
@@ -181,17 +181,17 @@ class Line:
 
     def publish(
         self,
-        taker: Taker | None,
+        receiver: ConfirmReceiver | None,
         exchange: str,
         routing_key: str,
         mandatory: bool,
         properties: bytes,
         body: bytes,
     ) -> None:
-        """Publish; the caller has looked at ``go``. Without a taker it is not confirmed."""
+        """Publish; the caller has looked at ``go``. Without a receiver it is not confirmed."""
         unsent = self.engine.send_publish(self.number, exchange, routing_key, mandatory, properties, body)
-        if taker is not None:
-            self.confirms.sent((taker, exchange, routing_key, mandatory, properties, body))
+        if receiver is not None:
+            self.confirms.sent((receiver, exchange, routing_key, mandatory, properties, body))
         link = self.link
         if unsent >= WRITE_AT or not link.armed:
             link.write(unsent)
@@ -245,7 +245,7 @@ class Line:
                 del self._questions[index]
                 if question.heard is not None:
                     question.heard(reply, question.answer.abandoned)
-                question.answer.give(reply)
+                question.answer.resolve(reply)
                 return
         name = type(reply).__name__
         self.link.engine.close(505, f"unexpected {name}")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import trio
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.answer import Answer
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT
+from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.refusals import error_of
-from triomq.clients.transport_link import TransportLink
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     BROKER_METHODS,
@@ -59,7 +58,7 @@ class Link(TransportLink):
         super().__init__(transport, poller, self.engine)
         self.place = place
         self.lines: dict[int, Line] = {}
-        self.opened: Answer[Connected] = Answer()
+        self.opened: PendingReply[Connected] = PendingReply()
         self.may_return = True
         """Whether it makes sense to connect again after this end."""
         self.blocked: str | None = None
@@ -67,7 +66,7 @@ class Link(TransportLink):
         """Whether publishing must wait: the broker has blocked it, or takes no octets."""
         self.may_publish = trio.lowlevel.ParkingLot()
         self.buffered = 0
-        self.secrets: list[Answer[None]] = []
+        self.secrets: list[PendingReply[None]] = []
         self._untaken = 0
         self._full = False
         self._paused = False
@@ -132,7 +131,7 @@ class Link(TransportLink):
 
     def _flush(self) -> None:
         """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
-        unsent = self.engine.unsent
+        unsent = self.engine.outbox.unsent
         octets = self.engine.data_to_send()
         if octets and not self._transport.send_nowait(octets):
             self._untaken += unsent
@@ -176,9 +175,9 @@ class Link(TransportLink):
                 handler = _HANDLERS.get(type(event))
                 if handler is not None:
                     handler(self, event)
-        if self.engine.unsent:
+        if self.engine.outbox.unsent:
             self._flush()
-        if self.engine.finished and self.error is None:
+        if self.engine.outbox.finished and self.error is None:
             self.end(Disconnected(f"the connection to {self.place} has ended"))
         if self.buffered > BUFFERED_MOST and not self._paused and not self.expects:
             self._pause(paused=True)
@@ -209,7 +208,7 @@ class Link(TransportLink):
     # What concerns the connection as a whole
 
     def _connected(self, event: Connected) -> None:
-        self.opened.give(event)
+        self.opened.resolve(event)
         self._timer.set()  # heartbeats begin
 
     def _method(self, event: Received) -> None:
@@ -221,7 +220,7 @@ class Link(TransportLink):
                 self.blocked = None
                 self._hold()
             case ConnectionUpdateSecretOk() if self.secrets:
-                self.secrets.pop(0).give(None)
+                self.secrets.pop(0).resolve(None)
 
     def _closed(self, event: Closed) -> None:
         if event.by_peer:

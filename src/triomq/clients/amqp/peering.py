@@ -47,34 +47,34 @@ _RESOURCES = (
 )
 
 
-class Taker(Protocol):
-    """Who takes what a peer sends; called where it is read, so it must not wait."""
+class PeeringHandler(Protocol):
+    """The owner of a peering: called with what the peer sends, in the task that reads it, so it must not wait."""
 
     def delivered(self, run: DeliverRun) -> None:
-        """Take messages; each is to be acked or rejected by its delivery tag."""
+        """Handle messages; each is to be acked or rejected by its delivery tag."""
 
     def cancelled(self, tag: str) -> None:
-        """Hear that the peer delivers no more under a consumer tag."""
+        """Called when the peer delivers no more under a consumer tag."""
 
-    def told(self, method: Method) -> None:
-        """Hear of a resource of the peer's."""
+    def resource_announced(self, method: Method) -> None:
+        """Called when the peer announces a resource of its own."""
 
-    def heard(self, mark: int) -> None:
-        """Hear that the peer has worked off what it was told before ``ask_heard`` was called with this mark."""
+    def mark_reached(self, mark: int) -> None:
+        """Called when the peer has worked off all that was sent before ``send_mark`` was called with this mark."""
 
     def ended(self) -> None:
-        """Hear that the connection or its channel has ended."""
+        """Called when the connection or its channel has ended."""
 
 
 class Peering(Line):
     """One channel on one connection of its own; made by ``open_peering``, ends with its block or the connection."""
 
-    def __init__(self, link: Link, connected: Connected, taker: Taker, prefetch: int) -> None:
+    def __init__(self, link: Link, connected: Connected, handler: PeeringHandler, prefetch: int) -> None:
         super().__init__(link, 1, Owner())
         capabilities = connected.server_properties.get("capabilities")
         self.knows_resources = isinstance(capabilities, dict) and capabilities.get(RESTMS_CAPABILITY) is True
         """Whether the peer says that it can be told of resources."""
-        self._taker = taker
+        self._handler = handler
         self._limit = BasicQos(prefetch_count=prefetch, global_=True)
 
     async def begin(self) -> None:
@@ -82,8 +82,8 @@ class Peering(Line):
         await self.open()
         await self.call(self._limit, BasicQosOk)
 
-    def tell(self, methods: Iterable[Method]) -> None:
-        """Tell of resources; nobody says what becomes of it.
+    def announce(self, methods: Iterable[Method]) -> None:
+        """Send methods that create or delete resources; the peer answers none of them.
 
         Raises:
             TriomqError: The connection or the channel has ended.
@@ -91,20 +91,20 @@ class Peering(Line):
         self.check()
         for method in methods:
             self.engine.send_method(self.number, method)
-        self.link.write(self.engine.unsent)
+        self.link.write(self.engine.outbox.unsent)
 
     async def wait_room(self) -> None:
         """Wait until the peer takes octets."""
         while self.link.held and self.error is None:
             await self.link.may_publish.park()
 
-    def ask_heard(self, mark: int) -> None:
-        """Have the taker told when the peer has worked off what it was told so far.
+    def send_mark(self, mark: int) -> None:
+        """Have the handler called when the peer has worked off all that was sent so far.
 
         Raises:
             TriomqError: The connection or the channel has ended.
         """
-        self.ask(self._limit, BasicQosOk, heard=lambda reply, abandoned: self._taker.heard(mark))
+        self.ask(self._limit, BasicQosOk, heard=lambda reply, abandoned: self._handler.mark_reached(mark))
 
     async def wait_ended(self) -> TriomqError:
         """Wait for the end, and say why it came."""
@@ -133,32 +133,38 @@ class Peering(Line):
     def handle(self, event: Event) -> None:
         """Take an event of this channel."""
         if isinstance(event, DeliverRun):
-            self._taker.delivered(event)
+            self._handler.delivered(event)
         elif isinstance(event, Received) and isinstance(event.method, BasicCancel):
-            self._taker.cancelled(event.method.consumer_tag)
+            self._handler.cancelled(event.method.consumer_tag)
         elif isinstance(event, Received) and isinstance(event.method, _RESOURCES):
-            self._taker.told(event.method)
+            self._handler.resource_announced(event.method)
         else:
             super().handle(event)
             if self.error is not None and self.link.error is None:
                 self.link.end(self.error)  # a connection without its channel is of no use
-                self._taker.ended()
+                self._handler.ended()
 
     def lost(self, error: TriomqError) -> None:
         """End with the connection."""
         super().lost(error)
-        self._taker.ended()
+        self._handler.ended()
 
 
 @asynccontextmanager
 async def open_peering(
-    url: AMQPUrl, taker: Taker, *, ssl_context: ssl.SSLContext | None, origin: str, instance: str, prefetch: int
+    url: AMQPUrl,
+    handler: PeeringHandler,
+    *,
+    ssl_context: ssl.SSLContext | None,
+    origin: str,
+    instance: str,
+    prefetch: int,
 ) -> AsyncIterator[Peering]:
     """Connect to a peer, until the block is left.
 
     Args:
         url: Where it is, and as whom to log in.
-        taker: Who takes what it sends.
+        handler: Who takes what it sends.
         ssl_context: Whom to trust and who we are.
         origin: The name that our resources have there.
         instance: What tells us from another broker of the same name; the same whenever we come back.
@@ -175,7 +181,7 @@ async def open_peering(
                 url, ssl_context, nursery, {ORIGIN_PROPERTY: origin, INSTANCE_PROPERTY: instance}
             )
             try:
-                peering = Peering(link, connected, taker, prefetch)
+                peering = Peering(link, connected, handler, prefetch)
                 await peering.begin()
                 yield peering
             finally:

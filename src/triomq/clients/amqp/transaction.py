@@ -13,7 +13,7 @@ COMMIT = 5.0
 """Seconds that a broker gets for a commit when nobody wants to wait for it any more; then the channel is closed."""
 
 
-class Transaction:
+class ClientTransaction:
     """Made by a channel when it has its first transaction, used for all of them, one at a time."""
 
     def __init__(self) -> None:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.answer import Answer, fresh
-from triomq.clients.amqp.limits import UNTAKEN_MOST, WRITE_AT
-from triomq.clients.transport_link import TransportLink
+from triomq.clients.amqp.pending_reply import PendingReply, fresh
+from triomq.clients.transport_link import UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import (
     AccessRefused,
     Disconnected,
@@ -62,7 +61,7 @@ class DirectLink(TransportLink):
     ) -> None:
         super().__init__(transport, poller, engine)
         self.engine = engine
-        self.opened: Answer[Ready] = Answer()
+        self.opened: PendingReply[Ready] = PendingReply()
         self.full = False
         """Whether publishing must wait: the broker takes no octets."""
         self.may_publish = trio.lowlevel.ParkingLot()
@@ -90,7 +89,7 @@ class DirectLink(TransportLink):
 
     def write(self) -> None:
         """Have what waits written: now if it is much, else with what other tasks add."""
-        if self.engine.unsent >= WRITE_AT:
+        if self.engine.outbox.unsent >= WRITE_AT:
             self.flush()
         else:
             self._to_write.set()
@@ -98,7 +97,7 @@ class DirectLink(TransportLink):
     @trio.lowlevel.enable_ki_protection
     def flush(self) -> None:
         """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
-        unsent = self.engine.unsent
+        unsent = self.engine.outbox.unsent
         octets = self.engine.data_to_send()
         if octets and not self._transport.send_nowait(octets):
             self._untaken += unsent
@@ -154,7 +153,7 @@ class DirectLink(TransportLink):
             if isinstance(event, MessageRun):
                 self._take(event)
             elif isinstance(event, Ready):
-                self.opened.give(event)
+                self.opened.resolve(event)
                 self._timer.set()  # null messages are due from now on
             else:
                 self.end(self._error_of(event))
@@ -190,6 +189,9 @@ class DirectLink(TransportLink):
         self.ended.set()
         if not self.opened.done:
             self.opened.fail(error)
+        # The transport is closed and calls ``drained`` no more, so that tasks which wait for it are woken here.
+        self.full = False
+        self._drained.set()
         self.may_publish.unpark_all()
         if self.on_end is not None:
             self.on_end()

@@ -19,10 +19,10 @@ from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
-from triomq.store import Attempts, Reading
+from triomq.store import AttemptsCounted, Reading
 
 _OVERHEAD = 128
 """Octets that a message takes beside its body."""
@@ -213,13 +213,13 @@ class PagedBacklog(Backlog):
         back = batch.unsettled() if positions is None else positions
         numbers = [batch.ids[position] for position in back if batch.contents[position] is not None]
         for number in numbers:
-            self._journal.add(Attempts(self.queue, number, batch.attempts + 1))
+            self._journal.add(AttemptsCounted(self.queue, number, batch.attempts + 1))
         return super().requeue(batch, positions, marked=True)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
         """Part a message from its batch, and tell the store how often it came back; see ``MemoryBacklog.set_aside``."""
         if batch.attempts and self._durable and batch.head.persistent:
-            self._journal.add(Attempts(self.queue, batch.ids[position], batch.attempts + 1))
+            self._journal.add(AttemptsCounted(self.queue, batch.ids[position], batch.attempts + 1))
         return super().set_aside(batch, position)
 
     # Going for good
@@ -281,7 +281,7 @@ class PagedBacklog(Backlog):
             delivered = self._delivered_before.get(run.level, 0)
             for number, content in enumerate(run.contents, run.first):
                 attempts = self._attempts_before.get(number, 1) if number <= delivered else 0
-                yield Entry(number, attempts, run.deadline, Message(run.head, content))
+                yield Entry(number, attempts, run.deadline, QueueMessage(run.head, content))
 
 
 class PagedPlainBacklog(PagedBacklog, MemoryBacklog):

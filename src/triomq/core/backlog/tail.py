@@ -17,7 +17,7 @@ from triomq.core.backlog.backlog import ReadDone
 from triomq.core.message import Head
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, Unspill, decode_body
+from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, SpilledDropped, decode_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -217,7 +217,7 @@ class PagedTail:
             found.append(run)
             self.first = run.first + count
         if spilled:
-            self._journal.add(Unspill(self._queue, spilled))
+            self._journal.add(SpilledDropped(self._queue, spilled))
         return found
 
     def _count_back(self, run: PagedRun, bodies: int) -> None:
@@ -232,10 +232,10 @@ class PagedTail:
     def forget_reading(self) -> None:
         """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
         if self._fetch is not None:
-            self._journal.forget_fetch(self._fetch)
+            self._journal.cancel_fetch(self._fetch)
             self._fetch = None
         if self._peek_fetch is not None:
-            self._journal.forget_fetch(self._peek_fetch[1])
+            self._journal.cancel_fetch(self._peek_fetch[1])
             self._peek_fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[PagedRun]:
@@ -250,7 +250,7 @@ class PagedTail:
         found = self._runs_of(reading.segments, self.first, damaged)
         for segment in reading.segments:
             if segment.spilled:
-                self._journal.add(Unspill(self._queue, [(segment.first, segment.count)]))
+                self._journal.add(SpilledDropped(self._queue, [(segment.first, segment.count)]))
         for each in damaged:
             self._set_aside(each)
         self.first = max(self.first, reading.up_to)
@@ -361,7 +361,7 @@ class PagedTail:
         self._peeked = None
         self.broken = False  # what could not be read is gone
         if count and self.spilled:
-            self._journal.add(Unspill(self._queue, [(self.first, stop - self.first)]))
+            self._journal.add(SpilledDropped(self._queue, [(self.first, stop - self.first)]))
         for first, damaged in self._damaged_ranges:
             self._journal.settle(self._queue, first, damaged)
         self._damaged_ranges.clear()

@@ -10,12 +10,12 @@ from time import time
 
 import msgspec
 
-from triomq.actors import Message as ActorMessage
+from triomq.actors import Message
 from triomq.core.backlog import PagedBacklog
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
 from triomq.errors import StoreError
-from triomq.store import BodyRun, Delay, DelayedFound, Drop, decode_body, encode_body
+from triomq.store import BodyRun, DelayedDropped, DelayedFound, MessagesDelayed, decode_body, encode_body
 
 _log = logging.getLogger("triomq.core")
 
@@ -23,14 +23,14 @@ _AT_ONCE = 500
 """Records that are read at once."""
 
 
-def keep_delayed(store: QueueState, run: DelayedRun, due: float) -> None:
+def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     """Keep messages that are not ready before a time, in seconds since 1970."""
-    persistence, backlog = store.directory.persistence, store.backlog
+    persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
     assert isinstance(backlog, PagedBacklog)
     encoded = persistence.heads.encode(run.head, 0, float("inf"), 0.0)
     persistence.journal.add(
-        Delay(
+        MessagesDelayed(
             queue=backlog.queue,
             number=run.number,
             due=due,
@@ -41,15 +41,15 @@ def keep_delayed(store: QueueState, run: DelayedRun, due: float) -> None:
     )
 
 
-def forget_delayed(store: QueueState, numbers: Sequence[int]) -> None:
+def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
     """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
     kept = [number for number in numbers if number]
-    if kept and store.directory.persistence is not None:
-        assert isinstance(store.backlog, PagedBacklog)
-        store.directory.persistence.journal.add(Drop(store.backlog.queue, kept))
+    if kept and queue.directory.persistence is not None:
+        assert isinstance(queue.backlog, PagedBacklog)
+        queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, kept))
 
 
-class DelayedRead(ActorMessage, frozen=True):
+class DelayedRead(Message, frozen=True):
     """To a queue: here is what an earlier life of the broker has delayed.
 
     Args:
@@ -63,34 +63,34 @@ class DelayedRead(ActorMessage, frozen=True):
     epoch: float
 
 
-def read_delayed(store: QueueState) -> None:
+def read_delayed(queue: QueueState) -> None:
     """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
-    persistence = store.directory.persistence
-    if persistence is None or store.delayed is None:
+    persistence = queue.directory.persistence
+    if persistence is None or queue.delayed is None:
         return
-    assert isinstance(store.backlog, PagedBacklog)
-    found = list(store.delayed.expected.values())
-    epoch = store.directory.clock.now() - time()
+    assert isinstance(queue.backlog, PagedBacklog)
+    found = list(queue.delayed.expected.values())
+    epoch = queue.directory.clock.now() - time()
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         persistence.journal.fetch_delayed(
-            store.backlog.queue, [each.number for each in some], partial(_tell, store, some, epoch)
+            queue.backlog.queue, [each.number for each in some], partial(_tell, queue, some, epoch)
         )
 
 
 def _tell(
-    store: QueueState, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
+    queue: QueueState, found: Sequence[DelayedFound], epoch: float, bodies: Sequence[bytes | None] | StoreError
 ) -> None:
-    store.ref.tell_nowait(DelayedRead(found, bodies, epoch))
+    queue.ref.tell_nowait(DelayedRead(found, bodies, epoch))
 
 
-def put_back_delayed(store: QueueState, message: DelayedRead) -> None:
+def put_back_delayed(queue: QueueState, message: DelayedRead) -> None:
     """Delay messages again, for as long as is left; those that cannot be read stay in the store."""
     if isinstance(message.bodies, StoreError):
-        fields = {"queue": store.name, "reason": str(message.bodies)}
+        fields = {"queue": queue.name, "reason": str(message.bodies)}
         _log.error("delayed messages cannot be read", extra={"fields": fields})
         return
-    persistence, delayed, now = store.directory.persistence, store.delayed, store.directory.clock.now()
+    persistence, delayed, now = queue.directory.persistence, queue.delayed, queue.directory.clock.now()
     assert persistence is not None
     assert delayed is not None
     for found, body in zip(message.found, message.bodies, strict=True):
@@ -101,7 +101,7 @@ def put_back_delayed(store: QueueState, message: DelayedRead) -> None:
         except msgspec.DecodeError:
             _log.error(
                 "delayed messages are damaged and set aside; see `triomq store salvage`",
-                extra={"fields": {"queue": store.name, "messages": found.count}},
+                extra={"fields": {"queue": queue.name, "messages": found.count}},
             )
             continue
         for stored, head in runs:

@@ -29,7 +29,16 @@ from triomq.core.routing.sink import Destination, SinkState
 from triomq.core.topology.directory import Directory
 from triomq.core.topology.options import QueueOptions, SinkOptions
 from triomq.errors import StoreCorrupt
-from triomq.store import DeclareQueue, DeleteQueue, Kind, Put, QueueFound, RecordFound, RecoveredQueue, Remove
+from triomq.store import (
+    QueueDeclared,
+    QueueDeleted,
+    QueueFound,
+    RecordFound,
+    RecordKind,
+    RecordPut,
+    RecordRemoved,
+    RecoveredQueue,
+)
 
 _log = logging.getLogger("triomq.core")
 
@@ -37,66 +46,68 @@ _log = logging.getLogger("triomq.core")
 # Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
 
 
-def record_sink(directory: Directory, store: SinkState, *, is_new: bool) -> None:
+def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
     """Keep a sink, if it is durable."""
     persistence = directory.persistence
-    if persistence is not None and store.declared.durable:
+    if persistence is not None and sink.declared.durable:
         if is_new:
-            key = encode_key(directory.name, store.name)
-            persistence.journal.add(Put(Kind.SINK, key, encode_options(store.declared, store.origin, store.user)))
-        persistence.note()
+            key = encode_key(directory.name, sink.name)
+            persistence.journal.add(
+                RecordPut(RecordKind.SINK, key, encode_options(sink.declared, sink.origin, sink.user))
+            )
+        persistence.mark_sync_point()
 
 
-def forget_sink(directory: Directory, store: SinkState) -> None:
+def forget_sink(directory: Directory, sink: SinkState) -> None:
     """Keep a sink no longer."""
     persistence = directory.persistence
-    if persistence is not None and store.declared.durable:
-        persistence.journal.add(Remove(Kind.SINK, encode_key(directory.name, store.name)))
-        persistence.note()
+    if persistence is not None and sink.declared.durable:
+        persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, sink.name)))
+        persistence.mark_sync_point()
 
 
-def record_queue(directory: Directory, store: QueueState, *, is_new: bool) -> None:
+def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> None:
     """Keep a queue, if it is durable."""
     persistence = directory.persistence
-    if persistence is not None and store.durable:
-        assert isinstance(store.backlog, PagedBacklog)
+    if persistence is not None and queue.durable:
+        assert isinstance(queue.backlog, PagedBacklog)
         if is_new:
-            options = encode_options(store.declared, store.origin, store.user)
-            persistence.journal.add(DeclareQueue(store.backlog.queue, encode_key(directory.name, store.name), options))
-        persistence.note()
+            options = encode_options(queue.declared, queue.origin, queue.user)
+            persistence.journal.add(QueueDeclared(queue.backlog.queue, encode_key(directory.name, queue.name), options))
+        persistence.mark_sync_point()
 
 
-def forget_queue(directory: Directory, store: QueueState) -> None:
+def forget_queue(directory: Directory, queue: QueueState) -> None:
     """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
     persistence = directory.persistence
     if persistence is not None:
-        assert isinstance(store.backlog, PagedBacklog)
-        if store.durable or store.backlog.has_spilled:
-            persistence.journal.add(DeleteQueue(store.backlog.queue))
-        if store.durable:
-            persistence.note()
+        assert isinstance(queue.backlog, PagedBacklog)
+        if queue.durable or queue.backlog.has_spilled:
+            persistence.journal.add(QueueDeleted(queue.backlog.queue))
+        if queue.durable:
+            persistence.mark_sync_point()
 
 
 def record_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
     """Keep a binding, if both its ends are kept."""
     persistence, sinks = directory.persistence, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
-    if persistence is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
+    if persistence is not None and _is_recorded(sinks[binding.source], ends[binding.destination]):
         if is_new:
             maker = encode_maker(origin, user)
-            persistence.journal.add(Put(Kind.BINDING, encode_binding(directory.name, binding), maker))
-        persistence.note()
+            persistence.journal.add(RecordPut(RecordKind.BINDING, encode_binding(directory.name, binding), maker))
+        persistence.mark_sync_point()
 
 
 def forget_binding(directory: Directory, binding: Binding, source: SinkState, destination: Destination) -> None:
     """Keep a binding no longer; its ends may have gone from the directory already."""
     persistence = directory.persistence
-    if persistence is not None and _is_kept(source, destination):
-        persistence.journal.add(Remove(Kind.BINDING, encode_binding(directory.name, binding)))
-        persistence.note()
+    if persistence is not None and _is_recorded(source, destination):
+        persistence.journal.add(RecordRemoved(RecordKind.BINDING, encode_binding(directory.name, binding)))
+        persistence.mark_sync_point()
 
 
-def _is_kept(source: SinkState, destination: Destination) -> bool:
+def _is_recorded(source: SinkState, destination: Destination) -> bool:
     durable = destination.durable if isinstance(destination, QueueState) else destination.declared.durable
     return durable and source.declared.durable
 
@@ -145,9 +156,9 @@ def require_decodable(piece: RecordFound | QueueFound) -> None:
     """
     if isinstance(piece, QueueFound):
         _decode_queue(piece)
-    elif piece.kind == Kind.SINK:
+    elif piece.kind == RecordKind.SINK:
         _decode_sink(piece)
-    elif piece.kind == Kind.BINDING:
+    elif piece.kind == RecordKind.BINDING:
         _decode_bound(piece)
 
 
@@ -157,8 +168,8 @@ def recovered_domains(persistence: Persistence) -> list[str]:
     if recovered is None:
         return []
     domains = [_decode_queue(found.found)[0] for found in recovered.queues.values()]
-    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == Kind.SINK]
-    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == Kind.BINDING]
+    domains += [_decode_sink(record)[0] for record in recovered.records if record.kind == RecordKind.SINK]
+    domains += [_decode_bound(record)[0] for record in recovered.records if record.kind == RecordKind.BINDING]
     return list(dict.fromkeys(domains))
 
 
@@ -179,7 +190,7 @@ def recovering(directory: Directory) -> Iterator[None]:
     if persistence is None or recovered is None:
         return
     for record in recovered.records:
-        if record.kind == Kind.SINK:
+        if record.kind == RecordKind.SINK:
             domain, name, declared, origin, user = _decode_sink(record)
             if domain == directory.name:
                 directory.sinks[name] = SinkState(name, declared, directory.policies, origin, user)
@@ -192,10 +203,10 @@ def recovering(directory: Directory) -> Iterator[None]:
             yield
     nowhere = 0
     for record in recovered.records:
-        if record.kind == Kind.BINDING:
+        if record.kind == RecordKind.BINDING:
             domain, binding, origin, user = _decode_bound(record)
             if domain == directory.name and not _bind(directory, binding, origin, user):
-                persistence.journal.add(Remove(Kind.BINDING, record.key))
+                persistence.journal.add(RecordRemoved(RecordKind.BINDING, record.key))
                 nowhere += 1
             yield
     if nowhere:  # the broker was killed before it had removed all bindings of something that was deleted
@@ -206,19 +217,19 @@ def _recover_queue(
     directory: Directory, name: str, declared: QueueOptions, recovered: RecoveredQueue, origin: str, user: str
 ) -> QueueState:
     found = recovered.found
-    store = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
+    queue = QueueState(name, declared, directory, origin=origin, user=user, number=found.queue)
     directory.quotas.take(user, "queues")
-    assert isinstance(store.backlog, PagedBacklog)
-    store.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
+    assert isinstance(queue.backlog, PagedBacklog)
+    queue.backlog.recover(found.next_id, recovered.count, recovered.size, recovered.delivered, recovered.attempts)
     if recovered.missing:
         fields = {"queue": name, "messages": recovered.missing}
         _log.error("messages are missing on disk; see `triomq store check`", extra={"fields": fields})
     if recovered.delayed:
-        store.delayed = Delayed()
+        queue.delayed = Delayed()
         for delayed in recovered.delayed:
-            store.delayed.expect(delayed)
+            queue.delayed.expect(delayed)
     recovered.delayed = []  # nobody else asks for them
-    return store
+    return queue
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
@@ -229,7 +240,7 @@ def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> boo
     if source is None or destination is None:
         return False
     source.add(binding, destination)
-    source.note_maker(binding, origin, user)
+    source.set_maker(binding, origin, user)
     directory.quotas.take(user, "bindings")
     directory.quotas.take(user, "steps", source.weight(binding))
     if destination.bound is None:

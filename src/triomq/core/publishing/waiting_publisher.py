@@ -58,13 +58,13 @@ class WaitingPublisher:
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
         receipt = SingleReceipt(1, 1, 0, answered.set)
-        stood: set[QueueState] = set()  # whose lines we have stood in until it was our turn
-        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, stood)) is not None:
+        waited: set[QueueState] = set()  # whose lines we have stood in until it was our turn
+        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited)) is not None:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
             else:
                 await self._stand_in_line(obstacle, _told(run, delay))
-                stood.add(obstacle)
+                waited.add(obstacle)
         if receipt.missing:
             await answered.wait()
         else:
@@ -90,7 +90,7 @@ class WaitingPublisher:
         receipt: SingleReceipt,
         delay: float,
         unrouted: Unrouted | None,
-        stood: Collection[QueueState] | None,
+        waited: Collection[QueueState] | None,
     ) -> QueueState | Pressure | None:
         """Publish, or return what has to be waited for first.
 
@@ -99,24 +99,24 @@ class WaitingPublisher:
             receipt: Its own.
             delay: Seconds until it becomes ready.
             unrouted: As for ``Publisher.publish``.
-            stood: Queues in whose lines it was our turn already; None is to wait for queues that restart as well.
+            waited: Queues that were waited for already; with None, queues that restart are waited for as well.
         """
         directory = self._directory
         try:
             if run.route.version != directory.version:
                 (run,) = self._publisher.admit((run,))
-            for queue in run.route.queues:
-                store = directory.queues[directory.name_of(queue)]
-                if stood is None and queue.state in ("starting", "backing_off"):
-                    return store
-                if makes_wait(store) and not delay and not self._has_room(store, run, stood or ()):
-                    return store
+            for other in run.route.queues:
+                queue = directory.queues[directory.name_of(other)]
+                if waited is None and other.state in ("starting", "backing_off"):
+                    return queue
+                if makes_wait(queue) and not delay and not self._has_room(queue, run, waited or ()):
+                    return queue
             self._publisher.publish(*run, receipt, unrouted, delay)
         except PublishingPaused as paused:
             return self._obstacle(paused)
         return None
 
-    def _store(self, queue: Ref) -> QueueState:
+    def _queue(self, queue: Ref) -> QueueState:
         return self._directory.queues[Directory.name_of(queue)]
 
     def _obstacle(self, paused: PublishingPaused) -> QueueState | Pressure:
@@ -124,72 +124,72 @@ class WaitingPublisher:
         if paused.pressure is Pressure.BEHIND:
             return paused.pressure
         if paused.pressure is Pressure.MEMORY:
-            stores = [self._store(queue) for queue in paused.queues]
-            if all(map(makes_wait, stores)):
-                return stores[0]
+            queues = [self._queue(queue) for queue in paused.queues]
+            if all(map(makes_wait, queues)):
+                return queues[0]
         raise paused
 
-    def _has_room(self, store: QueueState, run: RoutedRun, stood: Collection[QueueState]) -> bool:
+    def _has_room(self, queue: QueueState, run: RoutedRun, waited: Collection[QueueState]) -> bool:
         """Tell whether it is our turn at a queue, and it has room."""
-        if store in self._lines and store not in stood:
+        if queue in self._lines and queue not in waited:
             return False
-        return _fits(store, _told(run, 0.0))
+        return _fits(queue, _told(run, 0.0))
 
-    async def _stand_in_line(self, store: QueueState, told: Publish) -> None:
+    async def _stand_in_line(self, queue: QueueState, told: Publish) -> None:
         """Wait until it is our turn and the queue has room, or is gone."""
-        line = self._lines.setdefault(store, trio.Lock())
+        line = self._lines.setdefault(queue, trio.Lock())
         try:
             async with line:
-                while not _fits(store, told):
-                    await self._wait_change(store)
+                while not _fits(queue, told):
+                    await self._wait_change(queue)
         finally:
             if not line.locked():
-                self._lines.pop(store, None)
+                self._lines.pop(queue, None)
 
-    async def _wait_change(self, store: QueueState) -> None:
+    async def _wait_change(self, queue: QueueState) -> None:
         """Wait until a queue may have more room, runs again, or is gone."""
-        if store.ref.state != "running":
+        if queue.ref.state != "running":
             try:
-                await store.ref.wait_running()
+                await queue.ref.wait_running()
             except ActorStopped:
                 await trio.lowlevel.checkpoint()
             return
-        if store.directory.memory.on:
+        if queue.directory.memory.on:
             await self._publisher.wait_open(Pressure.MEMORY)
             return
         changed = trio.Event()
-        store.wait_room(changed.set)
+        queue.when_room(changed.set)
         try:
             await changed.wait()
         finally:
-            store.forget_room(changed.set)
+            queue.forget_room(changed.set)
 
 
-def makes_wait(store: QueueState) -> bool:
+def makes_wait(queue: QueueState) -> bool:
     """Tell whether a queue makes publishers wait for room."""
-    return store.options.overflow is Overflow.WAIT and store.options.is_bounded
+    return queue.options.overflow is Overflow.WAIT and queue.options.is_bounded
 
 
 def _told(run: RoutedRun, delay: float) -> Publish:
     return Publish(run.head, run.contents, run.size, delay=delay)
 
 
-def _fits(store: QueueState, told: Publish) -> bool:
+def _fits(queue: QueueState, told: Publish) -> bool:
     """Tell whether a queue would take a message now; one that is gone does not matter.
 
     Raises:
         LimitExceeded: It will never have room.
     """
-    options, size = store.options, told.size - told.head.overhead
+    options, size = queue.options, told.size - told.head.overhead
     if (options.max_bytes is not None and options.max_bytes < size) or options.max_length == 0:
         raise LimitExceeded(
-            f"queue {store.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
+            f"queue {queue.name!r} never has room for a message of {size} octets: max_length is {options.max_length}, "
             f"max_bytes is {options.max_bytes}"
         )
-    if store.directory.memory.on:
+    if queue.directory.memory.on:
         return False
     try:
-        return store.ref.ask_nowait(Fits([told]))
+        return queue.ref.ask_nowait(Fits([told]))
     except trio.WouldBlock:
         return False
     except ActorError:

@@ -7,31 +7,31 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.backlog import Backlog
-from triomq.core.queue.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
 
-def drop_expired(store: QueueState, now: float) -> bool:
+def drop_expired(state: QueueState, now: float) -> bool:
     """Drop the messages that have expired, or let them become dead letters.
 
     Args:
-        store: The queue's.
+        state: The queue's.
         now: Seconds of the domain's clock.
 
     Returns:
         Whether that was all; the rest is for another turn, and must not be delivered before.
     """
-    backlog, letters, gone = store.backlog, 0, 0
-    lettered = store.options.dead_letter_sink is not None
+    backlog, letters, gone = state.backlog, 0, 0
+    lettered = state.options.dead_letter_sink is not None
     while (level := backlog.expired_level(now)) is not None:
-        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
+        if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
-        head, contents = backlog.first(MOST_LETTERS, level)
+        head, contents = backlog.first(MOST_DEAD_LETTERS, level)
         if lettered:
-            store.dead_lettered += dead_letter(store, head, contents, Reason.EXPIRED)
+            state.dead_lettered += dead_letter(state, head, contents, Reason.EXPIRED)
             letters += len(contents)
         backlog.drop(len(contents), level)
-        store.expired += len(contents)
+        state.expired += len(contents)
         gone += len(contents)
     return True
 
@@ -68,19 +68,19 @@ class Unexpired:
         return self._backlog.run_length
 
 
-def next_deadline(store: QueueState) -> float:
+def next_deadline(state: QueueState) -> float:
     """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
-    deadline = store.backlog.next_deadline()
-    if store.delayed is not None:
-        deadline = min(deadline, store.delayed.next_due)
-    if store.postponed is not None:
-        deadline = min(deadline, store.postponed.next_due)
-    if store.options.expires is not None and not store.feeds:
-        deadline = min(deadline, store.used + store.options.expires)
+    deadline = state.backlog.next_deadline()
+    if state.delayed is not None:
+        deadline = min(deadline, state.delayed.next_due)
+    if state.postponed is not None:
+        deadline = min(deadline, state.postponed.next_due)
+    if state.options.expires is not None and not state.feeds:
+        deadline = min(deadline, state.used + state.options.expires)
     return deadline
 
 
-def is_unused(store: QueueState, now: float) -> bool:
+def is_unused(state: QueueState, now: float) -> bool:
     """Tell whether nobody has used the queue for so long that it goes."""
-    expires = store.options.expires
-    return expires is not None and not store.feeds and store.used + expires <= now < inf
+    expires = state.options.expires
+    return expires is not None and not state.feeds and state.used + expires <= now < inf

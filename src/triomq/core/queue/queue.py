@@ -16,7 +16,7 @@ from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
-from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import Feed, Wake
 from triomq.core.dispatch.strategies import suitable_dispatch
 from triomq.core.dispatch.window import UNLIMITED, Window
@@ -25,12 +25,12 @@ from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, 
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
-from triomq.core.queue.ceiling import fits_below, make_room, octets_of
+from triomq.core.queue.ceiling import bytes_of, fits_below, make_room
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.freeing import free
 from triomq.core.queue.intake import sort_out
-from triomq.core.queue.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.queue.limits import bytes_ready, count_fitting, fits_all, is_full, shed
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
@@ -53,24 +53,24 @@ class Queue(InPlaceActor):
         "_sheds",
         "_slack",
         "_sorts",
-        "_store",
+        "_state",
         "_time",
     )
 
-    def __init__(self, store: QueueState) -> None:
-        self._store = store
-        self._backlog = store.backlog
+    def __init__(self, state: QueueState) -> None:
+        self._state = state
+        self._backlog = state.backlog
         self._look()
-        self._time = Timekeeper(store)
+        self._time = Timekeeper(state)
         self._dispatch: Dispatch | None = None
         self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
 
     def _look(self) -> None:
         """See what the options ask of this queue."""
-        options = self._store.options
+        options = self._state.options
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
-        self._ceiling = 0 if options.is_bounded else self._store.ceiling
+        self._ceiling = 0 if options.is_bounded else self._state.ceiling
         self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
         self._slack = 0  # octets that fit below the ceiling, at least
         self._sorts = options.message_ttl is not None or options.max_priority > 0
@@ -85,27 +85,27 @@ class Queue(InPlaceActor):
         self._time.begin()
         if isinstance(self._backlog, PagedBacklog):
             self._backlog.forget_reading()
-            read_delayed(self._store)
-            self._store.tell_arrived()
+            read_delayed(self._state)
+            self._state.notify_arrived()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
-        self._store.take_back("the queue is deleted")
+        self._state.take_back("the queue is deleted")
         if isinstance(self._backlog, PagedBacklog):
             self._backlog.forget_reading()
-        if self._store.gone:
+        if self._state.gone:
             remains: list[Remains] = []
             self._backlog.release(remains)
-            free(remains, self._store.directory.chores)
-        self._store.directory.clock.forget(self._store)
-        self._store.tell_room()
-        self._store.tell_arrived()
+            free(remains, self._state.directory.chores)
+        self._state.directory.clock.forget(self._state)
+        self._state.notify_room()
+        self._state.notify_arrived()
 
     # Publishing
 
     def publish(self, message: Publish) -> None:
         """Store a run, or as much of it as there is room for."""
-        store = self._store
+        state = self._state
         placed = count = len(message.contents)
         if message.delay > 0:
             self._time.put_off(message)
@@ -113,15 +113,15 @@ class Queue(InPlaceActor):
             placed = self._push_fitting(message) if self._rejects else self._push_below_ceiling(message)
         else:
             self._push(message.head, message.contents, message.size)
-        store.published += placed
+        state.published += placed
         if placed < count:
-            store.dropped += count - placed
-            if store.options.overflow is Overflow.REJECT_PUBLISH_DLX:
-                store.dead_lettered += dead_letter(store, message.head, message.contents[placed:], Reason.MAX_LENGTH)
+            state.dropped += count - placed
+            if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
+                state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
-            if placed and store.keeps(message.head):
-                assert store.directory.persistence is not None
-                message.receipt.number = store.directory.persistence.journal.open_batch
+            if placed and state.persists(message.head):
+                assert state.directory.persistence is not None
+                message.receipt.number = state.directory.persistence.journal.open_batch
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
@@ -136,9 +136,9 @@ class Queue(InPlaceActor):
         if not self._sorts and not head.has_expiration:
             self._backlog.push(head, contents, size)
             return
-        store = self._store
-        now = store.directory.clock.now()
-        for part in sort_out(head, contents, size, store.options, store.directory.codecs, now):
+        state = self._state
+        now = state.directory.clock.now()
+        for part in sort_out(head, contents, size, state.options, state.directory.codecs, now):
             self._backlog.push(head, part.contents, part.size, part.deadline, part.level)
             if part.deadline < inf:
                 self._time.expect_expiry(now)
@@ -148,7 +148,7 @@ class Queue(InPlaceActor):
         contents, placed = run.contents, 0
         while placed < len(contents):
             self._deliver()
-            fitting = count_fitting(self._store, run.head, contents[placed:])
+            fitting = count_fitting(self._state, run.head, contents[placed:])
             if not fitting:
                 break
             part = contents[placed : placed + fitting]
@@ -159,13 +159,13 @@ class Queue(InPlaceActor):
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
         # What is in the queue is looked at only when as much has come as there was room for then.
-        self._slack -= octets_of(run)
+        self._slack -= bytes_of(run)
         if self._slack >= 0:
             self._push(run.head, run.contents, run.size)
             return len(run.contents)
         self._deliver()
-        count = make_room(self._store, self._ceiling, run)
-        self._slack = max(0, self._ceiling - octets_ready(self._store) - octets_of(run))
+        count = make_room(self._state, self._ceiling, run)
+        self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
         if count == len(run.contents):
             self._push(run.head, run.contents, run.size)
         else:
@@ -179,16 +179,16 @@ class Queue(InPlaceActor):
         backlog = self._backlog
         if backlog.ready:
             return False
-        dropped = self._store.dropped
+        dropped = self._state.dropped
         self._push(message.head, [message.content], len(message.content))
         self._dispatch_all()
         if backlog.resident:
             backlog.drop(1, backlog.lowest_level)
             return False
-        if self._store.dropped > dropped:  # no feed wanted it
-            self._store.dropped = dropped
+        if self._state.dropped > dropped:  # no feed wanted it
+            self._state.dropped = dropped
             return False
-        self._store.published += 1
+        self._state.published += 1
         return True
 
     def fits(self, message: Fits) -> bool:
@@ -197,8 +197,8 @@ class Queue(InPlaceActor):
             return True
         self._deliver()
         if self._ceiling:
-            return fits_below(self._store, self._ceiling, message.runs)
-        return fits_all(self._store, message.runs)
+            return fits_below(self._state, self._ceiling, message.runs)
+        return fits_all(self._state, message.runs)
 
     # Settling
 
@@ -210,57 +210,57 @@ class Queue(InPlaceActor):
         if outcome is Outcome.ACCEPT:
             count, size = self._backlog.accept(batch, positions)
         elif outcome is Outcome.REJECT:
-            count, size = give_up(self._store, batch, positions, Reason.REJECTED)
+            count, size = give_up(self._state, batch, positions, Reason.REJECTED)
         else:
-            count, size = put_back(self._store, batch, positions, marked=outcome is Outcome.REQUEUE)
+            count, size = put_back(self._state, batch, positions, marked=outcome is Outcome.REQUEUE)
             if batch.deadline < inf:
                 self._time.expect_expiry()
         feed = batch.feed
         if feed is not None:
             feed.give(count, size)
-            if not feed.seated and not feed.waiting:
-                self._seat(feed)
+            if not feed.listed and not feed.waiting:
+                self._relist(feed)
 
     def postpone(self, message: Postpone) -> None:
         """Put a message back after a while, and give its room back at once."""
         batch = message.batch
         if self._backlog.holds(batch):
-            count, size = postpone(self._store, batch, message.position, message.reason)
-            self._time.keeps = True
+            count, size = postpone(self._state, batch, message.position, message.reason)
+            self._time.needs_clock = True
             if batch.feed is not None:
                 batch.feed.give(count, size)
-                self._seat(batch.feed)
+                self._relist(batch.feed)
 
-    def _seat(self, feed: Feed) -> None:
+    def _relist(self, feed: Feed) -> None:
         """Let a feed take part in the dispatch again, if it is still open."""
-        if self._dispatch is not None and self._store.feeds and feed in self._store.feeds:
+        if self._dispatch is not None and self._state.feeds and feed in self._state.feeds:
             self._dispatch.add(feed)
 
     # Consuming
 
     def open_feed(self, message: OpenFeed) -> None:
         """Let a feed take part in the dispatch."""
-        feeds = self._store.feeds
+        feeds = self._state.feeds
         if feeds and (message.feed.exclusive or next(iter(feeds)).exclusive):  # an exclusive feed is always alone
-            raise InExclusiveUse(self._store.name)
+            raise InExclusiveUse(self._state.name)
         if feeds is None:
-            feeds = self._store.feeds = {}
+            feeds = self._state.feeds = {}
         self._dispatch = suitable_dispatch(
             self._dispatch,
             message.feed,
             feeds,
             discard=self._drop_unwanted,
-            single_active=self._store.options.single_active,
+            single_active=self._state.options.single_active,
         )
         self._dispatch.add(message.feed)
         feeds[message.feed] = None
 
     def move_feed(self, message: MoveFeed) -> None:
         """Let a feed take the place of another one of the same kind."""
-        feeds, feed, successor = self._store.feeds, message.feed, message.successor
+        feeds, feed, successor = self._state.feeds, message.feed, message.successor
         if not feeds or feed not in feeds or self._dispatch is None:
             return
-        self._store.feeds = {successor if other is feed else other: None for other in feeds}
+        self._state.feeds = {successor if other is feed else other: None for other in feeds}
         feed.forget()
         self._dispatch.remove(feed)
         self._dispatch.add(successor)
@@ -268,11 +268,11 @@ class Queue(InPlaceActor):
     def _drop_unwanted(self) -> None:
         """Drop the message that goes next, since no feed wants it."""
         self._backlog.drop(1, self._backlog.next_level)
-        self._store.dropped += 1
+        self._state.dropped += 1
 
     def close_feed(self, message: CloseFeed) -> None:
         """Deliver no more to a feed; tell the domain when the last one leaves an auto-delete queue."""
-        feeds, feed = self._store.feeds, message.feed
+        feeds, feed = self._state.feeds, message.feed
         if not feeds or feed not in feeds:
             return
         del feeds[feed]
@@ -282,9 +282,9 @@ class Queue(InPlaceActor):
         if feeds:
             return
         self._time.use()
-        if self._store.options.auto_delete:
+        if self._state.options.auto_delete:
             assert self.ref.parent is not None
-            self.ref.parent.tell_nowait(QueueUnused(self._store.name))
+            self.ref.parent.tell_nowait(QueueUnused(self._state.name))
 
     def get(self, message: Get) -> Batch | None:
         """Hand out one message, after feeds have taken what they can."""
@@ -292,11 +292,11 @@ class Queue(InPlaceActor):
         if not self._deliver():
             return None
         if not self._backlog.resident:
-            if self._backlog.paged and not any(feed.seated for feed in self._store.feeds or ()):
+            if self._backlog.paged and not any(feed.listed for feed in self._state.feeds or ()):
                 self._require_resident()
             else:
                 return None
-        self._store.delivered += 1
+        self._state.delivered += 1
         batch = self._backlog.take(1, UNLIMITED)
         batch.queue = self.ref
         return batch
@@ -304,16 +304,16 @@ class Queue(InPlaceActor):
     def purge(self, message: Purge) -> int:
         """Forget all messages that no consumer has, after feeds have taken what they can."""
         self._deliver()
-        store = self._store
-        if store.delayed is not None:
-            forget_delayed(store, store.delayed.numbers())
+        state = self._state
+        if state.delayed is not None:
+            forget_delayed(state, state.delayed.numbers())
         remains: list[Remains] = []
-        count = self._backlog.purge(remains) + (store.delayed.purge() if store.delayed is not None else 0)
-        count += forget_postponed(store)
-        if store.durable and store.directory.persistence is not None:
-            store.directory.persistence.note()
-        store.tell_arrived()  # what was being read will not come
-        free(remains, store.directory.chores)
+        count = self._backlog.purge(remains) + (state.delayed.purge() if state.delayed is not None else 0)
+        count += forget_postponed(state)
+        if state.durable and state.directory.persistence is not None:
+            state.directory.persistence.mark_sync_point()
+        state.notify_arrived()  # what was being read will not come
+        free(remains, state.directory.chores)
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
@@ -321,7 +321,7 @@ class Queue(InPlaceActor):
         self._deliver()
         if self._backlog.paged and not self._backlog.resident:
             self._look_for_more()
-        ref = self._store.ref
+        ref = self._state.ref
         entries = self._backlog.browse(message.after, message.limit, lambda reading: ref.tell_nowait(PageRead(reading)))
         if entries is None:
             raise self._not_resident()
@@ -339,23 +339,23 @@ class Queue(InPlaceActor):
     def enlist(self, message: Enlist) -> QueueStatistics:
         """Take a snapshot, after feeds have taken what they can."""
         self._deliver()
-        return self._store.statistics()
+        return self._state.statistics()
 
     # Time and dispatching
 
     def due(self, message: Due) -> None:
         """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
-        self._time.keeps = True
-        if is_unused(self._store, self._store.directory.clock.now()):
+        self._time.needs_clock = True
+        if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
-            self.ref.parent.tell_nowait(QueueExpired(self._store.name))
+            self.ref.parent.tell_nowait(QueueExpired(self._state.name))
 
     def wake(self, message: Wake) -> None:
         """Let a feed take part again that waited for a window."""
         self._wake(message.feed, message.window)
 
     def _wake(self, feed: Feed, window: Window) -> None:
-        self._seat(feed)
+        self._relist(feed)
         if self._called is None:
             self._called = []
         self._called.append((window, feed))
@@ -363,13 +363,13 @@ class Queue(InPlaceActor):
     def after_batch(self) -> None:
         """Dispatch once per turn."""
         self._deliver()
-        store = self._store
+        state = self._state
         if self._backlog.paged:
             self._look_for_more()
-        if store.room_wanted and not is_full(store):
-            store.tell_room()
-        if store.directory.idle_wanted:
-            store.directory.look_idle()
+        if state.room_wanted and not is_full(state):
+            state.notify_room()
+        if state.directory.idle_wanted:
+            state.directory.look_idle()
 
     # Paging, in a broker with a store
 
@@ -380,13 +380,13 @@ class Queue(InPlaceActor):
 
     def _page_in(self) -> bool:
         """Page more messages in, if few are resident; return whether some need not be read first."""
-        store, backlog = self._store, self._backlog
+        state, backlog = self._state, self._backlog
         assert isinstance(backlog, PagedBacklog)
-        found = backlog.fetch(lambda reading: store.ref.tell_nowait(Arrived(reading)))
-        self._note_expiring(backlog)
+        found = backlog.fetch(lambda reading: state.ref.tell_nowait(Arrived(reading)))
+        self._expect_expiring(backlog)
         return found
 
-    def _note_expiring(self, backlog: PagedBacklog) -> None:
+    def _expect_expiring(self, backlog: PagedBacklog) -> None:
         """Note that messages may expire that were paged in."""
         if backlog.expiring_paged_in:
             backlog.expiring_paged_in = False
@@ -405,20 +405,20 @@ class Queue(InPlaceActor):
 
     def _not_resident(self, done: int = 0) -> Refused:
         """Return why what was asked for is not in memory."""
-        return QueueUnreadable(self._store.name) if self._backlog.is_unreadable else NotResident(self._store, done)
+        return QueueUnreadable(self._state.name) if self._backlog.is_unreadable else NotResident(self._state, done)
 
     def page_read(self, message: PageRead) -> None:
         """Have ready what was read for somebody who browses."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.page_read(message.reading)
-        self._store.tell_arrived()
+        self._state.notify_arrived()
 
     def arrived(self, message: Arrived) -> None:
         """Page in what was read; ``after_batch`` delivers it."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.arrived(message.reading)
-        self._note_expiring(self._backlog)
-        self._store.tell_arrived()
+        self._expect_expiring(self._backlog)
+        self._state.notify_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
         """Delay again what an earlier life of the broker has delayed."""
@@ -431,12 +431,12 @@ class Queue(InPlaceActor):
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
         time = self._time
-        if time.keeps and not time.catch_up(self._push):
+        if time.needs_clock and not time.catch_up(self._push):
             return False
         self._dispatch_all()
-        if self._sheds and not shed(self._store):
+        if self._sheds and not shed(self._state):
             time.hurry()
-        return not time.keeps or time.look_ahead()
+        return not time.needs_clock or time.look_ahead()
 
     def _dispatch_all(self) -> None:
         while True:
@@ -446,11 +446,11 @@ class Queue(InPlaceActor):
                 break
             self._pass_on()
 
-    def _hand_out(self, deal: Callable[[Ready], list[Batch]]) -> None:
-        for batch in self._time.deal_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
+    def _hand_out(self, deal: Callable[[ReadyMessages], list[Batch]]) -> None:
+        for batch in self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
             assert batch.feed is not None
             batch.queue = self.ref
-            self._store.delivered += batch.left
+            self._state.delivered += batch.left
             batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
 
     def _pass_on(self) -> None:

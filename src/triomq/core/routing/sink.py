@@ -10,7 +10,7 @@ from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
 from triomq.core.properties import Properties
 from triomq.core.queue.queue_state import QueueState
-from triomq.core.routing.bindings import Binding, Headers, Table, Target, make_table
+from triomq.core.routing.bindings import Binding, Headers, RoutingTable, Target, make_table
 from triomq.core.routing.guards import Guards
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
@@ -65,11 +65,11 @@ class SinkState:
         self.bindings: dict[Binding, Destination] = {}
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
         self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
-        self.table: Table[Destination] = make_table(declared.kind)
+        self.table: RoutingTable[Destination] = make_table(declared.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
-        self.govern(policies)
+        self.apply_policy(policies)
 
-    def govern(self, policies: Policies) -> bool:
+    def apply_policy(self, policies: Policies) -> bool:
         """Live under the policy that there is for this sink; tell whether options differ from before."""
         self.policy, before = policies.of_sink(self.name), self.options
         self.options = sink_options(self.declared, self.policy)
@@ -129,7 +129,7 @@ class SinkState:
         """Return the steps that a publish can take for a binding at worst; of a user's all are limited together."""
         return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
 
-    def note_maker(self, binding: Binding, origin: str, user: str) -> None:
+    def set_maker(self, binding: Binding, origin: str, user: str) -> None:
         """Note which peer had a binding made, and for which user it counts; either may be empty."""
         if origin:
             self.origins = {} if self.origins is None else self.origins
@@ -211,31 +211,31 @@ class RemoveBinding(Request[bool], frozen=True):
 class Sink(InPlaceActor):
     """The actor of one sink; started by its domain, lives until deleted."""
 
-    __slots__ = ("_changed", "_store")
+    __slots__ = ("_changed", "_sink")
 
-    def __init__(self, store: SinkState, changed: Callable[[], None]) -> None:
-        self._store = store
+    def __init__(self, sink: SinkState, changed: Callable[[], None]) -> None:
+        self._sink = sink
         self._changed = changed
 
     def add_binding(self, message: AddBinding) -> bool:
         """Add a binding, once."""
-        store, binding, destination = self._store, message.binding, message.destination
-        if binding in store.bindings:
+        sink, binding, destination = self._sink, message.binding, message.destination
+        if binding in sink.bindings:
             return False
-        store.add(binding, destination)
+        sink.add(binding, destination)
         if destination.bound is None:
             destination.bound = {}
-        destination.bound[binding] = store
+        destination.bound[binding] = sink
         self._changed()
         return True
 
     def remove_binding(self, message: RemoveBinding) -> bool:
         """Remove a binding, if it is there; tell the domain when an auto-delete sink has none left."""
-        store = self._store
-        if store.remove(message.binding) is None:
+        sink = self._sink
+        if sink.remove(message.binding) is None:
             return False
         self._changed()
-        if store.options.auto_delete and not store.bindings:
+        if sink.options.auto_delete and not sink.bindings:
             assert self.ref.parent is not None
-            self.ref.parent.tell_nowait(SinkUnused(store.name))
+            self.ref.parent.tell_nowait(SinkUnused(sink.name))
         return True

@@ -135,11 +135,11 @@ class CloseFeeds:
     """Close the feeds of a queue that was deleted.
 
     Args:
-        store: The queue.
+        queue: The queue.
     """
 
-    def __init__(self, store: QueueState) -> None:
-        feeds, store.feeds = store.feeds, None
+    def __init__(self, queue: QueueState) -> None:
+        feeds, queue.feeds = queue.feeds, None
         self._feeds = deque(feeds or ())
 
     def step(self, domain: "Domain") -> bool:
@@ -154,30 +154,30 @@ class TakeBindings:
     """Take away the bindings from and to something that was deleted.
 
     Args:
-        store: The queue or the sink.
+        resource: The queue or the sink.
         session: Who deleted it.
     """
 
-    def __init__(self, store: QueueState | SinkState, session: "Session | None") -> None:
-        self._store = store
+    def __init__(self, resource: QueueState | SinkState, session: "Session | None") -> None:
+        self._resource = resource
         self._session = session
-        self._own = deque(store.bindings if isinstance(store, SinkState) else ())
+        self._own = deque(resource.bindings if isinstance(resource, SinkState) else ())
         self.over = trio.Event()
 
     def step(self, domain: "Domain") -> bool:
         """Take away one binding."""
-        store = self._store
-        if isinstance(store, SinkState) and self._own:
+        resource = self._resource
+        if isinstance(resource, SinkState) and self._own:
             binding = self._own.popleft()
-            if binding in store.bindings:
-                domain.take_binding(store, binding, self._session)
+            if binding in resource.bindings:
+                domain.take_binding(resource, binding, self._session)
             return True
-        if not store.bound:
+        if not resource.bound:
             self.over.set()
-            domain.directory.leaving.pop((type(store), store.name), None)
+            domain.directory.leaving.pop((type(resource), resource.name), None)
             return False
-        binding, source = store.bound.popitem()
-        if source.bindings.get(binding) is store:
+        binding, source = resource.bound.popitem()
+        if source.bindings.get(binding) is resource:
             domain.take_binding(source, binding, self._session)
         return True
 
@@ -187,13 +187,15 @@ class Forget:
 
     Args:
         bindings: Its bindings, with their sources.
-        stores: Its queues, then its sinks.
+        resources: Its queues, then its sinks.
     """
 
-    def __init__(self, bindings: Iterable[tuple[SinkState, Binding]], stores: Iterable[QueueState | SinkState]) -> None:
+    def __init__(
+        self, bindings: Iterable[tuple[SinkState, Binding]], resources: Iterable[QueueState | SinkState]
+    ) -> None:
         self._bindings = deque(bindings)
-        self._stores = deque(stores)
-        self.count = len(self._bindings) + len(self._stores)
+        self._resources = deque(resources)
+        self.count = len(self._bindings) + len(self._resources)
 
     def step(self, domain: "Domain") -> bool:
         """Delete one thing, if it is still there."""
@@ -202,19 +204,19 @@ class Forget:
             if binding in source.bindings:
                 domain.take_binding(source, binding, None)
             return True
-        if not self._stores:
+        if not self._resources:
             return False
-        store = self._stores.popleft()
-        if store.gone:
+        resource = self._resources.popleft()
+        if resource.gone:
             return True
-        if isinstance(store, QueueState):
-            domain.remove_queue(store)
+        if isinstance(resource, QueueState):
+            domain.remove_queue(resource)
         else:
-            domain.remove_sink(store)
+            domain.remove_sink(resource)
         return True
 
 
-class Govern:
+class ApplyPolicies:
     """Let the policies of a domain apply to what is there.
 
     Args:
@@ -230,7 +232,7 @@ class Govern:
     def step(self, domain: "Domain") -> bool:
         """Look at one sink or queue."""
         if self._sinks:
-            if self._sinks.popleft().govern(domain.directory.policies):
+            if self._sinks.popleft().apply_policy(domain.directory.policies):
                 self.change.changed += 1
                 domain.directory.changed()
             return True
@@ -238,7 +240,7 @@ class Govern:
             self.change.finish()
             return False
         queue = self._queues.popleft()
-        if not queue.gone and queue.govern():
+        if not queue.gone and queue.apply_policy():
             self.change.changed += 1
             queue.ref.tell_nowait(OptionsChanged())
         return True

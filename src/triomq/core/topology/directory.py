@@ -118,10 +118,10 @@ class Directory:
         Raises:
             NoSuchSink: There is none of that name.
         """
-        store = self.sinks.get(name)
-        if store is None:
+        sink = self.sinks.get(name)
+        if sink is None:
             raise NoSuchSink(name)
-        return store
+        return sink
 
     def queue(self, name: str, session: "Session") -> QueueState:
         """Find a queue that a session may use.
@@ -131,14 +131,14 @@ class Directory:
             QueueStopped: Its restarts have failed for good.
             QueueLocked: It belongs exclusively to another session.
         """
-        store = self.queues.get(name)
-        if store is None:
+        queue = self.queues.get(name)
+        if queue is None:
             raise NoSuchQueue(name)
-        if store.owner is not None and store.owner is not session:
+        if queue.owner is not None and queue.owner is not session:
             raise QueueLocked(name)
-        if store.ref.state == "stopped":
+        if queue.ref.state == "stopped":
             raise QueueStopped(name)
-        return store
+        return queue
 
     @staticmethod
     def name_of(queue: Ref) -> str:
@@ -147,8 +147,8 @@ class Directory:
 
     def has(self, queue: Ref) -> bool:
         """Tell whether a queue, known by its actor, is still there."""
-        store = self.queues.get(self.name_of(queue))
-        return store is not None and store.ref is queue
+        found = self.queues.get(self.name_of(queue))
+        return found is not None and found.ref is queue
 
     def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
         """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
@@ -201,8 +201,8 @@ class Directory:
             SinkInternal: Only other sinks may publish into it.
         """
         if not exchange:
-            store = self.queues.get(key)
-            return _NOWHERE if store is None else Route((store.ref,))
+            queue = self.queues.get(key)
+            return _NOWHERE if queue is None else Route((queue.ref,))
         sink = self.sink(exchange)
         if sink.options.internal and not inside:
             raise SinkInternal(exchange)

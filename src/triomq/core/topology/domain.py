@@ -34,9 +34,9 @@ from triomq.core.refusals import (
 )
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
-from triomq.core.topology.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
+from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
 from triomq.core.topology.directory import QUEUE, Directory
-from triomq.core.topology.observer import Action, Changed, Kind
+from triomq.core.topology.observer import Action, Changed, ChangeKind
 from triomq.core.topology.options import require_equivalent
 from triomq.core.topology.policy import Policies, PolicyChange
 from triomq.core.topology.requests import (
@@ -101,8 +101,8 @@ class Domain(DynamicSupervisor):
             with trio.CancelScope(deadline=clock.next_deadline):
                 await earlier.wait()
             earlier = trio.Event()
-            for store in clock.take_due(clock.now()):
-                store.ref.tell_nowait(Due())
+            for queue in clock.take_due(clock.now()):
+                queue.ref.tell_nowait(Due())
                 await trio.lowlevel.checkpoint()
 
     def declare_sink(self, message: DeclareSink) -> bool:
@@ -117,57 +117,57 @@ class Domain(DynamicSupervisor):
         user = "" if message.session is None else message.session.user
         directory.quotas.require(f"declare sink {message.name!r}", user, "sinks")
         self.system.turn.charge(_COST)
-        store = SinkState(message.name, message.options, directory.policies, message.origin, user)
-        self._start_sink(store)
-        directory.sinks[message.name] = store
+        sink = SinkState(message.name, message.options, directory.policies, message.origin, user)
+        self._start_sink(sink)
+        directory.sinks[message.name] = sink
         directory.quotas.take(user, "sinks")
         directory.changed()
-        record_sink(directory, store, is_new=True)
-        self._tell(Action.CREATED, Kind.SINK, store, message.session)
+        record_sink(directory, sink, is_new=True)
+        self._notify(Action.CREATED, ChangeKind.SINK, sink, message.session)
         return True
 
-    def _tell(self, action: Action, kind: Kind, store: Destination, session: Session | None) -> None:
-        self.directory.observers.tell(Changed(action, kind, store.name, session=session, origin=store.origin))
+    def _notify(self, action: Action, kind: ChangeKind, resource: Destination, session: Session | None) -> None:
+        self.directory.observers.notify(Changed(action, kind, resource.name, session=session, origin=resource.origin))
 
-    def _tell_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
-        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session, origin))
+    def _notify_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
+        self.directory.observers.notify(Changed(action, ChangeKind.BINDING, binding.source, binding, session, origin))
 
-    def _start_sink(self, store: SinkState) -> None:
-        store.ref = self.start_child_nowait(
-            ChildSpec(lambda: Sink(store, self.directory.changed), name=f"sink.{store.name}")
+    def _start_sink(self, sink: SinkState) -> None:
+        sink.ref = self.start_child_nowait(
+            ChildSpec(lambda: Sink(sink, self.directory.changed), name=f"sink.{sink.name}")
         )
 
     def delete_sink(self, message: DeleteSink) -> bool:
         """Delete a sink with all bindings from and to it."""
-        store = self.directory.sinks.get(message.name)
-        if store is None:
+        sink = self.directory.sinks.get(message.name)
+        if sink is None:
             return False
-        if store.origin != message.origin:
-            raise ForeignResource(f"sink {store.name!r}", store.origin, message.origin)
-        if message.if_unused and store.bindings:
+        if sink.origin != message.origin:
+            raise ForeignResource(f"sink {sink.name!r}", sink.origin, message.origin)
+        if message.if_unused and sink.bindings:
             raise SinkInUse(message.name)
-        self.remove_sink(store, message.session)
+        self.remove_sink(sink, message.session)
         return True
 
-    def remove_sink(self, store: SinkState, session: Session | None = None) -> None:
+    def remove_sink(self, sink: SinkState, session: Session | None = None) -> None:
         """Take a sink away, and its bindings as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
-        del directory.sinks[store.name]
-        store.gone = True
+        del directory.sinks[sink.name]
+        sink.gone = True
         directory.changed()
-        directory.quotas.give(store.user, "sinks")
-        forget_sink(directory, store)
-        self._take_bindings(store, session, durable=store.declared.durable)
-        self.stop_child_nowait(store.ref)
-        self._tell(Action.DELETED, Kind.SINK, store, session)
+        directory.quotas.give(sink.user, "sinks")
+        forget_sink(directory, sink)
+        self._take_bindings(sink, session, durable=sink.declared.durable)
+        self.stop_child_nowait(sink.ref)
+        self._notify(Action.DELETED, ChangeKind.SINK, sink, session)
 
-    def _take_bindings(self, store: Destination, session: Session | None, *, durable: bool) -> None:
+    def _take_bindings(self, resource: Destination, session: Session | None, *, durable: bool) -> None:
         """Take away the bindings from and to something that was deleted."""
-        chore = TakeBindings(store, session)
+        chore = TakeBindings(resource, session)
         self.directory.chores.begin(chore, self)
         if durable and self.directory.persistence is not None and not chore.over.is_set():
-            self.directory.leaving[type(store), store.name] = chore.over
+            self.directory.leaving[type(resource), resource.name] = chore.over
 
     def _require_gone(self, kind: type[Destination], name: str) -> None:
         """Require that nothing is stored of what was deleted under a name.
@@ -181,9 +181,9 @@ class Domain(DynamicSupervisor):
 
     def sink_unused(self, message: SinkUnused) -> None:
         """Delete an auto-delete sink whose last binding is gone, unless a new one has come meanwhile."""
-        store = self.directory.sinks.get(message.name)
-        if store is not None and store.options.auto_delete and not store.bindings:
-            self.remove_sink(store)
+        sink = self.directory.sinks.get(message.name)
+        if sink is not None and sink.options.auto_delete and not sink.bindings:
+            self.remove_sink(sink)
 
     def declare_queue(self, message: DeclareQueue) -> QueueState:
         """Make a queue, or check that the one there is the same."""
@@ -204,54 +204,54 @@ class Domain(DynamicSupervisor):
         user = message.session.user
         directory.quotas.require(f"declare queue {message.name!r}", user, "queues")
         self.system.turn.charge(_COST)
-        store = QueueState(message.name, options, directory, owner, message.origin, user=user)
-        self._start_queue(store)
-        directory.queues[message.name] = store
+        queue = QueueState(message.name, options, directory, owner, message.origin, user=user)
+        self._start_queue(queue)
+        directory.queues[message.name] = queue
         directory.quotas.take(user, "queues")
         directory.changed()
-        record_queue(directory, store, is_new=True)
+        record_queue(directory, queue, is_new=True)
         if owner is not None:
             owner.queues[message.name] = None
-        self._tell(Action.CREATED, Kind.QUEUE, store, message.session)
-        return store
+        self._notify(Action.CREATED, ChangeKind.QUEUE, queue, message.session)
+        return queue
 
-    def _start_queue(self, store: QueueState) -> None:
-        store.ref = self.start_child_nowait(ChildSpec(lambda: Queue(store), name=QUEUE + store.name))
+    def _start_queue(self, queue: QueueState) -> None:
+        queue.ref = self.start_child_nowait(ChildSpec(lambda: Queue(queue), name=QUEUE + queue.name))
 
     def delete_queue(self, message: DeleteQueue) -> QueueStatistics | None:
         """Delete a queue with its messages, its feeds and all bindings to it."""
-        store = self.directory.queues.get(message.name)
-        if store is None:
+        queue = self.directory.queues.get(message.name)
+        if queue is None:
             return None
-        if store.owner is not None and store.owner is not message.session:
+        if queue.owner is not None and queue.owner is not message.session:
             raise QueueLocked(message.name)
-        if store.origin != message.origin:
-            raise ForeignResource(f"queue {store.name!r}", store.origin, message.origin)
-        statistics = _enlist(store)
+        if queue.origin != message.origin:
+            raise ForeignResource(f"queue {queue.name!r}", queue.origin, message.origin)
+        statistics = _enlist(queue)
         if message.if_empty and statistics.ready:
             raise QueueNotEmpty(message.name)
         if message.if_unused and statistics.feeds:
             raise QueueInUse(message.name)
-        self.remove_queue(store, message.session)
+        self.remove_queue(queue, message.session)
         return statistics
 
-    def remove_queue(self, store: QueueState, session: Session | None = None) -> None:
+    def remove_queue(self, queue: QueueState, session: Session | None = None) -> None:
         """Take a queue away, and the bindings to it as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
-        del directory.queues[store.name]
-        store.gone = True
+        del directory.queues[queue.name]
+        queue.gone = True
         directory.changed()
-        directory.quotas.give(store.user, "queues")
-        if store.owner is not None:
-            store.owner.queues.pop(store.name, None)
-        if store.bound:
-            self._take_bindings(store, session, durable=store.durable)
-        if store.feeds:
-            directory.chores.begin(CloseFeeds(store), self)
-        self.stop_child_nowait(store.ref)
-        forget_queue(directory, store)
-        self._tell(Action.DELETED, Kind.QUEUE, store, session)
+        directory.quotas.give(queue.user, "queues")
+        if queue.owner is not None:
+            queue.owner.queues.pop(queue.name, None)
+        if queue.bound:
+            self._take_bindings(queue, session, durable=queue.durable)
+        if queue.feeds:
+            directory.chores.begin(CloseFeeds(queue), self)
+        self.stop_child_nowait(queue.ref)
+        forget_queue(directory, queue)
+        self._notify(Action.DELETED, ChangeKind.QUEUE, queue, session)
         directory.look_idle()
 
     def session_ended(self, message: SessionEnded) -> None:
@@ -260,23 +260,23 @@ class Domain(DynamicSupervisor):
 
     def queue_unused(self, message: QueueUnused) -> None:
         """Delete an auto-delete queue whose last feed has closed, unless a new one has opened meanwhile."""
-        store = self.directory.queues.get(message.name)
-        if store is not None and store.options.auto_delete and not store.feeds:
-            self.remove_queue(store)
+        queue = self.directory.queues.get(message.name)
+        if queue is not None and queue.options.auto_delete and not queue.feeds:
+            self.remove_queue(queue)
 
     def queue_expired(self, message: QueueExpired) -> None:
         """Delete a queue that nobody has used for long, unless somebody has begun to meanwhile."""
-        store = self.directory.queues.get(message.name)
-        if store is not None and is_unused(store, self.directory.clock.now()):
-            self.remove_queue(store)
+        queue = self.directory.queues.get(message.name)
+        if queue is not None and is_unused(queue, self.directory.clock.now()):
+            self.remove_queue(queue)
 
     def set_policies(self, message: SetPolicies) -> PolicyChange:
         """Let other policies apply, to what is there already as well."""
         directory = self.directory
         directory.policies = Policies(message.policies)
-        govern = Govern(directory.sinks.values(), directory.queues.values())
-        directory.chores.begin(govern, self)
-        return govern.change
+        apply_policy = ApplyPolicies(directory.sinks.values(), directory.queues.values())
+        directory.chores.begin(apply_policy, self)
+        return apply_policy.change
 
     def bind(self, message: Bind) -> bool:
         """Add a binding to its source."""
@@ -293,12 +293,12 @@ class Domain(DynamicSupervisor):
         self.system.turn.charge(_COST * (1 + weight))
         added = _ask(sink, AddBinding(binding, destination))
         if added:
-            sink.note_maker(binding, message.origin, user)
+            sink.set_maker(binding, message.origin, user)
             directory.quotas.take(user, "bindings")
             directory.quotas.take(user, "steps", weight)
         record_binding(directory, binding, message.origin, user, is_new=added)
         if added:
-            self._tell_binding(Action.CREATED, binding, message.session, message.origin)
+            self._notify_binding(Action.CREATED, binding, message.session, message.origin)
         return added
 
     def _require_room(self, sink: SinkState, binding: Binding, user: str, weight: int) -> None:
@@ -328,7 +328,7 @@ class Domain(DynamicSupervisor):
         user, destination = sink.maker_of(binding), sink.bindings[binding]
         removed = _ask(sink, RemoveBinding(binding))
         if removed:
-            self._note_removed(sink, binding, destination, origin, user, message.session)
+            self._record_removed(sink, binding, destination, origin, user, message.session)
         return removed
 
     def take_binding(self, sink: SinkState, binding: Binding, session: Session | None) -> None:
@@ -339,9 +339,9 @@ class Domain(DynamicSupervisor):
             self.directory.changed()
             if sink.options.auto_delete and not sink.bindings:
                 self.ref.tell_nowait(SinkUnused(sink.name))
-        self._note_removed(sink, binding, destination, origin, user, session)
+        self._record_removed(sink, binding, destination, origin, user, session)
 
-    def _note_removed(
+    def _record_removed(
         self,
         sink: SinkState,
         binding: Binding,
@@ -357,7 +357,7 @@ class Domain(DynamicSupervisor):
         successor = directory.sinks.get(sink.name)
         if successor is None or successor is sink or binding not in successor.bindings:
             forget_binding(directory, binding, sink, destination)
-            self._tell_binding(Action.DELETED, binding, session, origin)
+            self._notify_binding(Action.DELETED, binding, session, origin)
 
     def forget_origin(self, message: ForgetOrigin) -> int:
         """Delete what a peer had made: bindings, then what they lead to and come from."""
@@ -379,13 +379,13 @@ class Domain(DynamicSupervisor):
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
         """Close the feeds of a queue that has crashed: its consumers need not wait until it is restarted, if it is."""
-        store = self.directory.queues.get(self.directory.name_of(ref))
-        if store is not None and store.ref is ref:
+        queue = self.directory.queues.get(self.directory.name_of(ref))
+        if queue is not None and queue.ref is ref:
             stopped = ref.state == "stopped"
-            store.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
+            queue.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
             if stopped:
-                store.tell_room()
-                store.tell_arrived()
+                queue.notify_room()
+                queue.notify_arrived()
             self.directory.look_idle()
 
 
@@ -404,9 +404,9 @@ def _ask(sink: SinkState, request: Request[bool]) -> bool:
         raise SinkBroken(sink.name) from error
 
 
-def _enlist(store: QueueState) -> QueueStatistics:
+def _enlist(queue: QueueState) -> QueueStatistics:
     """Let a queue's feeds take what they can before it is counted; one that cannot answer is counted as it stands."""
     try:
-        return store.ref.ask_nowait(Enlist())
+        return queue.ref.ask_nowait(Enlist())
     except (trio.WouldBlock, ActorError):
-        return store.statistics()
+        return queue.statistics()

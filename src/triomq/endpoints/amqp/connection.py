@@ -10,7 +10,7 @@ from itertools import chain
 
 import trio
 
-from triomq.core import Batch, Leases, Message, Pressure, QueueState, Subscription
+from triomq.core import Batch, Leases, Pressure, QueueMessage, QueueState, Subscription
 from triomq.endpoints.amqp.answers import HARD_CODES, Answer, answer_to
 from triomq.endpoints.amqp.blocked import GAVE_UP, Blocked
 from triomq.endpoints.amqp.channel import Channel, Consumer, encode_delivery
@@ -186,7 +186,7 @@ class AMQPServerConnection(StreamClient):
                 begin_publish(self, number, method)
             if self.engine.unfinished_contents and self.blocked.is_to_wait:
                 self.pause(Pressure.MEMORY)
-            if self.engine.unsent:
+            if self.engine.outbox.unsent:
                 self.ref.touch()
 
     def refuse_unfinished(self, reason: str) -> None:
@@ -281,7 +281,7 @@ class AMQPServerConnection(StreamClient):
         self._confirming[channel] = None
         self.ref.touch()
 
-    def to_wire(self, message: Message) -> tuple[bytes, bytes]:
+    def to_wire(self, message: QueueMessage) -> tuple[bytes, bytes]:
         """Return a message's properties, as AMQP writes them, and its body."""
         if message.head.codec == AMQP_CODEC:
             return message.properties, message.body

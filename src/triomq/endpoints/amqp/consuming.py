@@ -51,15 +51,15 @@ def _consume(channel: Channel, method: BasicConsume) -> None:
     if method.consumer_tag in channel.consumers:
         raise AnswerError(530, f"attempt to reuse consumer tag '{method.consumer_tag}'")
     replies = named(channel, method.queue) == REPLY_TO
-    store = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
+    queue = open_reply_queue(channel, method) if replies else queue_named(channel, method.queue)
     arguments = plain_arguments(method.arguments)
-    priority = consumer_priority(store.name, connection.virtual_host, arguments)
-    if method.exclusive and store.options.single_active:
-        raise InExclusiveUse(store.name)  # one of them is to have all: which one is the queue's to say
+    priority = consumer_priority(queue.name, connection.virtual_host, arguments)
+    if method.exclusive and queue.options.single_active:
+        raise InExclusiveUse(queue.name)  # one of them is to have all: which one is the queue's to say
     tag = method.consumer_tag or generated_name("amq.ctag-")
     consumer = open_consumer(
         channel,
-        store,
+        queue,
         tag,
         no_ack=method.no_ack,
         exclusive=method.exclusive,
@@ -82,7 +82,7 @@ _COST = 10
 
 def open_consumer(
     channel: Channel,
-    store: QueueState,
+    queue: QueueState,
     tag: str,
     *,
     access: Permissions,
@@ -99,18 +99,18 @@ def open_consumer(
     consumer = Consumer(
         channel,
         tag,
-        store,
+        queue,
         access,
         no_ack=no_ack,
         exclusive=exclusive,
         priority=priority,
         no_local=no_local,
     )
-    if (direct := connection.direct_feeds.get(store)) is not None:
+    if (direct := connection.direct_feeds.get(queue)) is not None:
         consumer.move(direct_feed(consumer.home, direct))
     connection.begin(consumer)
     if not no_ack:
-        connection.watch_unsettled(store)
+        connection.watch_unsettled(queue)
     channel.consumers[tag] = consumer
     return consumer
 
@@ -130,14 +130,14 @@ def _cancel(channel: Channel, method: BasicCancel) -> None:
 
 
 def _get(channel: Channel, method: BasicGet) -> None:
-    store = queue_named(channel, method.queue)
-    batch = channel.connection.ask_unguarded(store.ref, Get())
+    queue = queue_named(channel, method.queue)
+    batch = channel.connection.ask_unguarded(queue.ref, Get())
     if batch is None:
         channel.reply(BasicGetEmpty())
     else:
         if not method.no_ack:
-            channel.connection.watch_unsettled(store)
-        channel.get_ok(batch, no_ack=method.no_ack, remaining=store.ready_count())
+            channel.connection.watch_unsettled(queue)
+        channel.get_ok(batch, no_ack=method.no_ack, remaining=queue.ready_count())
 
 
 def _ack(channel: Channel, method: BasicAck) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import cast
 
-from triomq.core import ForgetOrigin as ForgetOriginInDomain
+from triomq.core import ForgetOrigin
 from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.channel import Channel
 from triomq.endpoints.amqp.definitions import describe
@@ -16,10 +16,10 @@ from triomq.errors import RemoteProtocolError
 from triomq.protocols.amqp import ControlRequest, ControlResponse
 from triomq.protocols.control import (
     OPERATIONS,
-    Browse,
+    BrowseQueue,
     Definitions,
     ExportDefinitions,
-    ForgetOrigin,
+    ForgetPeer,
     Forgotten,
     GetTotals,
     ListBindings,
@@ -44,7 +44,7 @@ _OfBroker = Callable[[BrokerInspector, Operation[object]], object]
 _OF_DOMAIN: dict[type[Operation[object]], _OfDomain] = cast(
     "dict[type[Operation[object]], _OfDomain]",
     {
-        Browse: DomainInspector.browse,
+        BrowseQueue: DomainInspector.browse,
         ListBindings: DomainInspector.list_bindings,
         ListConnections: DomainInspector.list_connections,
         ListQueues: DomainInspector.list_queues,
@@ -85,7 +85,7 @@ def _operation(method: ControlRequest) -> Operation[object]:
 def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
     """Let the operation's inspector answer; what shows more than the virtual host passes by the second branch alone."""
     connection = channel.connection
-    if isinstance(operation, Browse):
+    if isinstance(operation, BrowseQueue):
         require_read(channel, "queue", operation.queue)  # who may watch may not read what others write
     if (look := _OF_DOMAIN.get(type(operation))) is not None:
         inspector = DomainInspector(
@@ -99,7 +99,7 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
         return look(inspector, operation)
     if isinstance(operation, ExportDefinitions):
         return _definitions(channel, operation)
-    if isinstance(operation, ForgetOrigin):
+    if isinstance(operation, ForgetPeer):
         return _forget(channel, operation)
     return _OF_BROKER[type(operation)](BrokerInspector(connection.context, connection.ref), operation)
 
@@ -116,7 +116,7 @@ def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Pag
     return (Paged(number, part) for number, part in islice(parts, operation.after, None))
 
 
-def _forget(channel: Channel, operation: ForgetOrigin) -> Forgotten:
+def _forget(channel: Channel, operation: ForgetPeer) -> Forgotten:
     """Delete what a peer had made.
 
     Raises:
@@ -124,7 +124,7 @@ def _forget(channel: Channel, operation: ForgetOrigin) -> Forgotten:
     """
     connection = channel.connection
     _require_administrator(channel, "forget")
-    count = connection.ask_unguarded(connection.domain, ForgetOriginInDomain(operation.origin))
+    count = connection.ask_unguarded(connection.domain, ForgetOrigin(operation.origin))
     connection.note(logging.WARNING, "origin forgotten", origin=operation.origin, count=count)
     return Forgotten(count)
 

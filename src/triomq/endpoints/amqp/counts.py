@@ -10,8 +10,8 @@ from triomq.endpoints.content import amend_amqp
 def delivery_counts(batch: Batch, directory: Directory) -> Sequence[int] | None:
     """Tell how often each message of a batch has come back; None if its queue does not tell, or is gone."""
     assert batch.queue is not None
-    store = directory.queues.get(directory.name_of(batch.queue))
-    if store is None or not is_quorum(store.options):
+    queue = directory.queues.get(directory.name_of(batch.queue))
+    if queue is None or not is_quorum(queue.options):
         return None
     return [batch.attempts] * len(batch.ids)
 

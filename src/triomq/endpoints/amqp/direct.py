@@ -37,15 +37,15 @@ def _get(channel: Channel, method: DirectGet) -> None:
     connection, name = channel.connection, method.feed
     if not name:
         raise AnswerError(502, "a feed needs a name")
-    store = connection.directory.queues.get(name)
-    if store is None:
+    queue = connection.directory.queues.get(name)
+    if queue is None:
         raise NoSuchQueue(name)
-    if store.owner is not connection.session:
+    if queue.owner is not connection.session:
         where = f"queue '{name}' in vhost '{connection.virtual_host}'"
         raise AccessRefused(f"{where} is not exclusive to this connection, as a feed must be")
-    if store in connection.direct_feeds:
+    if queue in connection.direct_feeds:
         raise QueueLocked(name)
-    grant = Grant(channel, connection.virtual_host, store)
+    grant = Grant(channel, connection.virtual_host, queue)
     lease = connection.leases.grant(connection.session, LeaseTarget.FEED, name, key=grant)
     channel.reply(DirectGetOk(lease))
 

@@ -67,9 +67,9 @@ some 20 µs."""
 def _pipe_create(channel: Channel, method: RestMSPipeCreate) -> None:
     if method.pipe_type not in _PIPE_TYPES:
         raise PreconditionFailed(f"there are no pipes of type '{method.pipe_type}', only pipe")
-    store = _declare_queue(channel, method.pipe_name)
-    store.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
-    _deliver(channel, f"x:{store.name}", store)
+    queue = _declare_queue(channel, method.pipe_name)
+    queue.set_ceiling(PRIVATE_BYTES)  # its peer may be away for long
+    _deliver(channel, f"x:{queue.name}", queue)
 
 
 def _declare_queue(channel: Channel, name: str) -> QueueState:
@@ -99,13 +99,13 @@ def _their_queue(channel: Channel, name: str) -> QueueState:
         ForeignName: It was made by somebody else.
     """
     connection = channel.connection
-    store = connection.directory.queue(name, connection.session)
-    if store.origin != connection.session.origin:
-        raise ForeignName(name, store.origin, connection.session.origin)
-    return store
+    queue = connection.directory.queue(name, connection.session)
+    if queue.origin != connection.session.origin:
+        raise ForeignName(name, queue.origin, connection.session.origin)
+    return queue
 
 
-def _deliver(channel: Channel, tag: str, store: QueueState) -> None:
+def _deliver(channel: Channel, tag: str, queue: QueueState) -> None:
     """Let the peer have what comes into a queue.
 
     Raises:
@@ -115,9 +115,9 @@ def _deliver(channel: Channel, tag: str, store: QueueState) -> None:
         raise PreconditionFailed(f"'{tag}' takes more than {_LONGEST_TAG} octets, so nothing can be delivered under it")
     consumer = channel.consumers.get(tag)
     if consumer is None:
-        require_read(channel, "queue", store.name)
-        open_consumer(channel, store, tag, access=channel.connection.access)
-    elif consumer.home.queue is not store.ref:
+        require_read(channel, "queue", queue.name)
+        open_consumer(channel, queue, tag, access=channel.connection.access)
+    elif consumer.home.queue is not queue.ref:
         raise PreconditionFailed(f"'{tag}' takes from another feed already, and a pipe can take from one alone")
 
 

@@ -44,17 +44,17 @@ class AckTimeouts:
         self.next = inf  # when to look again
         self._marks: dict[Channel, deque[_Mark]] = {}
 
-    def watch(self, store: QueueState) -> bool:
+    def watch(self, queue: QueueState) -> bool:
         """Note that deliveries of a queue are going out that wait for an answer; tell whether ``next`` came nearer."""
-        limit = self._limit(store)
+        limit = self._limit(queue)
         if limit < self._shortest:
             self._shortest = limit
             self.next = min(self.next, trio.current_time() + self._interval)
             return True
         return False
 
-    def _limit(self, store: QueueState | None) -> float:
-        own = None if store is None else store.options.consumer_timeout
+    def _limit(self, queue: QueueState | None) -> float:
+        own = None if queue is None else queue.options.consumer_timeout
         return (self._seconds if own is None else own) or inf
 
     @property

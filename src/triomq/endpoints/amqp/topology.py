@@ -148,18 +148,18 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
         if not method.no_wait:
             channel.reply(answer)
         return
-    store = _used(channel, method) if method.passive else _declared(channel, method)
-    statistics = connection.ask_unguarded(store.ref, Enlist())
-    channel.last_queue = store.name
+    queue = _used(channel, method) if method.passive else _declared(channel, method)
+    statistics = connection.ask_unguarded(queue.ref, Enlist())
+    channel.last_queue = queue.name
     if not method.no_wait:
-        channel.reply(QueueDeclareOk(store.name, statistics.ready, statistics.feeds))
+        channel.reply(QueueDeclareOk(queue.name, statistics.ready, statistics.feeds))
 
 
 def _used(channel: Channel, method: QueueDeclare) -> QueueState:
     connection = channel.connection
-    store = connection.directory.queue(method.queue, connection.session)
-    store.use()
-    return store
+    queue = connection.directory.queue(method.queue, connection.session)
+    queue.use()
+    return queue
 
 
 def _declared(channel: Channel, method: QueueDeclare) -> QueueState:

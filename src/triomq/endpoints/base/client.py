@@ -156,7 +156,7 @@ class Client(InPlaceActor):
     publisher: Publisher
     subscriptions: dict[Subscription, None]
 
-    room: Window | None = None
+    window: Window | None = None
     """The window that all its subscriptions share, where it has one."""
 
     _turn: Turn
@@ -394,7 +394,7 @@ class Client(InPlaceActor):
             self.directory.queue(queue, self.session),
             self.ref,
             window=Window(messages, bytes=size),
-            outlet=self.room,
+            socket_window=self.window,
             settles=not no_ack,
             exclusive=exclusive,
             priority=priority,
@@ -472,7 +472,7 @@ class Client(InPlaceActor):
     @final
     def give_back(self, batch: Batch) -> None:
         """Return messages that the client has not seen to their places, unmarked."""
-        return_unseen(batch, self.room)
+        return_unseen(batch, self.window)
 
     @final
     def feed_closed(self, message: FeedClosed) -> None:
@@ -658,12 +658,12 @@ class Client(InPlaceActor):
                 self.log.exception("cannot clean up after a crash", extra={"fields": {"connection": self.ref.path}})
 
 
-def return_unseen(batch: Batch, room: Window | None) -> None:
+def return_unseen(batch: Batch, window: Window | None) -> None:
     """Return messages to their places, unmarked, since no client has seen them, and their room to a window."""
     count, size = batch.left, batch.size
     settle(batch, Outcome.RETURN)
-    if room is not None:
-        room.give(count, size)
+    if window is not None:
+        window.give(count, size)
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -94,18 +94,18 @@ class DeliveryWriter:
         """Encode what one write takes, and offer it to the transport; nothing if that has not taken the last yet."""
         if not self.may_write or self._held_for:
             return
-        engine, outgoing = self._engine, self.outgoing
+        outbox, outgoing = self._engine.outbox, self.outgoing
         if outgoing:
             room = WRITE_BYTES
-            while outgoing and engine.unsent < room:
+            while outgoing and outbox.unsent < room:
                 parcel = outgoing.popleft()
                 count, size = parcel.left, parcel.size  # before a protocol without acks settles them
                 self._count += count
                 self._size += size
                 room = LARGE_WRITE_BYTES if size >= LARGE * count else WRITE_BYTES
                 encode(parcel)
-        if engine.unsent or self._count or self.window.waiting:
-            buffers = engine.data_to_send()
+        if outbox.unsent or self._count or self.window.waiting:
+            buffers = self._engine.data_to_send()
             taken = self._transport.send_nowait(buffers) if buffers else True
             if taken and not outgoing and not self.window.waiting:
                 self._give_back()
@@ -150,7 +150,7 @@ class DeliveryWriter:
     @property
     def is_choked(self) -> bool:
         """Whether the client leaves so much unread that its requests have to wait."""
-        return not self.may_write and self._engine.unsent > UNREAD_BYTES
+        return not self.may_write and self._engine.outbox.unsent > UNREAD_BYTES
 
     def stuck_for(self, now: float) -> float:
         """Return for how many seconds the client has read nothing of what waits for it; to be asked now and then."""

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, final
 
 import trio
 
-from triomq.core import Batch, Persistence, Pressure, PublishingPaused, Restarting, Subscription
+from triomq.core import Batch, Persistence, Pressure, PublishingPaused, Restarting, Subscription, Window
 from triomq.endpoints.base.client import Client
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.delivery_writer import DeliveryWriter
@@ -103,9 +103,10 @@ class StreamClient(Client):
         super().__init__(context, transport.peer)
         self.gates = ReadGates(transport, engine)
         self.writer = DeliveryWriter(engine, transport)
-        self.room = self.writer.window
+        self.window: Window = self.writer.window
         self._transport = transport
         self._engine = engine
+        self._outbox = engine.outbox
         self._receive = engine.receive_data
         self._events: deque[Any] = deque()
 
@@ -209,7 +210,7 @@ class StreamClient(Client):
             if events and turn.exhausted:
                 self.go_on_later()
                 break
-        if self._engine.unsent or self._engine.finished:
+        if self._outbox.unsent or self._outbox.finished:
             self.ref.touch()
 
     async def _wait_over(self, restarting: Restarting) -> None:
@@ -223,7 +224,7 @@ class StreamClient(Client):
     @property
     def is_finished(self) -> bool:
         """Whether the engine expects nothing more."""
-        return self._engine.finished
+        return self._outbox.finished
 
     # When nothing is read
 
@@ -315,7 +316,7 @@ class StreamClient(Client):
         self.writer.flush(self.encode)
         if not self.writer.may_write:
             self._wait_for_reader()
-        if self._engine.finished and not self._left and not self._events and not self.writer.is_held:
+        if self._outbox.finished and not self._left and not self._events and not self.writer.is_held:
             self.leave()
 
     def _wait_for_reader(self) -> None:
@@ -370,7 +371,7 @@ class StreamClient(Client):
         self._engine.handle_timer(now)
         for event in self._engine.events():  # before all that wait: these are about the connection
             self.event_handlers[type(event)](self, event)
-        if self._engine.unsent or self._engine.finished:
+        if self._outbox.unsent or self._outbox.finished:
             self.ref.touch()
 
     # The end

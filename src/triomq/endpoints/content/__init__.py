@@ -13,7 +13,7 @@ from triomq.endpoints.content.heads import (
     HAS_PRIORITY,
     HAS_REPLY_TO,
     HAS_USER_ID,
-    Layout,
+    UnframedShape,
     head_of,
 )
 from triomq.endpoints.content.modes import by_mode, is_persistent
@@ -44,7 +44,7 @@ __all__ = [
     "REPLY_TO",
     "Copies",
     "InvalidProperties",
-    "Layout",
+    "UnframedShape",
     "amend_amqp",
     "by_mode",
     "check_claims",

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
-from triomq.endpoints.content.heads import HAS_EXPIRATION, HAS_HEADERS, HAS_REPLY_TO, HAS_USER_ID
+from triomq.endpoints.content.heads import HAS_EXPIRATION, HAS_HEADERS, HAS_REPLY_TO, HAS_USER_ID, PropertiesShape
 from triomq.endpoints.content.properties import InvalidProperties
 from triomq.endpoints.content.reply_to import REPLY_TO
 from triomq.endpoints.content.sender_selected import CC
@@ -25,23 +24,7 @@ _INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 """An integer as RabbitMQ reads one from text, and what is left of the text."""
 
 
-class Shape(Protocol):
-    """Where properties stand in contents that are alike, and which."""
-
-    @property
-    def flags(self) -> int:
-        """The property flags."""
-
-    @property
-    def properties_start(self) -> int:
-        """Where the properties begin."""
-
-    @property
-    def properties_stop(self) -> int:
-        """Where they end."""
-
-
-def suspects(shape: Shape, contents: Sequence[bytes]) -> Sequence[int]:
+def suspects(shape: PropertiesShape, contents: Sequence[bytes]) -> Sequence[int]:
     """Number the contents of a shape whose properties have to be decoded."""
     flags, start, stop = shape.flags, shape.properties_start, shape.properties_stop
     if flags & CHECKED:

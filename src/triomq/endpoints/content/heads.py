@@ -10,12 +10,12 @@ HAS_REPLY_TO, HAS_EXPIRATION, HAS_USER_ID = 0x0200, 0x0100, 0x0010
 """Property flags (section 4.2.6.1, and the order of properties in section 1.8.2)."""
 
 
-class Shape(Protocol):
-    """Where everything stands in contents that are alike; AMQP's ``Framing`` is one."""
+class PropertiesShape(Protocol):
+    """Where the properties stand in contents that are alike, and which properties they have."""
 
     @property
-    def channel(self) -> int:
-        """What a head's ``frame`` is to be: the channel whose frames the contents are, 0 if they are none."""
+    def flags(self) -> int:
+        """The property flags."""
 
     @property
     def properties_start(self) -> int:
@@ -25,21 +25,25 @@ class Shape(Protocol):
     def properties_stop(self) -> int:
         """Where they end."""
 
+
+class ContentShape(PropertiesShape, Protocol):
+    """Where everything stands in contents that are alike; AMQP's ``Framing`` is one."""
+
+    @property
+    def channel(self) -> int:
+        """The ``frame`` of a head: the channel whose frames the contents are, 0 if they are none."""
+
     @property
     def body_start(self) -> int:
         """Where the body begins."""
 
     @property
     def body_trailer(self) -> int:
-        """How many octets stand behind it."""
-
-    @property
-    def flags(self) -> int:
-        """The property flags."""
+        """How many bytes stand behind it."""
 
 
-class Layout(NamedTuple):
-    """A shape as such, for contents that came in no frames of AMQP; the fields are those of ``Shape``."""
+class UnframedShape(NamedTuple):
+    """The shape of contents that came in no frames of AMQP; the fields are those of ``ContentShape``."""
 
     channel: int
     properties_start: int
@@ -52,7 +56,7 @@ class Layout(NamedTuple):
 def head_of(
     exchange: str,
     routing_key: str,
-    shape: Shape,
+    shape: ContentShape,
     *,
     publisher: int = 0,
     persistent: bool = False,

@@ -4,27 +4,13 @@ Asked only in a broker that has a store. What stands before the octet is mostly 
 it is compared as one slice.
 """
 
-from typing import Protocol
-
-from triomq.endpoints.content.heads import HAS_DELIVERY_MODE, HAS_HEADERS
+from triomq.endpoints.content.heads import HAS_DELIVERY_MODE, HAS_HEADERS, PropertiesShape
 
 _PERSISTENT = b"\x02"
 _CONTENT_TYPE, _CONTENT_ENCODING = 0x8000, 0x4000
 
 
-class Shape(Protocol):
-    """Where properties stand in contents that are alike, and which."""
-
-    @property
-    def flags(self) -> int:
-        """The property flags."""
-
-    @property
-    def properties_start(self) -> int:
-        """Where the properties begin, with their flags."""
-
-
-def by_mode(shape: Shape, contents: list[bytes]) -> list[tuple[bool, list[bytes]]]:
+def by_mode(shape: PropertiesShape, contents: list[bytes]) -> list[tuple[bool, list[bytes]]]:
     """Cut a run where the mode changes: whether the messages are persistent, and the messages, in order."""
     if not shape.flags & HAS_DELIVERY_MODE:
         return [(False, contents)]

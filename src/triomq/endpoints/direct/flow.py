@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.actors import Ref
-from triomq.core import QueueState, octets_ready
+from triomq.core import QueueState, bytes_ready
 
 MARK = 4 * 1024 * 1024
 """Octets of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
@@ -55,7 +55,7 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class Taker(Protocol):
+class FeedTaker(Protocol):
     """What a pace asks of the connection of a feed."""
 
     @property
@@ -64,7 +64,7 @@ class Taker(Protocol):
 
     @property
     def progress(self) -> int:
-        """Grows with every byte that the client reads."""
+        """Grows with every octet that the client reads."""
 
 
 class Pace(Protocol):
@@ -93,26 +93,26 @@ class FeedPace:
     """How fast a direct feed takes what its queue has; made by the feed's connection, ends with it.
 
     Args:
-        store: The queue.
+        queue: The queue.
         taker: The feed's connection.
     """
 
-    __slots__ = ("_quiet_until", "_store", "_taker", "_told", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_taker", "_told", "followers", "name", "waiting")
 
-    def __init__(self, store: QueueState, taker: Taker) -> None:
-        self.name = store.name
+    def __init__(self, queue: QueueState, taker: FeedTaker) -> None:
+        self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
-        self._store = store
+        self._queue = queue
         self._taker = taker
-        self._told = store.lost  # how many lost messages the client knows of, or has never wanted
+        self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
     @property
     def backlog(self) -> int:
         """Octets that its queue has for it; 0 while nobody consumes."""
-        store = self._store
-        return octets_ready(store) if store.feeds else 0
+        queue = self._queue
+        return bytes_ready(queue) if queue.feeds else 0
 
     @property
     def taken(self) -> int:
@@ -126,11 +126,11 @@ class FeedPace:
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""
-        return self._store.lost > self._told and now >= self._quiet_until
+        return self._queue.lost > self._told and now >= self._quiet_until
 
     def take_lost(self, now: float) -> int:
         """Count what was lost since this was asked last, and say no more about it for a while."""
-        lost, self._told = self._store.lost - self._told, self._store.lost
+        lost, self._told = self._queue.lost - self._told, self._queue.lost
         self._quiet_until = now + STALL
         return lost
 
@@ -319,10 +319,12 @@ class SinkFlow:
         """Look no more at a feed that has ended."""
         del self._accounts[feed]
         self._left.pop(feed, None)
+        self._window.pop(feed, None)
         if feed in self._behind:
             self._end_wait(feed)
             if not self._behind:
                 self._go_on()
+        self._find_fastest()  # the others are not held up by one that has gone
 
     def close(self) -> None:
         """Be told by no feed any more."""

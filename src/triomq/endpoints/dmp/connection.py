@@ -16,7 +16,6 @@ from triomq.core import (
     LeaseTarget,
     Pressure,
     Subscription,
-    Window,
 )
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.stream_client import StreamClient
@@ -68,11 +67,6 @@ class DMPServerConnection(StreamClient):
         self.sink: DirectSink | None = None
         self._flow: SinkFlow | None = None  # of a sink
         self._pace: FeedPace | None = None  # of a feed
-
-    @property
-    def window(self) -> Window:
-        """How many bytes may be on their way to the client."""
-        return self.writer.window
 
     @property
     def taken(self) -> int:
@@ -134,9 +128,9 @@ class DMPServerConnection(StreamClient):
             self.engine.accept_sink(lease.name)
         else:
             self.engine.accept_feed(lease.name)
-            assert grant.store is not None
+            assert grant.queue is not None
             attach_direct(grant, self)
-            self._pace = self.context.direct_feeds[grant.store.ref] = FeedPace(grant.store, self)
+            self._pace = self.context.direct_feeds[grant.queue.ref] = FeedPace(grant.queue, self)
         self.note(logging.INFO, f"direct {lease.target.value} opened", name=lease.name)
 
     def _deny(self, denied: Denied) -> None:
@@ -181,8 +175,8 @@ class DMPServerConnection(StreamClient):
         lease = self._lease
         return (
             lease is not None
-            and self._grant.store is not None
-            and self.directory.queues.get(lease.name) is not self._grant.store
+            and self._grant.queue is not None
+            and self.directory.queues.get(lease.name) is not self._grant.queue
         )
 
     def due(self, now: float) -> None:
@@ -231,10 +225,10 @@ class DMPServerConnection(StreamClient):
         if self._flow is not None:
             self._flow.close()
         if self._pace is not None:
-            store = self._grant.store
-            assert store is not None
-            if self.context.direct_feeds.get(store.ref) is self._pace:
-                del self.context.direct_feeds[store.ref]
+            queue = self._grant.queue
+            assert queue is not None
+            if self.context.direct_feeds.get(queue.ref) is self._pace:
+                del self.context.direct_feeds[queue.ref]
             self._pace.close()
             if lost := self._pace.take_lost(trio.current_time()):
                 self._tell_lost(lost)

@@ -63,9 +63,9 @@ def _check_sink(broker: BrokerContext, lease: Lease, directory: Directory) -> No
 
 def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Directory) -> None:
     """See that the queue is still the one that was leased, that nobody has it, and the user may read it."""
-    if directory.queues.get(lease.name) is not grant.store:
+    if directory.queues.get(lease.name) is not grant.queue:
         raise NoSuchQueue(lease.name)
-    if grant.store in grant.lessee.connection.direct_feeds:
+    if grant.queue in grant.lessee.connection.direct_feeds:
         raise Denied(530, f"feed '{lease.name}' has a connection already")
     if not broker.users.access(lease.session.user, directory.name).may_read(lease.name):
         raise Denied(403, f"user '{lease.session.user}' may not read '{lease.name}'")

@@ -6,7 +6,7 @@ The lease says which sink that is. What a message itself calls its exchange is c
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
+from triomq.core import CachedRoute, Directory, Head, QueueMessage, RoutedRun, Unrouted
 from triomq.endpoints.content import (
     CC,
     CHECKED,
@@ -15,7 +15,7 @@ from triomq.endpoints.content import (
     HAS_REPLY_TO,
     LOOKED_INTO,
     InvalidProperties,
-    Layout,
+    UnframedShape,
     by_mode,
     check_claims,
     copies_of,
@@ -124,12 +124,12 @@ class DirectSink:
         # Where options are set it cannot be sent on as it is: on a feed they are 0.
         frame = 0 if shape.options else WHOLE
         start, stop = shape.properties_start, shape.properties_stop
-        layout = Layout(frame, start, stop, shape.body_start, 0, shape.flags)
+        layout = UnframedShape(frame, start, stop, shape.body_start, 0, shape.flags)
         head = self._make_head(shape, layout, persistent=persistent)
         known = self._alike[shape, persistent] = head, CachedRoute(self._name, shape.routing_key)
         return known
 
-    def _make_head(self, shape: Envelope, layout: Layout, *, persistent: bool) -> Head:
+    def _make_head(self, shape: Envelope, layout: UnframedShape, *, persistent: bool) -> Head:
         publisher = self._connection.session.number
         return head_of(
             shape.exchange,
@@ -199,7 +199,7 @@ class DirectSink:
         size = len(properties)
         flags = int.from_bytes(properties[:2], "big")
         persistent = self._has_store and is_persistent(properties)
-        head = self._make_head(shape, Layout(0, 0, size, size, 0, flags), persistent=persistent)
+        head = self._make_head(shape, UnframedShape(0, 0, size, size, 0, flags), persistent=persistent)
         content = properties + body
         return RoutedRun(CachedRoute(self._name, shape.routing_key, keys), head, [content], len(content))
 
@@ -235,7 +235,7 @@ class DirectSink:
             return
         tell = lessee.connection.ref.tell_nowait
         for content in contents:
-            message = Message(head, content)
+            message = QueueMessage(head, content)
             tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
 
     @property

@@ -101,8 +101,8 @@ class Intake:
     def _queue_of(self, tag: str) -> str | None:
         """Find the queue that a pipe leads to; None if it leads nowhere."""
         name = tag[2:]
-        store = self._directory.queues.get(name)
-        known = store is not None and store.owner is None and tag.startswith(_TAGS) and self._knows(name)
+        queue = self._directory.queues.get(name)
+        known = queue is not None and queue.owner is None and tag.startswith(_TAGS) and self._knows(name)
         return name if known else None
 
     def settle(self) -> None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from triomq.core import Action, Binding, Changed, Directory, Kind, QueueState, SinkKind, SinkState, Target
+from triomq.core import Action, Binding, Changed, ChangeKind, Directory, QueueState, SinkKind, SinkState, Target
 from triomq.protocols.amqp import (
     RestMSFeedCreate,
     RestMSFeedDelete,
@@ -44,19 +44,19 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of an outbox.
 
     Args:
-        told: Resources that the peer has been told of.
+        announced: Resources that the peer knows of.
         sent: Methods that were given out, all in all.
         waiting: Changes that wait.
         replays: How often everything was told.
     """
 
-    told: int
+    announced: int
     sent: int
     waiting: int
     replays: int
 
 
-class Outbox:
+class ResourceOutbox:
     """Made once for a peer, with its specification; outlives connections to it and crashes of who sends.
 
     Args:
@@ -121,7 +121,7 @@ class Outbox:
         self._mark += 1
         return self._mark
 
-    def heard(self, mark: int) -> bool:
+    def mark_reached(self, mark: int) -> bool:
         """Note that the peer has heard all before a mark; tell whether that is all that was given out."""
         self._gone = {undo: before for undo, before in self._gone.items() if before >= mark}
         return mark == self._mark and not self._changes
@@ -132,9 +132,9 @@ class Outbox:
 
     def tell_again(self, pipe: str, directory: Directory) -> None:
         """Tell of a pipe and its joins once more: the peer delivers nothing from it any longer."""
-        store = directory.queues.get(pipe)
-        if store is not None and self.knows(pipe):
-            for create in _pipe_and_joins(store, directory, self._pipe_type):
+        queue = directory.queues.get(pipe)
+        if queue is not None and self.knows(pipe):
+            for create in _pipe_and_joins(queue, directory, self._pipe_type):
                 self._told.pop(_undoing(create), None)
                 self._changes.append((_undoing(create), create))
 
@@ -253,7 +253,7 @@ def _create_of(change: Changed, directory: Directory, pipe_type: str) -> Create 
     sink, queue, binding = directory.sinks.get(change.name), directory.queues.get(change.name), change.binding
     if binding is not None:
         return _join(binding, sink, directory.queues.get(binding.destination))
-    if change.kind is Kind.QUEUE:
+    if change.kind is ChangeKind.QUEUE:
         return None if queue is None else _pipe(queue, pipe_type)
     return None if sink is None else _feed(sink)
 
@@ -263,4 +263,4 @@ def _delete_of(change: Changed) -> Delete | None:
     if binding is not None:
         join = RestMSJoinDelete(binding.destination, binding.source, binding.key)
         return join if _is_plain(binding) else None
-    return RestMSPipeDelete(change.name) if change.kind is Kind.QUEUE else RestMSFeedDelete(change.name)
+    return RestMSPipeDelete(change.name) if change.kind is ChangeKind.QUEUE else RestMSFeedDelete(change.name)

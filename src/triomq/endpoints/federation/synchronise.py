@@ -123,7 +123,7 @@ class PeerStatistics(msgspec.Struct, frozen=True, gc=False):
     Args:
         is_connected: Whether it is there, and can be told.
         is_up_to_date: Whether it has heard of everything.
-        told: Resources that it has been told of.
+        announced: Resources that it knows of.
         sent: Methods that it was sent, all in all.
         waiting: Changes that wait.
         replays: How often it was told everything.
@@ -132,7 +132,7 @@ class PeerStatistics(msgspec.Struct, frozen=True, gc=False):
 
     is_connected: bool
     is_up_to_date: bool
-    told: int
+    announced: int
     sent: int
     waiting: int
     replays: int
@@ -146,7 +146,7 @@ class PeerActor(InPlaceActor):
         """Take a snapshot."""
         raise NotImplementedError
 
-    async def wait_told(self) -> bool:
+    async def wait_announced(self) -> bool:
         """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
         raise NotImplementedError
 
@@ -160,8 +160,12 @@ def peer_spec(config: Synchronise, broker: BrokerContext, name: str) -> ChildSpe
     domain = broker.domains.get(config.domain)
     if domain is None:
         raise ConfigError(f"domain: there is no {config.domain!r}, but {', '.join(map(repr, broker.domains))}")
-    from triomq.endpoints.federation.synchroniser import Outbox, Synchroniser
+    from triomq.endpoints.federation.synchroniser import ResourceOutbox, Synchroniser
 
-    outbox, url, context = Outbox(config.pipe_type or "pipe", config.changes), config.place(), config.make_context()
+    outbox, url, context = (
+        ResourceOutbox(config.pipe_type or "pipe", config.changes),
+        config.place(),
+        config.make_context(),
+    )
     instance = f"{broker.instance}/{config.domain}"
     return ChildSpec(lambda: Synchroniser(config, domain.directory, outbox, url, context, instance), name=name)

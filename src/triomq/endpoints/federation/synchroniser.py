@@ -14,12 +14,12 @@ import trio
 from triomq.clients import AMQPUrl, Peering, Reconnect, open_peering
 from triomq.core import Changed, Directory
 from triomq.endpoints.federation.intake import Intake
-from triomq.endpoints.federation.outbox import Outbox
+from triomq.endpoints.federation.outbox import ResourceOutbox
 from triomq.endpoints.federation.synchronise import PeerActor, PeerStatistics, Synchronise
 from triomq.errors import TriomqError
 from triomq.protocols.amqp import DeliverRun, Method
 
-__all__ = ["Outbox", "Synchroniser"]
+__all__ = ["ResourceOutbox", "Synchroniser"]
 
 _log = logging.getLogger("triomq.synchronise")
 
@@ -43,7 +43,7 @@ class Synchroniser(PeerActor):
         self,
         config: Synchronise,
         directory: Directory,
-        outbox: Outbox,
+        outbox: ResourceOutbox,
         url: AMQPUrl,
         context: ssl.SSLContext | None,
         instance: str,
@@ -72,7 +72,7 @@ class Synchroniser(PeerActor):
         """Hear of them no longer."""
         self._directory.observers.remove(self.ref)
 
-    async def wait_told(self) -> bool:
+    async def wait_announced(self) -> bool:
         """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
         while not self._is_up_to_date and not self._waiting.is_set():
             await self._waiting.wait()
@@ -84,7 +84,7 @@ class Synchroniser(PeerActor):
         return PeerStatistics(
             is_connected=self._intake is not None,
             is_up_to_date=self._is_up_to_date,
-            told=outbox.told,
+            announced=outbox.announced,
             sent=outbox.sent,
             waiting=outbox.waiting,
             replays=outbox.replays,
@@ -139,13 +139,13 @@ class Synchroniser(PeerActor):
             methods = self._outbox.take(_BATCH)
             if methods:
                 self._marked = False
-                peering.tell(methods)
+                peering.announce(methods)
                 await peering.wait_room()
                 await trio.lowlevel.checkpoint()
                 continue
             if not self._marked:
                 self._marked = True
-                peering.ask_heard(self._outbox.mark())
+                peering.send_mark(self._outbox.mark())
             await self._wake.wait()
 
     def _forget(self) -> None:
@@ -172,9 +172,9 @@ class Synchroniser(PeerActor):
         if self._intake is not None:
             self._intake.settle()
 
-    def heard(self, mark: int) -> None:
+    def mark_reached(self, mark: int) -> None:
         """Note that the peer has heard everything up to a mark."""
-        self._is_up_to_date = self._outbox.heard(mark) and self._marked
+        self._is_up_to_date = self._outbox.mark_reached(mark) and self._marked
         if self._is_up_to_date:
             self._failures = 0
             self._waiting.set()
@@ -185,7 +185,7 @@ class Synchroniser(PeerActor):
         self._outbox.tell_again(tag[2:], self._directory)
         self._wake.set()
 
-    def told(self, method: Method) -> None:
+    def resource_announced(self, method: Method) -> None:
         """Pass over a resource of the peer's: it tells them on a connection of its own, where it is a client."""
         self._note(logging.INFO, "resource passed over", method=type(method).__name__)
 

@@ -16,8 +16,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Browse as BrowseQueue
-from triomq.core import Directory, Entry, Message, QueueState, Session, process_memory
+from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
 from triomq.endpoints.base.client import Client, ClientStatistics
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.content import REPLY_TO, without_secret
@@ -25,7 +24,7 @@ from triomq.endpoints.management.paging import Paged
 from triomq.protocols.control import (
     ActorRecord,
     BindingRecord,
-    Browse,
+    BrowseQueue,
     ConnectionRecord,
     Cursor,
     GetTotals,
@@ -64,8 +63,8 @@ class DomainInspector:
         session: Session,
         asker: Ref,
         *,
-        browse: Callable[[Ref, BrowseQueue], Sequence[Entry]],
-        properties: Callable[[Message], bytes],
+        browse: Callable[[Ref, Browse], Sequence[Entry]],
+        properties: Callable[[QueueMessage], bytes],
         room: int,
     ) -> None:
         self._directory = directory
@@ -80,30 +79,30 @@ class DomainInspector:
         queues = self._directory.queues
         if asked.order == "ready":
             named = _named(queues, asked.pattern, asked.after)
-            backlogs = [store.backlog for _, store in named]
+            backlogs = [queue.backlog for _, queue in named]
             ready = [backlog.resident + backlog.paged for backlog in backlogs]
             most = sorted(range(len(named)), key=ready.__getitem__, reverse=True)  # which costs less than a heap here
             return (Paged(None, _queue_record(*named[place])) for place in most[: asked.limit])
         named = _named(queues, asked.pattern, asked.after, asked.limit + 1)  # one more: is there a next page?
-        return (Paged(name, _queue_record(name, store)) for name, store in named)
+        return (Paged(name, _queue_record(name, queue)) for name, queue in named)
 
     def list_sinks(self, asked: ListSinks) -> Iterable[Paged[SinkRecord]]:
         """List sinks by name."""
-        for name, store in _named(self._directory.sinks, asked.pattern, asked.after, asked.limit + 1):
-            options = store.options
+        for name, sink in _named(self._directory.sinks, asked.pattern, asked.after, asked.limit + 1):
+            options = sink.options
             yield Paged(
                 name,
                 SinkRecord(
                     name,
                     options.kind.value,
-                    store.ref.state,
-                    len(store.bindings),
+                    sink.ref.state,
+                    len(sink.bindings),
                     options.durable,
                     options.auto_delete,
                     options.internal,
                     None if options.alternate is None else sayable(options.alternate),
-                    None if store.policy is None else store.policy.name,
-                    _origin(store.origin),
+                    None if sink.policy is None else sink.policy.name,
+                    _origin(sink.origin),
                 ),
             )
 
@@ -138,7 +137,7 @@ class DomainInspector:
             )
             yield Paged(number, record)
 
-    def browse(self, asked: Browse) -> Iterable[Paged[MessageRecord]]:
+    def browse(self, asked: BrowseQueue) -> Iterable[Paged[MessageRecord]]:
         """List ready messages.
 
         Raises:
@@ -146,9 +145,9 @@ class DomainInspector:
             QueueLocked: It belongs exclusively to another session.
             QueueStopped: Its restarts have failed for good.
         """
-        store = self._directory.queue(asked.queue, self._session)
+        queue = self._directory.queue(asked.queue, self._session)
         after = asked.after
-        while entries := self._browse(store.ref, BrowseQueue(after, asked.limit + 1)):  # one more: is there a page?
+        while entries := self._browse(queue.ref, Browse(after, asked.limit + 1)):  # one more: is there a page?
             for entry in entries:
                 yield Paged(entry.id, self._message_record(entry, asked.body), _shorten_message)
             after = entries[-1].id
@@ -201,7 +200,7 @@ class BrokerInspector:
     def get_totals(self, asked: GetTotals) -> Totals:
         """Add everything up."""
         directories = [domain.directory for domain in self._broker.domains.values()]
-        queues = [store.statistics() for directory in directories for store in directory.queues.values()]
+        found = [state.statistics() for directory in directories for state in directory.queues.values()]
         connections = list(connections_of(self._asker))
         return Totals(
             version=version("triomq"),
@@ -209,13 +208,13 @@ class BrokerInspector:
             memory=process_memory(),
             connections=len(connections),
             consumers=sum(found.consumers for found in connections),
-            queues=len(queues),
+            queues=len(found),
             sinks=sum(len(directory.sinks) for directory in directories),
-            ready=sum(queue.ready for queue in queues),
-            unsettled=sum(queue.unsettled for queue in queues),
-            published=sum(queue.published for queue in queues),
-            delivered=sum(queue.delivered for queue in queues),
-            dropped=sum(queue.dropped for queue in queues),
+            ready=sum(queue.ready for queue in found),
+            unsettled=sum(queue.unsettled for queue in found),
+            published=sum(queue.published for queue in found),
+            delivered=sum(queue.delivered for queue in found),
+            dropped=sum(queue.dropped for queue in found),
         )
 
 
@@ -273,12 +272,12 @@ def _numbered(items: Iterable[T], after: int) -> Iterator[tuple[Cursor, T]]:
     return islice(enumerate(items, 1), after, None)
 
 
-def _queue_record(name: str, store: QueueState) -> QueueRecord:
-    statistics, options = store.statistics(), store.options
+def _queue_record(name: str, queue: QueueState) -> QueueRecord:
+    statistics, options = queue.statistics(), queue.options
     return QueueRecord(
         name=name,
-        state=store.ref.state,
-        restarts=_restarts(store.ref),
+        state=queue.ref.state,
+        restarts=_restarts(queue.ref),
         ready=statistics.ready,
         ready_bytes=statistics.ready_bytes,
         unsettled=statistics.unsettled,
@@ -295,8 +294,8 @@ def _queue_record(name: str, store: QueueState) -> QueueRecord:
         max_length=options.max_length,
         max_bytes=options.max_bytes,
         overflow=options.overflow.value,
-        policy=None if store.policy is None else store.policy.name,
-        origin=_origin(store.origin),
+        policy=None if queue.policy is None else queue.policy.name,
+        origin=_origin(queue.origin),
         rejected=statistics.rejected,
         exhausted=statistics.exhausted,
     )

@@ -1,10 +1,10 @@
 """What an engine knows of one channel."""
 
 from triomq.protocols.amqp.content import Assembly
-from triomq.protocols.amqp.states import CHANNEL, ChannelState
+from triomq.protocols.amqp.states import CHANNEL, ChannelPhase
 
 
-class Channel:
+class ChannelState:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
 
     ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
@@ -28,7 +28,7 @@ class Channel:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.state: ChannelState = "opening"
+        self.state: ChannelPhase = "opening"
         self.assembly: Assembly | None = None
         self.plain = True
         self.close_code = 0
@@ -52,9 +52,9 @@ class Channel:
             self.plain = False
         return True
 
-    def reopened(self) -> "Channel":
+    def reopened(self) -> "ChannelState":
         """Make the channel that is opened under this number while a close of this one is still to be answered."""
-        channel = Channel(self.number)
+        channel = ChannelState(self.number)
         channel._owed, channel.unanswered = self._owed, self.unanswered
         if self.state == "crossed":
             return channel

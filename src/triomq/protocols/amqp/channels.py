@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import cast
 
 from triomq.errors import LocalProtocolError
-from triomq.protocols.amqp.channel import Channel
-from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.channel import ChannelState
+from triomq.protocols.amqp.codec import MethodLayout
 from triomq.protocols.amqp.codes import PeerError, close_text
 from triomq.protocols.amqp.content import Assembly, ChannelRefusal, Framing, FramingTable, Limits
 from triomq.protocols.amqp.core import Core
@@ -82,7 +82,7 @@ class ChannelTable:
         # Numbers of channels that ended by a failure which the endpoint may not know of yet: a peer may answer our
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
-        self.open: dict[int, Channel] = {}
+        self.open: dict[int, ChannelState] = {}
         self._begun: dict[int, Assembly] = {}  # publishes that nobody has asked for yet, by their channels' numbers
 
     # What comes in
@@ -99,7 +99,7 @@ class ChannelTable:
         else:
             self._receive_content(channel, channel.assembly, kind, frame)
 
-    def _drop(self, channel: Channel, kind: int, frame: memoryview) -> None:
+    def _drop(self, channel: ChannelState, kind: int, frame: memoryview) -> None:
         """Pass over what the peer sent before it saw our channel.close."""
         # Section 1.5.2.5: after sending channel.close, anything but close and close-ok must be discarded.
         index = bytes(frame[7:11])
@@ -114,7 +114,7 @@ class ChannelTable:
         elif index == _OPEN and channel.state == "crossed":
             self._open(channel.number, channel)
 
-    def _close_answered(self, channel: Channel) -> None:
+    def _close_answered(self, channel: ChannelState) -> None:
         """Take the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
         channel.unanswered -= 1
         if channel.unanswered or channel.state not in ("closing", "crossed"):
@@ -126,13 +126,13 @@ class ChannelTable:
         text = channel.close_text
         self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
 
-    def _hear_reason(self, channel: Channel, payload: bytes) -> None:
+    def _hear_reason(self, channel: ChannelState, payload: bytes) -> None:
         """Let the peer's close, which has crossed ours, be the reason where we had none."""
         method = self._core.methods.decode(payload)
         if isinstance(method, ChannelClose) and channel.close_code == NO_REASON:
             channel.close_code, channel.close_text = method.reply_code, method.reply_text
 
-    def _receive_method(self, number: int, channel: Channel | None, payload: bytes) -> None:
+    def _receive_method(self, number: int, channel: ChannelState | None, payload: bytes) -> None:
         layout = self._core.methods.find(payload)
         row = layout.row
         if channel is not None and channel.assembly is not None:
@@ -156,7 +156,7 @@ class ChannelTable:
             return
         self._dispatch(channel, layout, self._core.methods.decode(payload))
 
-    def _dispatch(self, channel: Channel, layout: Layout, method: Method) -> None:
+    def _dispatch(self, channel: ChannelState, layout: MethodLayout, method: Method) -> None:
         row, number, events = layout.row, channel.number, self._core.events
         if type(method) is BasicAck and not method.multiple:
             events.append(AckRun(number, [method.delivery_tag]))
@@ -171,7 +171,7 @@ class ChannelTable:
         else:
             self._opened(number)
 
-    def _open(self, number: int, channel: Channel | None) -> None:
+    def _open(self, number: int, channel: ChannelState | None) -> None:
         """Let the client open a channel."""
         if channel is not None and channel.state not in ("ending", "crossed"):
             raise PeerError(504, "second 'channel.open' seen", 20, 10)
@@ -182,14 +182,14 @@ class ChannelTable:
             text = f"number of channels opened ({opened}) has reached the negotiated channel_max ({limit})"
             raise PeerError(530, text)
         # A close is a close though our answer has not left yet: how octets are cut must make no difference.
-        self.open[number] = Channel(number) if channel is None else channel.reopened()
+        self.open[number] = ChannelState(number) if channel is None else channel.reopened()
         self._opened(number)
 
     def _opened(self, number: int) -> None:
         self._incarnations += 1
         self._core.events.append(ChannelOpened(number, self._incarnations))
 
-    def _receive_content(self, channel: Channel, assembly: Assembly, kind: int, frame: memoryview) -> None:
+    def _receive_content(self, channel: ChannelState, assembly: Assembly, kind: int, frame: memoryview) -> None:
         try:
             if assembly.body_size < 0:
                 if kind != HEADER:
@@ -218,7 +218,7 @@ class ChannelTable:
             if number in self.open and self.open[number].assembly is assembly
         ]
 
-    def _fail(self, channel: Channel, error: PeerError) -> None:
+    def _fail(self, channel: ChannelState, error: PeerError) -> None:
         channel.failed = True
         self.close(channel.number, error.code, error.text, error.class_id, error.method_id)
         self._core.events.append(ChannelFailed(channel.number, error.code, error.text, error.class_id, error.method_id))
@@ -246,7 +246,7 @@ class ChannelTable:
                 del self.open[number]
         self._core.send(method, number)
 
-    def writable(self, number: int) -> Channel | None:
+    def writable(self, number: int) -> ChannelState | None:
         """Find a channel to write to; None if what is written would not be read any more.
 
         Raises:
@@ -291,4 +291,4 @@ class ChannelTable:
             raise LocalProtocolError(f"channel {number} cannot be opened: it is open already, or not 1 to 65535")
         if len(self.open) >= self._core.channel_max:
             raise LocalProtocolError(f"{len(self.open)} channels are open, more were not agreed on")
-        self.open[number] = Channel(number)
+        self.open[number] = ChannelState(number)

@@ -95,7 +95,7 @@ def _fields_of(method: type[Method]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-class Layout:
+class MethodLayout:
     """How one method is read and written; made once from its row."""
 
     __slots__ = ("fields", "groups", "prefix", "row")
@@ -154,12 +154,12 @@ class MethodTable:
     """All methods that an engine knows, found by their numbers and by their types."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.layouts = tuple(Layout(row) for row in rows)
-        self.by_type: dict[type[Method], Layout] = {layout.row.method: layout for layout in self.layouts}
-        self.by_index: dict[bytes, Layout] = {layout.prefix: layout for layout in self.layouts}
+        self.layouts = tuple(MethodLayout(row) for row in rows)
+        self.by_type: dict[type[Method], MethodLayout] = {layout.row.method: layout for layout in self.layouts}
+        self.by_index: dict[bytes, MethodLayout] = {layout.prefix: layout for layout in self.layouts}
         self.class_ids = frozenset(layout.row.class_id for layout in self.layouts)
 
-    def find(self, payload: bytes) -> Layout:
+    def find(self, payload: bytes) -> MethodLayout:
         """Find the layout of a method frame's payload.
 
         Raises:

@@ -37,7 +37,7 @@ class AMQPEngine:
     until there are none, for a command of the handshake reads on in what the peer sent ahead.
     """
 
-    __slots__ = ("_channels", "_core", "_handshake", "_limits", "_pending", "_reader")
+    __slots__ = ("_channels", "_core", "_handshake", "_limits", "_open", "_pending", "_reader", "outbox")
 
     def __init__(
         self, role: Role, *, now: float, settings: Settings | None = None, methods: MethodTable = AMQP_METHODS
@@ -57,6 +57,9 @@ class AMQPEngine:
         runs = RunReader(cache, framings, self._core.events)
         self._reader = FrameReader(self._core, self._channels, runs, self._handshake)
         self._pending, self._limits = self._reader.pending, self._channels.limits
+        self._open = self._channels.open
+        self.outbox = self._core.outbox
+        """``unsent`` and ``finished`` once more, as attributes: for drivers that look at them in each turn."""
 
     # What an engine is
 
@@ -84,7 +87,7 @@ class AMQPEngine:
 
     def data_to_send(self) -> list[bytes | memoryview]:
         """Give what is to be written since the last call, in order."""
-        return self._core.outbox.take()
+        return self.outbox.take()
 
     def next_timer(self) -> float | None:
         """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
@@ -110,7 +113,7 @@ class AMQPEngine:
     @property
     def unsent(self) -> int:
         """How many octets wait for ``data_to_send``."""
-        return self._core.outbox.unsent
+        return self.outbox.unsent
 
     @property
     def unfinished(self) -> int:
@@ -140,7 +143,7 @@ class AMQPEngine:
 
         A server whose client has closed the connection leaves that to the client for a while: it still answers closes.
         """
-        return self._core.state == "closed"
+        return self.outbox.finished
 
     @property
     def channel_max(self) -> int:
@@ -265,8 +268,8 @@ class AMQPEngine:
             LocalProtocolError: no such channel is open, or method or properties do not fit into a frame.
         """
         self._sendable(method, content=True)
-        if not self._core.over and self._channels.writable(channel) is not None:
-            self._core.outbox.content(channel, self._core.methods.encode(method), properties, body)
+        if self._may_write(channel):
+            self.outbox.content(channel, self._core.methods.encode(method), properties, body)
 
     def send_publish(
         self, channel: int, exchange: str, routing_key: str, mandatory: bool, properties: bytes, body: bytes
@@ -279,12 +282,14 @@ class AMQPEngine:
         Raises:
             LocalProtocolError: no such channel is open, a name is too long, or properties do not fit into a frame.
         """
-        core = self._core
+        core, outbox = self._core, self.outbox
         if core.role != "client":
             self._client("send_publish")
-        if not core.over and self._channels.writable(channel) is not None:
-            core.outbox.publish(channel, exchange, routing_key, mandatory, properties, body)
-        return core.outbox.unsent
+        state = self._open.get(channel)
+        usual = core.state == "running" and state is not None and state.state == "open"
+        if usual or self._may_write(channel):
+            outbox.publish(channel, exchange, routing_key, mandatory, properties, body)
+        return outbox.unsent
 
     def send_ack(self, channel: int, tag: int, *, multiple: bool) -> None:
         """Send basic.ack, as ``send_method`` would, but in one step: it is what publishers wait for.
@@ -297,8 +302,10 @@ class AMQPEngine:
         Raises:
             LocalProtocolError: no such channel is open.
         """
-        if not self._core.over and self._channels.writable(channel) is not None:
-            self._core.outbox.ack(channel, tag, multiple=multiple)
+        state = self._open.get(channel)
+        usual = self._core.state == "running" and state is not None and state.state == "open"
+        if usual or self._may_write(channel):
+            self.outbox.ack(channel, tag, multiple=multiple)
 
     def send_deliveries(
         self,
@@ -328,11 +335,25 @@ class AMQPEngine:
         Raises:
             LocalProtocolError: no such channel is open, or properties do not fit into a frame.
         """
-        core = self._core
-        if contents and (core.state == "running" or not core.over) and self._channels.writable(channel) is not None:
-            core.outbox.deliveries(
+        if not contents:
+            return
+        state = self._open.get(channel)
+        usual = self._core.state == "running" and state is not None and state.state == "open"
+        if usual or self._may_write(channel):
+            self.outbox.deliveries(
                 channel, consumer_tag, first_tag, redelivered, exchange, routing_key, framing, contents
             )
+
+    def _may_write(self, channel: int) -> bool:
+        """Tell whether what is written on a channel would be read.
+
+        Methods that are called per run answer this by themselves where connection and channel are open, as usual: the
+        three calls that it takes here cost more than encoding a message.
+
+        Raises:
+            LocalProtocolError: no such channel is open.
+        """
+        return not self._core.over and self._channels.writable(channel) is not None
 
     def _sendable(self, method: Method, *, content: bool) -> Row:
         """Find the row of a method that this role may send."""

@@ -5,7 +5,7 @@ import struct
 import msgspec
 
 from triomq.errors import RemoteProtocolError
-from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.codec import MethodLayout
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.methods import Method
 from triomq.protocols.properties import check_properties
@@ -60,28 +60,32 @@ def joined(properties: bytes) -> Framing:
 
 
 class FramingTable:
-    """Gives the same shape the same ``Framing``, so that who works with it can remember by identity."""
+    """The framings of one connection: contents of the same shape have the same object, so that code compares identity.
 
-    __slots__ = ("_known",)
+    The run reader looks into ``known`` itself: a call for each content would cost more than the look.
+    """
+
+    __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int, int, bool], Framing] = {}
+        self.known: dict[tuple[int, int, int, bool], Framing] = {}
+        """By channel, property flags, octets of the header frame's payload, and whether there is a body frame."""
 
     def framed(self, channel: int, flags: int, header_size: int, filled: bool) -> Framing:
-        """Give the shape of a content in a header frame of so many octets and, if filled, one body frame."""
+        """Return the shape of a content in one header frame and, if filled, one body frame."""
         key = (channel, flags, header_size, filled)
-        return self._known.get(key) or self._remember(key, framing_of(channel, flags, header_size, filled=filled))
+        return self.known.get(key) or self._remember(key, framing_of(channel, flags, header_size, filled=filled))
 
     def joined(self, properties: bytes) -> Framing:
-        """Give the shape of a content that came in several body frames."""
+        """Return the shape of a content that came in several body frames."""
         framing = joined(properties)
         key = (0, framing.flags, framing.properties_stop, True)
-        return self._known.get(key) or self._remember(key, framing)
+        return self.known.get(key) or self._remember(key, framing)
 
     def _remember(self, key: tuple[int, int, int, bool], framing: Framing) -> Framing:
-        if len(self._known) >= FRAMINGS:
-            self._known.clear()
-        self._known[key] = framing
+        if len(self.known) >= FRAMINGS:
+            self.known.clear()
+        self.known[key] = framing
         return framing
 
 
@@ -116,7 +120,7 @@ class Assembly:
 
     __slots__ = ("_header", "_held", "_limits", "_pieces", "_single", "_taken", "body_size", "layout", "method")
 
-    def __init__(self, layout: Layout, method: Method, limits: Limits) -> None:
+    def __init__(self, layout: MethodLayout, method: Method, limits: Limits) -> None:
         self.layout = layout
         self.method = method
         self.body_size = -1

@@ -129,6 +129,7 @@ class Core:
     def end(self) -> None:
         """Take nothing more from the peer and expect nothing more."""
         self.state = "closed"
+        self.outbox.finished = True
         self.timers.stop()
 
     def end_closed(self) -> None:

@@ -22,15 +22,21 @@ _TAG = struct.Struct(">Q")
 # Frame header; class and method, delivery tag, multiple; frame end.
 _ACK = struct.Struct(">BHIIQ?B")
 _ACK_METHOD = 60 << 16 | 80
+_ACK_SIZE = _ACK.size
+_ACK_PAYLOAD = _ACK.size - OVERHEAD
 _BASIC = 60
 _DELIVER = b"\x00\x3c\x00\x3c"
 _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
 
 
 class Outbox:
-    """Owned by one engine. ``unsent`` is how many octets wait; ``spoke`` is set whenever some are added."""
+    """Owned by one engine, and looked at by its driver after each step: attributes, because a property costs a call.
 
-    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "frame_max", "spoke", "unsent")
+    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
+    ``spoke`` is set whenever octets are added, for the heartbeats.
+    """
+
+    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "finished", "frame_max", "spoke", "unsent")
 
     def __init__(self) -> None:
         self._pieces: list[bytes | memoryview] = []
@@ -38,6 +44,7 @@ class Outbox:
         self._publish_frames: dict[tuple[int, str, str, bool, bytes, int], bytes] = {}
         self.frame_max = FRAME_MIN_SIZE
         self.unsent = 0
+        self.finished = False
         self.spoke = False
 
     def take(self) -> list[bytes | memoryview]:
@@ -129,7 +136,9 @@ class Outbox:
 
     def ack(self, channel: int, tag: int, *, multiple: bool) -> None:
         """Add basic.ack (section 1.8.3.13)."""
-        self.put(_ACK.pack(METHOD, channel, _ACK.size - OVERHEAD, _ACK_METHOD, tag, multiple, FRAME_END))
+        self._pieces.append(_ACK.pack(METHOD, channel, _ACK_PAYLOAD, _ACK_METHOD, tag, multiple, FRAME_END))
+        self.unsent += _ACK_SIZE
+        self.spoke = True
 
     # Deliveries
 
@@ -154,7 +163,10 @@ class Outbox:
             and len(contents[0]) < LARGE
             and len(contents[0]) <= self.frame_max
         ):
-            self.put(b"%b%b%b%b" % (head, _TAG.pack(first_tag), tail, contents[0]))
+            piece = b"%b%b%b%b" % (head, _TAG.pack(first_tag), tail, contents[0])
+            self._pieces.append(piece)  # as ``put`` does, without its call: most runs are of one message
+            self.unsent += len(piece)
+            self.spoke = True
             return
         tags = map(_TAG.pack, range(first_tag, first_tag + count))
         longest = max(map(len, contents)) if contents else 0

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from triomq.errors import RemoteProtocolError
-from triomq.protocols.amqp.channel import Channel
+from triomq.protocols.amqp.channel import ChannelState
 from triomq.protocols.amqp.codec import MethodTable
 from triomq.protocols.amqp.codes import PeerError
 from triomq.protocols.amqp.content import Framing, FramingTable
@@ -39,7 +39,7 @@ from triomq.protocols.fields import check_table
 from triomq.protocols.properties import plan_of
 
 # data, where a method frame begins, where it ends, its channel → where the next unread frame begins
-Reader: TypeAlias = Callable[[bytes, int, int, Channel], int]
+Reader: TypeAlias = Callable[[bytes, int, int, ChannelState], int]
 
 _Kind = TypeVar("_Kind", bound=Method)
 
@@ -62,20 +62,21 @@ METHODS_REMEMBERED = 1024
 class MethodCache:
     """Gives the same method octets the same object, so that who works with it can remember by identity."""
 
-    __slots__ = ("_known", "_methods")
+    __slots__ = ("_methods", "known")
 
     def __init__(self, methods: MethodTable) -> None:
         self._methods = methods
-        self._known: dict[bytes, Method] = {}
+        self.known: dict[bytes, Method] = {}
+        """By the payloads of their frames."""
 
     def decode(self, payload: bytes) -> Method:
         """Read the payload of a method frame; raises PeerError as the table does."""
-        method = self._known.get(payload)
+        method = self.known.get(payload)
         if method is None:
             method = self._methods.decode(payload)
-            if len(self._known) >= METHODS_REMEMBERED:
-                self._known.clear()
-            self._known[payload] = method
+            if len(self.known) >= METHODS_REMEMBERED:
+                self.known.clear()
+            self.known[payload] = method
         return method
 
 
@@ -108,7 +109,7 @@ class RunReader:
             readers[b"\x00\x3c\x00\x3c"] = self.deliveries
         return readers
 
-    def acks(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def acks(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.acks of single deliveries."""
         head = data[position : position + 11]
         if head[3:] != _ACK_METHOD:
@@ -124,7 +125,7 @@ class RunReader:
             self._events.append(AckRun(channel.number, tags))
         return position + len(tags) * _ACK_SIZE
 
-    def publishes(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def publishes(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.publishes that begin with the method frame at ``position``, each in up to three frames."""
         opening = data[position:stop]
         method = self._method(opening, BasicPublish)
@@ -139,7 +140,8 @@ class RunReader:
                 break
             stop, body, shape = found
             if shape is not framing:
-                self._publish_run(number, method, framing, contents)
+                if framing is not None:
+                    self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
                 framing, contents = shape, []
                 add = contents.append
             if stop == len(data):  # the last one; where publishers wait for answers it is the only one
@@ -169,14 +171,11 @@ class RunReader:
                     or not self._filled(shape.flags, data, position + flags_stop, position + fields_stop)
                 ):
                     break
-        self._publish_run(number, method, framing, contents)
-        return position
-
-    def _publish_run(self, number: int, method: BasicPublish, framing: Framing | None, contents: list[bytes]) -> None:
         if framing is not None:
             self._events.append(PublishRun(number, method, framing, contents, sum(map(len, contents))))
+        return position
 
-    def deliveries(self, data: bytes, position: int, stop: int, channel: Channel) -> int:
+    def deliveries(self, data: bytes, position: int, stop: int, channel: ChannelState) -> int:
         """Read basic.delivers like the one at ``position``, each in up to three frames."""
         opening = data[position:stop]
         # Behind frame header, numbers and consumer tag stands the delivery tag, the one thing that always differs.
@@ -224,7 +223,7 @@ class RunReader:
         if opening[-1] != FRAME_END:
             return None
         try:
-            method = self._methods.decode(opening[7:-1])
+            method = self._methods.known.get(opening[7:-1]) or self._methods.decode(opening[7:-1])
         except PeerError:
             return None
         return method if isinstance(method, kind) else None
@@ -255,7 +254,10 @@ class RunReader:
             if not self._filled(flags, data, start + 21, start + 7 + size):
                 return None
             self._properties = properties
-        return stop, body, self._framings.framed(number, flags, size, body_size > 0)
+        filled = body_size > 0
+        framings = self._framings
+        framing = framings.known.get((number, flags, size, filled)) or framings.framed(number, flags, size, filled)
+        return stop, body, framing
 
     def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
         """Say whether the property fields that ``flags`` announces take exactly the octets from position to stop."""

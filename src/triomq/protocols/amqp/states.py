@@ -23,7 +23,7 @@ ConnectionState: TypeAlias = Literal[
     "closing",  # our close is sent, close-ok is due
     "closed",
 ]
-ChannelState: TypeAlias = Literal[
+ChannelPhase: TypeAlias = Literal[
     "opening",  # open was sent, open-ok is due
     "open",
     "closing",  # our close is sent; everything but close-ok is dropped

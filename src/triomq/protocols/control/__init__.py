@@ -15,9 +15,9 @@ from triomq.protocols.control.definitions import (
 )
 from triomq.protocols.control.operations import (
     OPERATIONS,
-    Browse,
+    BrowseQueue,
     ExportDefinitions,
-    ForgetOrigin,
+    ForgetPeer,
     GetTotals,
     ListBindings,
     ListConnections,
@@ -48,7 +48,7 @@ __all__ = [
     # What is answered
     "ActorRecord",
     "BindingRecord",
-    "Browse",
+    "BrowseQueue",
     "ConnectionRecord",
     "Cursor",
     "DefinedBinding",
@@ -60,7 +60,7 @@ __all__ = [
     "DefinedVirtualHost",
     "Definitions",
     "ExportDefinitions",
-    "ForgetOrigin",
+    "ForgetPeer",
     "Forgotten",
     "GetTotals",
     "ListBindings",

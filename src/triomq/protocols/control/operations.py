@@ -32,7 +32,7 @@ PAGE = 500
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unknown_fields=True):
-    """The base of all operations; ``R_co`` is what answers it. One alone changes anything, ``ForgetOrigin``."""
+    """The base of all operations; ``R_co`` is what answers it. One alone changes anything, ``ForgetPeer``."""
 
 
 class Listing(Operation[Page[T]], Generic[T], frozen=True, gc=False, kw_only=True):
@@ -93,7 +93,7 @@ class ListConnections(Listing[ConnectionRecord], frozen=True, gc=False):
     after: Count = 0
 
 
-class Browse(Listing[MessageRecord], frozen=True, gc=False):
+class BrowseQueue(Listing[MessageRecord], frozen=True, gc=False):
     """Which messages are ready in a queue? They stay there, unmarked.
 
     Args:
@@ -133,7 +133,7 @@ class ExportDefinitions(Listing[Definitions], frozen=True, gc=False):
     after: Count = 0
 
 
-class ForgetOrigin(Operation[Forgotten], frozen=True, gc=False):
+class ForgetPeer(Operation[Forgotten], frozen=True, gc=False):
     """Would you delete all that a peer had made in this virtual host? For administrators.
 
     Args:
@@ -158,11 +158,11 @@ OPERATIONS: Mapping[str, OperationRow] = {
         OperationRow("sinks", ListSinks, Page[SinkRecord]),
         OperationRow("bindings", ListBindings, Page[BindingRecord]),
         OperationRow("connections", ListConnections, Page[ConnectionRecord]),
-        OperationRow("browse", Browse, Page[MessageRecord]),
+        OperationRow("browse", BrowseQueue, Page[MessageRecord]),
         OperationRow("tree", ShowTree, Page[ActorRecord]),
         OperationRow("totals", GetTotals, Totals),
         OperationRow("definitions", ExportDefinitions, Page[Definitions]),
-        OperationRow("forget", ForgetOrigin, Forgotten),
+        OperationRow("forget", ForgetPeer, Forgotten),
     )
 }
 """Name to operation; client and server read the same table."""

@@ -54,12 +54,12 @@ class DMPEngine:
         "_heard",
         "_heartbeat",
         "_lease",
-        "_outbox",
         "_reader",
         "_rest",
         "_states",
         "_target",
         "_timers",
+        "outbox",
         "reading_paused",
         "state",
     )
@@ -72,7 +72,8 @@ class DMPEngine:
         self.reading_paused = False  # set by a driver that does not read; the peer's slowness is not its fault then
         self._states = SERVER if role == "server" else CLIENT
         self._events: list[Event] = []
-        self._outbox = Outbox()
+        self.outbox = Outbox()
+        """``unsent`` and ``finished`` once more, as attributes: for drivers that look at them in each turn."""
         self._reader = MessageReader(settings.max_message_size)
         self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout)
         self._rest = b""  # what has come and is not looked at yet, but for messages
@@ -81,7 +82,7 @@ class DMPEngine:
         self._target = target
         self._heartbeat = settings.heartbeat
         if role == "client":
-            self._outbox.put(PROTOCOL_HEADER)
+            self.outbox.put(PROTOCOL_HEADER)
 
     # What an engine is
 
@@ -107,7 +108,7 @@ class DMPEngine:
 
     def data_to_send(self) -> list[bytes | memoryview]:
         """Give what is to be written since the last call, in order."""
-        return self._outbox.take()
+        return self.outbox.take()
 
     def next_timer(self) -> float | None:
         """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
@@ -117,12 +118,12 @@ class DMPEngine:
         """Do what is due at ``now``: null messages, silence, and the deadlines of the handshake and of a message."""
         if self.state == "closed":
             return
-        traffic = self._outbox.spoke if self.state == "writing" else self._heard
-        self._heard = self._outbox.spoke = False
+        traffic = self.outbox.spoke if self.state == "writing" else self._heard
+        self._heard = self.outbox.spoke = False
         for due in self._timers.handle(now, self._under_way, traffic):
             if due == "null":
-                self._outbox.put(NULL)
-                self._outbox.spoke = False  # or the next one would wait until this one was noticed as traffic
+                self.outbox.put(NULL)
+                self.outbox.spoke = False  # or the next one would wait until this one was noticed as traffic
             elif due == "silent":
                 self._events.append(Silent())
                 self._end("lost")
@@ -144,12 +145,12 @@ class DMPEngine:
     @property
     def unsent(self) -> int:
         """How many octets wait for ``data_to_send``."""
-        return self._outbox.unsent
+        return self.outbox.unsent
 
     @property
     def finished(self) -> bool:
         """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
-        return self.state == "closed"
+        return self.outbox.finished
 
     # The dialog
 
@@ -172,13 +173,13 @@ class DMPEngine:
         if self.state == "waiting":
             if not PROTOCOL_HEADER.startswith(self._rest[:8]):
                 # As AMQP has it (section 4.2.2): a header that is not ours is answered with ours.
-                self._outbox.put(PROTOCOL_HEADER)
+                self.outbox.put(PROTOCOL_HEADER)
                 self._events.append(Failed(501, f"a protocol header {self._rest[:8]!r} is not {PROTOCOL_HEADER!r}"))
                 self._end("found fault")
             elif len(self._rest) >= len(PROTOCOL_HEADER):
                 self._rest = self._rest[len(PROTOCOL_HEADER) :]
                 self._move("received protocol header")
-                self._outbox.put(response(200, "DMP/0.1"))
+                self.outbox.put(response(200, "DMP/0.1"))
         elif self.state == "leasing":
             lease = self._take_word()
             if lease == b"":
@@ -205,7 +206,7 @@ class DMPEngine:
             self._end("received refusal")
         elif self.state == "waiting":
             self._move("received greeting")
-            self._outbox.put(self._lease)
+            self.outbox.put(self._lease)
         else:
             self._start(f"received {self._target} ready")
             self._events.append(Ready(text))
@@ -252,7 +253,7 @@ class DMPEngine:
     def _accept(self, text: str, target: Target) -> None:
         if self.state != "closed":
             self._start(f"sent {target} ready")
-            self._outbox.put(response(200, text))
+            self.outbox.put(response(200, text))
 
     def refuse(self, code: int, text: str) -> None:
         """Say why, where that can be said, and end; messages that were begun are dropped."""
@@ -289,12 +290,12 @@ class DMPEngine:
         """
         if self._may_send():
             options = mandatory * MANDATORY | immediate * IMMEDIATE
-            self._outbox.message(exchange, routing_key, properties, options, body)
+            self.outbox.message(exchange, routing_key, properties, options, body)
 
     def send_whole(self, messages: Sequence[bytes], size: int) -> None:
         """Send whole messages of a total size, as a ``MessageRun`` without options has them."""
         if self._may_send():
-            self._outbox.whole(messages, size)
+            self.outbox.whole(messages, size)
 
     def send_framed(
         self,
@@ -312,7 +313,7 @@ class DMPEngine:
             LocalProtocolError: the connection is not ready, a name is too long or a body too large.
         """
         if self._may_send():
-            self._outbox.framed(
+            self.outbox.framed(
                 exchange, routing_key, properties_start, properties_stop, body_start, body_trailer, contents
             )
 
@@ -347,9 +348,10 @@ class DMPEngine:
     def _say_fault(self, code: int, text: str) -> None:
         """Say a response, where a client would read one."""
         if self._states is SERVER and self.state != "writing":
-            self._outbox.put(response(code, text))
+            self.outbox.put(response(code, text))
 
     def _end(self, event: str) -> None:
         self._move(event)
+        self.outbox.finished = True
         self._timers.stop()
         self._rest = b""

@@ -17,14 +17,19 @@ _Key = tuple[str, str, bytes, int, int]
 
 
 class Outbox:
-    """Owned by one engine. ``unsent`` is how many octets wait; ``spoke`` is set whenever some are added."""
+    """Owned by one engine, and looked at by its driver in each turn: attributes, because a property costs a call.
 
-    __slots__ = ("_fronts", "_pieces", "spoke", "unsent")
+    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
+    ``spoke`` is set whenever octets are added, for the null messages.
+    """
+
+    __slots__ = ("_fronts", "_pieces", "finished", "spoke", "unsent")
 
     def __init__(self) -> None:
         self._pieces: list[bytes | memoryview] = []
         self._fronts: dict[_Key, bytes] = {}
         self.unsent = 0
+        self.finished = False
         self.spoke = False
 
     def take(self) -> list[bytes | memoryview]:

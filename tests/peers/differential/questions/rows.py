@@ -1,6 +1,6 @@
 """The rows of the table of answers, whose answers are known, put to both brokers all the same."""
 
-from ...answer_rows import table
+from ...answers import table
 from ..question import Asking, Group, Lines
 from ..talk import Talk
 
@@ -13,7 +13,7 @@ def asking(title: str) -> Asking:
         owner, peer = talk.open(), talk.open()
         owner.do(*row.owner)
         peer.do(*row.before)
-        yield peer.ask(*row.request)
+        yield peer.ask(row.request)
 
     return ask
 

@@ -1,0 +1,48 @@
+"""What all commands print: names, bodies and sizes that are safe to show, and the reason why a command failed."""
+
+from collections.abc import Iterator
+from typing import Never
+
+import typer
+
+_HEX_ROW = 32  # bytes on a line: 64 letters fit any terminal
+
+
+def fail(text: str) -> Never:
+    """Print the reason to standard error, line by line, and end the command with 1."""
+    for line in text.splitlines():
+        typer.echo(f"triomq: {printable(line)}", err=True)
+    raise typer.Exit(1)
+
+
+def printable(text: str, *, also: str = "") -> str:
+    """Replace characters that a terminal would obey by escapes: any client can choose names and bodies.
+
+    Args:
+        text: From the broker.
+        also: Characters that stay although they are not printable, such as line ends.
+    """
+    return "".join(letter if letter.isprintable() or letter in also else _escaped(letter) for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+def body_lines(body: bytes) -> Iterator[str]:
+    """Yield the lines of a body: text as text, anything else in hexadecimal."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        yield from (body[start : start + _HEX_ROW].hex(" ", 4) for start in range(0, len(body), _HEX_ROW))
+    else:
+        yield from printable(text, also="\n\t").split("\n")
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in the largest unit that fits: ``1.5 MiB``."""
+    size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{count} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

@@ -1,0 +1,124 @@
+"""Hosts of a store: a process of its own, or a thread; either serves the store at the other end of a socket pair.
+
+A process is the default: on a thread the broker's own loop starves the store of the interpreter's lock
+(``docs/topics/store.rst`` has figures). A thread is for programs that may start no child.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from triomq.store.server import serve
+
+HostKind = Literal["process", "thread"]
+
+_HOME = str(Path(__file__).parents[3])
+"""The folder that has the package triomq."""
+
+_GRACE = 5.0
+"""Seconds that a process has to finish its last commit before it is killed."""
+
+
+class Host:
+    """A running host; created by ``open_host``, ends with its block.
+
+    Args:
+        stream: The broker's end of the socket pair.
+        pid: The process's number; None for a thread.
+    """
+
+    def __init__(self, stream: trio.SocketStream, pid: int | None) -> None:
+        self.stream = stream
+        self.pid = pid
+
+
+_BUFFER = 4 << 20
+"""Bytes of the socket's buffer: a whole batch is sent at once, while the store still writes another."""
+
+
+@asynccontextmanager
+async def open_host(
+    kind: HostKind, directory: Path, *, fresh: bool, patience: float, reserve: int = 0
+) -> AsyncIterator[Host]:
+    """Run a host until the block is left; batches that have been sent whole by then are committed.
+
+    Args:
+        kind: ``process`` or ``thread``.
+        directory: The store's.
+        fresh: Whether the broker starts, so that the host sends what it recovers.
+        patience: Seconds to wait for the directory's lock.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
+    """
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+    opener = _open_process if kind == "process" else _open_thread
+    try:
+        async with opener(theirs, directory, fresh=fresh, patience=patience, reserve=reserve) as pid:
+            try:
+                yield Host(stream, pid)
+            finally:
+                stream.socket.close()  # the end of the stream tells the host to commit what it has, and to end
+    finally:
+        stream.socket.close()
+
+
+@asynccontextmanager
+async def _open_process(
+    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
+) -> AsyncIterator[int]:
+    command = [sys.executable, "-P", "-m", "triomq.store.server", "--wire", str(theirs.fileno())]
+    command += [
+        "--patience",
+        str(patience),
+        "--reserve",
+        str(reserve),
+        *(["--fresh"] if fresh else []),
+        "--",
+        str(directory),
+    ]
+    # Programs may find triomq by a path of their own, which a new interpreter does not know.
+    places = [_HOME, os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+    try:
+        process = await trio.lowlevel.open_process(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
+        )
+    finally:
+        theirs.close()
+    try:
+        yield process.pid
+    finally:
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(_GRACE):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+@asynccontextmanager
+async def _open_thread(
+    theirs: socket.socket, directory: Path, *, fresh: bool, patience: float, reserve: int
+) -> AsyncIterator[None]:
+    thread = threading.Thread(
+        target=serve,
+        args=(theirs, directory),
+        kwargs={"fresh": fresh, "patience": patience, "reserve": reserve},
+        name="triomq.store",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        yield None
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(thread.join)

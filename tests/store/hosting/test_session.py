@@ -1,0 +1,209 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from triomq.errors import DiskFull, StoreCorrupt, StoreError
+from triomq.store import Journal, MessagesSettled, QueueDeclared, QueueFound, Reading, Recovered, SegmentRead
+from triomq.store.frames import (
+    BackedUp,
+    BackUp,
+    BatchesCommitted,
+    DelayedFetched,
+    FetchFailed,
+    FromStore,
+    PiecesRecovered,
+    Read,
+    ReadDelayed,
+    SegmentsFetched,
+    SettleEarly,
+    StoreFailed,
+    StoreFrameReader,
+    StoreOpened,
+    ToStore,
+    Write,
+    encode_frame,
+)
+from triomq.store.hosting.session import StoreSession
+
+Clock = trio.testing.MockClock
+
+
+class Host:
+    """The other end, in the test's hands."""
+
+    def __init__(self, journal: Journal) -> None:
+        ours, self.stream = trio.testing.memory_stream_pair()
+        self.session = StoreSession(journal, ours)
+        self._reader = StoreFrameReader()
+
+    async def say(self, *frames: FromStore) -> None:
+        await self.stream.send_all(b"".join(map(encode_frame, frames)))
+
+    async def hear(self) -> list[ToStore | FromStore]:
+        frames: list[ToStore | FromStore] = []
+        while not frames:
+            frames = self._reader.feed(bytes(await self.stream.receive_some()))
+        return frames
+
+    async def end(self) -> None:
+        await self.stream.aclose()
+
+
+@pytest.fixture
+def journal() -> Journal:
+    journal = Journal()
+    journal.opened(0, Recovered())
+    return journal
+
+
+def say(journal: Journal) -> None:
+    journal.add(QueueDeclared(1, b"q", b""))
+
+
+def numbers(frames: list[ToStore | FromStore]) -> list[int]:
+    return [frame.batch.number for frame in frames if isinstance(frame, Write)]
+
+
+async def test_what_is_found_is_kept_for_the_broker() -> None:
+    journal = Journal()
+    host = Host(journal)
+    found = QueueFound(3, b"q", b"", 1)
+    await host.say(PiecesRecovered([found]), StoreOpened(9, ["notice"]))
+    assert await host.session.begin() == ["notice"]
+    assert journal.recovered is not None
+    assert journal.recovered.queues[3].found == found
+    assert journal.committed == 9
+
+
+async def test_a_later_host_changes_nothing_of_that(journal: Journal) -> None:
+    host = Host(journal)
+    await host.say(StoreOpened(9, []))
+    assert await host.session.begin() == []
+    assert journal.committed == 0
+
+
+async def test_a_store_that_cannot_be_opened_is_an_error(journal: Journal) -> None:
+    host = Host(journal)
+    await host.say(StoreFailed("StoreCorrupt", "torn"))
+    with pytest.raises(StoreCorrupt, match="torn"):
+        await host.session.begin()
+
+
+async def test_a_host_that_ends_before_it_has_begun_is_none(journal: Journal) -> None:
+    host = Host(journal)
+    await host.end()
+    assert await host.session.begin() is None
+
+
+async def test_what_another_host_did_not_answer_is_sent_first(journal: Journal, nursery: trio.Nursery) -> None:
+    say(journal)
+    journal.take()
+    say(journal)
+    host = Host(journal)
+    nursery.start_soon(host.session.run)
+    heard = numbers(await host.hear()) + numbers(await host.hear())
+    assert heard == [1, 2]
+    await host.say(BatchesCommitted(2))
+    await trio.testing.wait_all_tasks_blocked()
+    assert journal.committed == 2
+    await host.end()
+
+
+async def test_batches_that_cannot_be_written_are_sent_again_after_a_while(
+    journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
+) -> None:
+    host = Host(journal)
+    nursery.start_soon(host.session.run)
+    say(journal)
+    assert numbers(await host.hear()) == [1]
+    began = trio.current_time()
+    await host.say(StoreFailed("DiskFull", "no room"))
+    assert numbers(await host.hear()) == [1]
+    assert trio.current_time() - began == pytest.approx(1)
+    assert isinstance(journal.fault, DiskFull)
+    await host.say(BatchesCommitted(1))
+    await host.end()
+
+
+async def test_what_makes_room_is_said_before_batches_are_tried_again(
+    journal: Journal, nursery: trio.Nursery, autojump_clock: Clock
+) -> None:
+    host = Host(journal)
+    nursery.start_soon(host.session.run)
+    say(journal)
+    await host.hear()
+    await host.say(StoreFailed("DiskFull", "no room"))
+    while journal.fault is None:
+        await trio.lowlevel.checkpoint()
+    journal.settle(1, 7, 2)
+    heard = await host.hear()
+    while len(heard) < 2:
+        heard += await host.hear()
+    assert heard[0] == SettleEarly([MessagesSettled(1, [(7, 2)])])
+    assert numbers(heard[1:]) == [1]
+    await host.say(BatchesCommitted(1))
+    await host.end()
+
+
+async def test_what_trying_again_does_not_mend_ends_it(journal: Journal) -> None:
+    host = Host(journal)
+    await host.say(StoreFailed("StoreCorrupt", "torn"))
+    with pytest.raises(StoreCorrupt, match="torn"):
+        await host.session.run()
+
+
+async def test_wishes_that_a_host_did_not_answer_are_for_the_next(journal: Journal, nursery: trio.Nursery) -> None:
+    answers: list[Reading | list[bytes | None] | StoreError] = []
+    journal.fetch(1, 1, 9, 100, answers.append)
+    journal.fetch_delayed(1, [5], answers.append)
+    journal.fetch(1, 9, 10, 100, answers.append)
+    journal.take_fetches()
+    host = Host(journal)
+    nursery.start_soon(host.session.run)
+    heard: list[ToStore | FromStore] = []
+    while len(heard) < 3:
+        heard += await host.hear()
+    assert heard == [Read(1, 1, 1, 9, 100), ReadDelayed(2, 1, [5]), Read(3, 1, 9, 10, 100)]
+    reading = Reading([SegmentRead(1, 1, b"", b"body", spilled=False)], 2)
+    await host.say(
+        SegmentsFetched(1, reading), DelayedFetched(2, [b"later"]), FetchFailed(3, StoreFailed("StoreCorrupt", "torn"))
+    )
+    await trio.testing.wait_all_tasks_blocked()
+    assert answers[:2] == [reading, [b"later"]]
+    assert isinstance(answers[2], StoreCorrupt)
+    await host.end()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (BackedUp(1), None),
+        (BackedUp(1, StoreFailed("StoreUnwritable", "there already")), "there already"),
+        (None, "has ended while it made the copy"),
+    ],
+)
+async def test_whoever_wants_a_copy_hears_what_became_of_it(
+    journal: Journal, nursery: trio.Nursery, answer: FromStore | None, expected: str | None
+) -> None:
+    host = Host(journal)
+    nursery.start_soon(host.session.run)
+    said: list[str | None] = []
+    nursery.start_soon(note_copy, host.session, said.append)
+    assert await host.hear() == [BackUp(1, "target")]
+    if answer is not None:
+        await host.say(answer)
+    await host.end()
+    await trio.testing.wait_all_tasks_blocked()
+    assert (said[0] is None) if expected is None else (expected in str(said[0]))
+
+
+async def note_copy(session: StoreSession, note: Callable[[str | None], None]) -> None:
+    try:
+        await session.back_up(Path("target"))
+    except StoreError as error:
+        note(str(error))
+    else:
+        note(None)
