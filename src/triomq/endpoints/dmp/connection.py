@@ -91,8 +91,8 @@ class DMPServerConnection(StreamClient):
         if self.leases is None:
             self._deny(Denied(540, "there are no direct connections at this address"))
 
-    def _work(self) -> None:
-        super()._work()
+    def work_off(self) -> None:
+        super().work_off()
         if self.sink is not None and self.sink.is_choked:
             self.gates.close(_RETURNS)  # it can only be returned, and is not read
         if self._flow is not None and self._flow.must_wait():
