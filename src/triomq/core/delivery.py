@@ -96,16 +96,3 @@ class Postpone(Message, frozen=True):
 
 class Get(Request[Batch | None], frozen=True):
     """To a queue: hand out the first message alone, outside any feed; None when nothing is ready."""
-
-
-def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
-    """Tell a batch's queue how deliveries of it are settled; all that are left, or those at some positions."""
-    assert batch.queue is not None
-    if batch.left:  # else its queue has ended, or has taken everything back after a crash
-        batch.queue.tell_nowait(Settle(batch, outcome, positions))
-
-
-def postpone(batch: Batch, position: int, reason: str) -> None:
-    """Tell a batch's queue that a consumer failed over a delivery of it, and of what."""
-    assert batch.queue is not None
-    batch.queue.tell_nowait(Postpone(batch, position, reason))

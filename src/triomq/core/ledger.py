@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from triomq.core.batch import Batch
-from triomq.core.delivery import Outcome, Settle
+from triomq.core.delivery import Outcome, Postpone, Settle
 from triomq.core.refusals import UnknownDelivery
 
 if TYPE_CHECKING:
@@ -56,6 +56,19 @@ class Numbered(msgspec.Struct, eq=False):
         contents = self.batch.contents
         found = contents if self.positions is None else [contents[position] for position in self.positions]
         return [content for content in found if content is not None]
+
+
+def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
+    """Tell a batch's queue how deliveries of it are settled; all that are left, or those at some positions."""
+    assert batch.queue is not None
+    if batch.left:  # else its queue has ended, or has taken everything back after a crash
+        batch.queue.tell_nowait(Settle(batch, outcome, positions))
+
+
+def postpone(batch: Batch, position: int, reason: str) -> None:
+    """Tell a batch's queue that a consumer failed over a delivery of it, and of what."""
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Postpone(batch, position, reason))
 
 
 Settler: TypeAlias = Callable[[Numbered, Outcome, Sequence[int]], None]

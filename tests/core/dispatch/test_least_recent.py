@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from core.dealing import Table, deal, play, player
 from triomq.core import Feed
-from triomq.core.dispatch.least_recent import LeastRecentlyUsed
+from triomq.core.dispatch.levels import LeastRecentlyUsed
 
 
 def table() -> Table:

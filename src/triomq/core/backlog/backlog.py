@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import inf
 
-from triomq.core.backlog.entry import Entry
+import msgspec
+
 from triomq.core.batch import Batch
-from triomq.core.message import Head
+from triomq.core.message import Head, QueueMessage
 from triomq.errors import StoreError
 from triomq.store import Reading
 
@@ -34,6 +35,22 @@ ReadDone = Callable[[Reading | StoreError], None]
 
 Remains = Sequence[bytes]
 """Contents of messages that are gone."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A ready message as one looks at it in its place.
+
+    Args:
+        id: Its id, which stays the same as long as it is in the queue.
+        attempts: How often it was delivered and came back.
+        deadline: When it expires, in seconds of the domain's clock; infinity if never.
+        message: Head and octets.
+    """
+
+    id: int
+    attempts: int
+    deadline: float
+    message: QueueMessage
 
 
 class Backlog:

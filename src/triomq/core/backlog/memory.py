@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
-from triomq.core.backlog.backlog import Backlog, Remains
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, Remains
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch

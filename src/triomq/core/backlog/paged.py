@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
@@ -50,6 +49,9 @@ class PagedBacklog(Backlog):
         self._now = now
         self._memory = memory  # octets of messages that may be resident
         self._tail = PagedTail(persistence, queue, name, now)
+        self._last_head: Head | None = None  # of the run that was encoded last
+        self._last_level = 0
+        self._last_encoded = b""
         self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
         self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
         self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
@@ -114,10 +116,14 @@ class PagedBacklog(Backlog):
         durable = self._durable and head.persistent
         paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
         if durable or paged:
-            encoded = self._persistence.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
+            if head is self._last_head and level == self._last_level and deadline == inf:
+                encoded = self._last_encoded  # most runs have the head of the run before: no look-up by its 15 fields
+            else:
+                encoded = self._encode(head, level, deadline)
             bodies = size - count * (head.body_start + head.body_trailer)
         if durable:
-            self._tail.spill()
+            if self._tail.loose:
+                self._tail.spill()
             self._journal.append(self.queue, self.next_id, encoded, contents, bodies)
         if paged:
             run = PagedRun(head, contents, self.next_id, size, deadline, level)
@@ -126,6 +132,14 @@ class PagedBacklog(Backlog):
             self._count_paged()
         else:
             super().push(head, contents, size, deadline, level)
+
+    def _encode(self, head: Head, level: int, deadline: float) -> bytes:
+        """Encode a head, and remember it as the last one if it has no deadline."""
+        if deadline < inf:
+            return self._persistence.heads.encode(head, level, deadline, self._now())
+        self._last_encoded = self._persistence.heads.encode(head, level, inf, 0.0)
+        self._last_head, self._last_level = head, level
+        return self._last_encoded
 
     def fetch(self, done: ReadDone) -> bool:
         """Page messages in if few are resident; return whether more are resident at once.

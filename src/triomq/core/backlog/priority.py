@@ -6,8 +6,7 @@ from itertools import islice
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
 from triomq.core.message import Head

@@ -79,7 +79,6 @@ class PagedTail:
         "_expects",
         "_fetch",
         "_journal",
-        "_loose",
         "_name",
         "_now",
         "_peek_fetch",
@@ -92,6 +91,7 @@ class PagedTail:
         "damaged",
         "first",
         "held",
+        "loose",
         "size",
         "spilled",
     )
@@ -103,7 +103,7 @@ class PagedTail:
         self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
-        self._loose = 0  # octets of the last pending ones that the store was not told of
+        self.loose = 0  # octets of the last pending ones that the store was not told of
         self._expects = False  # whether we are told of the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
         self._fetch: Fetch | None = None
@@ -139,17 +139,18 @@ class PagedTail:
         self.size += bodies
         self.held += run.size
         if not number:
-            self._loose += run.size
-            if self._loose >= _SPILL:
+            self.loose += run.size
+            if self.loose >= _SPILL:
                 self.spill()
         self._expect()
 
     def spill(self) -> None:
         """Tell the store what it has not been told: the last ones, whose ids are in a row.
 
-        Whoever keeps a message does this first: segments must not reach over each other.
+        Every message is preceded by this that is appended to the store behind them: segments must not reach over each
+        other. Callers on the way of each run look at ``loose`` first, and save the call.
         """
-        if not self._loose:
+        if not self.loose:
             return
         loose = []
         for pending in reversed(self._pending):
@@ -157,7 +158,7 @@ class PagedTail:
                 break
             loose.append(pending)
         loose.reverse()
-        self._loose = 0
+        self.loose = 0
         first = loose[0].run.first
         runs = [BodyRun(each.run.first - first, each.encoded, each.run.contents) for each in loose]
         self._journal.cut(self._queue)
@@ -211,7 +212,7 @@ class PagedTail:
             self._count_back(run, pending.bodies)
             self.held -= run.size
             if not pending.number:
-                self._loose -= run.size
+                self.loose -= run.size
             if pending.is_spilled:
                 _add_range(spilled, run.first, count)
             found.append(run)
@@ -367,7 +368,7 @@ class PagedTail:
         self._damaged_ranges.clear()
         self.damaged = 0
         self._pending.clear()
-        self._loose = 0
+        self.loose = 0
         self.first = stop
         self.count = self.size = self.held = 0
         return count

@@ -21,8 +21,7 @@ from itertools import islice
 from typing import Protocol
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.feed import Feed
-from triomq.core.dispatch.window import Window
+from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.message import Head
 
 BATCH_BYTES = 128 * 1024

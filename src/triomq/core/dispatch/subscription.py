@@ -9,8 +9,7 @@ same turn: the room that is given back would let the next messages come.
 """
 
 from triomq.actors import Ref
-from triomq.core.dispatch.feed import Feed
-from triomq.core.dispatch.window import Window
+from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.publishing.publishing import Permissions
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import Forbidden

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 QUEUE_MEMORY = 8 * 1024 * 1024
 """Octets of messages that a queue has in memory if there is a store; the others are only there."""
 
-_MOST_UNWRITTEN = 16 * 1024 * 1024
-"""Octets on their way to the disk from which on publishers have to wait."""
+MOST_UNWRITTEN = 16 * 1024 * 1024
+"""Bytes on their way to the disk above which publishers have to wait."""
 
 
 class Persistence:
@@ -92,7 +92,10 @@ class Persistence:
         self.sync_points += 1
 
     def look(self) -> None:
-        """See whether publishers have to wait from now on; called before a turn's first publish."""
+        """Check whether publishers have to wait from now on; called before a turn's first publish.
+
+        The caller skips this call while ``journal.octets`` is at most ``MOST_UNWRITTEN``.
+        """
         if not self.behind and self._has_too_much:
             self.behind = True
             self._notify_publishers()
@@ -100,7 +103,7 @@ class Persistence:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
+        return self.journal.octets > MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
         """Wait until what was noted last is on disk."""

@@ -149,7 +149,7 @@ class Confirms:
         assert self._persistence is not None
         if not self._waits:
             self._waits = True
-            self._persistence.when_committed(number, self._on_disk)
+            self._persistence.journal.when_committed(number, self._on_disk)
 
     def _on_disk(self) -> None:
         self._waits = False

@@ -42,6 +42,7 @@ import trio
 from triomq.actors import Ref
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import QueueMessage
+from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.refusals import Forbidden
@@ -294,7 +295,7 @@ class Publisher:
         memory = self._memory
         if memory.fresh > memory.room:
             memory.measure()
-        if self._persistence is not None:
+        if self._persistence is not None and self._persistence.journal.octets > MOST_UNWRITTEN:
             self._persistence.look()
 
     def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:

@@ -10,6 +10,7 @@ from math import inf
 
 import msgspec
 
+from triomq.core.batch import Batch
 from triomq.core.message import Head
 from triomq.store import DelayedFound
 
@@ -95,3 +96,53 @@ class Delayed:
         self._heap.clear()
         self.expected.clear()
         return count
+
+
+# Postponed messages
+
+_FIRST_DELAY = 1.0
+"""Seconds; long enough that a supervisor which allows three restarts in five seconds survives one bad message."""
+
+_LONGEST_DELAY = 60.0
+"""Seconds; what it needs may be back by then, and a line a minute in the log is still seen."""
+
+MOST_FAILURES = 5
+"""Goes that a message gets before it becomes a dead letter: with the delays between them, 15 seconds."""
+
+
+def delay_after(failures: int) -> float:
+    """Say how many seconds a message waits after so many failures, 1 for the first."""
+    return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(failures - 1, 16))
+
+
+class Postponed:
+    """The postponed messages of one queue, each in a batch of its own, by time; made with the first of them."""
+
+    __slots__ = ("_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Batch]] = []
+        self._sequence = 0  # batches cannot be compared
+
+    def __len__(self) -> int:
+        """Count the messages."""
+        return len(self._heap)
+
+    def push(self, batch: Batch, due: float) -> None:
+        """Add a message until a time, in seconds of the domain's clock."""
+        self._sequence += 1
+        heappush(self._heap, (due, self._sequence, batch))
+
+    @property
+    def next_due(self) -> float:
+        """When the next message goes back; infinity when none waits."""
+        return self._heap[0][0] if self._heap else inf
+
+    def take_due(self, now: float) -> Batch | None:
+        """Take out the first message whose time has come."""
+        return heappop(self._heap)[2] if self.next_due <= now else None
+
+    def take_all(self) -> list[Batch]:
+        """Take out all messages."""
+        heap, self._heap = self._heap, []
+        return [batch for _, _, batch in heap]

@@ -17,24 +17,31 @@ from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
-from triomq.core.dispatch.feed import Feed, Wake
+from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window
 from triomq.core.dispatch.strategies import suitable_dispatch
-from triomq.core.dispatch.window import UNLIMITED, Window
 from triomq.core.message import Head
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
-from triomq.core.queue.ceiling import bytes_of, fits_below, make_room
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
-from triomq.core.queue.freeing import free
 from triomq.core.queue.intake import sort_out
-from triomq.core.queue.limits import bytes_ready, count_fitting, fits_all, is_full, shed
+from triomq.core.queue.limits import (
+    bytes_of,
+    bytes_ready,
+    count_fitting,
+    fits_all,
+    fits_below,
+    is_full,
+    make_room,
+    shed,
+)
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
 from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
+from triomq.core.topology.chores import free
 from triomq.core.topology.options import Overflow
 from triomq.core.topology.requests import QueueExpired, QueueUnused
 from triomq.errors import Refused
@@ -49,6 +56,7 @@ class Queue(InPlaceActor):
         "_ceiling",
         "_checks",
         "_dispatch",
+        "_journal",
         "_rejects",
         "_sheds",
         "_slack",
@@ -60,6 +68,8 @@ class Queue(InPlaceActor):
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self._backlog = state.backlog
+        persistence = state.directory.persistence
+        self._journal = persistence.journal if persistence is not None and state.durable else None
         self._look()
         self._time = Timekeeper(state)
         self._dispatch: Dispatch | None = None
@@ -119,16 +129,16 @@ class Queue(InPlaceActor):
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
                 state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
-            if placed and state.persists(message.head):
-                assert state.directory.persistence is not None
-                message.receipt.number = state.directory.persistence.journal.open_batch
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
+        """Report to a publisher how many messages were stored, and in which batch of the store they will be on disk."""
         refused = len(message.contents) - placed
         if refused:
             receipt.refused(message.position + placed, refused)
         if placed:
+            if self._journal is not None and message.head.persistent:
+                receipt.number = self._journal.open_batch
             receipt.placed(placed)
 
     def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:

@@ -11,8 +11,7 @@ from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, Paged
 from triomq.core.delivery import FeedClosed
 from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
-from triomq.core.queue.delay import Delayed
-from triomq.core.queue.postponed import Postponed
+from triomq.core.queue.delay import Delayed, Postponed
 from triomq.core.routing.bindings import Binding
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options

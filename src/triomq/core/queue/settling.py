@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from triomq.core.batch import Batch
 from triomq.core.queue.deadletter import Reason, dead_letter
-from triomq.core.queue.postponed import MOST_FAILURES, Postponed, delay_after
+from triomq.core.queue.delay import MOST_FAILURES, Postponed, delay_after
 from triomq.core.queue.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
