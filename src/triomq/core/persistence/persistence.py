@@ -94,7 +94,7 @@ class Persistence:
     def look(self) -> None:
         """Check whether publishers have to wait from now on; called before a turn's first publish.
 
-        The caller skips this call while ``journal.octets`` is at most ``MOST_UNWRITTEN``.
+        The caller skips this call while ``journal.pending_bytes`` is at most ``MOST_UNWRITTEN``.
         """
         if not self.behind and self._has_too_much:
             self.behind = True
@@ -103,7 +103,7 @@ class Persistence:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.journal.octets > MOST_UNWRITTEN and self.journal.fault is None
+        return self.journal.pending_bytes > MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
         """Wait until what was noted last is on disk."""

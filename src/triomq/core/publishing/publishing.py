@@ -295,7 +295,7 @@ class Publisher:
         memory = self._memory
         if memory.fresh > memory.room:
             memory.measure()
-        if self._persistence is not None and self._persistence.journal.octets > MOST_UNWRITTEN:
+        if self._persistence is not None and self._persistence.journal.pending_bytes > MOST_UNWRITTEN:
             self._persistence.look()
 
     def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:
