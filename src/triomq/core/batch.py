@@ -21,10 +21,10 @@ class Batch(msgspec.Struct, eq=False):
 
     Args:
         head: What the messages share.
-        contents: Their octets, None where settled.
+        contents: Their bytes, None where settled.
         ids: The ids of the messages in their queue, ascending.
         redelivered: Whether they may have been seen by a consumer before.
-        size: Total of the octets of all contents.
+        size: Total of the bytes of all contents.
         left: How many positions are not settled yet.
         feed: The feed they went to; None for a single get.
         queue: The queue they came from, which is told how they are settled.
@@ -46,7 +46,7 @@ class Batch(msgspec.Struct, eq=False):
     attempts: int = 0
 
     def message(self, position: int) -> QueueMessage:
-        """Give the message at a position that is not settled yet.
+        """Return the message at a position that is not settled yet.
 
         Raises:
             LookupError: It is settled already.

@@ -67,7 +67,7 @@ class Clock(Generic[T]):
         return self._heap[0][0] if self._heap else inf
 
     def take_due(self, now: float) -> list[T]:
-        """Give those whose time has come, earliest first; each is told once."""
+        """Return those whose time has come, earliest first; each is told once."""
         due: list[T] = []
         while self.next_deadline <= now:
             _, _, item = heappop(self._heap)

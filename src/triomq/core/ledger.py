@@ -46,13 +46,13 @@ class Numbered(msgspec.Struct, eq=False):
     positions: Sequence[int] | None = None
 
     def at(self, offsets: Sequence[int]) -> Sequence[int]:
-        """Tell which positions of the batch some offsets from the first number mean."""
+        """Return which positions of the batch some offsets from the first number mean."""
         positions = self.positions
         return offsets if positions is None else [positions[offset] for offset in offsets]
 
     @property
     def contents(self) -> list[bytes]:
-        """The messages' octets, without those that are settled."""
+        """The messages' bytes, without those that are settled."""
         contents = self.batch.contents
         found = contents if self.positions is None else [contents[position] for position in self.positions]
         return [content for content in found if content is not None]
@@ -165,13 +165,13 @@ class Ledger:
         return chain(self._older, (self._entries,))
 
     def skip(self, count: int) -> int:
-        """Number messages that nobody settles; give the first number."""
+        """Number messages that nobody settles; return the first number."""
         first = self.next_number
         self.next_number = first + count
         return first
 
     def enter(self, batch: Batch) -> int:
-        """Number all messages of a batch, and remember where the numbers lead; give the first one."""
+        """Number all messages of a batch, and remember where the numbers lead; return the first one."""
         first = self.next_number
         self.next_number = following = first + batch.left
         if following > self._closes_at:
@@ -284,7 +284,7 @@ class Ledger:
             _settle_entries(table, list(table), outcome, self.settler)
 
     def _part(self, last: int) -> list[dict[int, Numbered]]:
-        """Give all numbers up to one away, in tables."""
+        """Return all numbers up to one away, in tables."""
         self._oldest = last + 1
         parted: list[dict[int, Numbered]] = []
         older = self._older
@@ -312,11 +312,11 @@ class Ledger:
             yield entries[0][1], [number for number, _ in entries]
 
     def still(self, numbered: Numbered, numbers: Sequence[int]) -> list[int]:
-        """Tell which of some numbers are not settled yet."""
+        """Return which of some numbers are not settled yet."""
         return [number for number in numbers if self._find(number) is numbered]
 
     def renumber(self, numbered: Numbered, numbers: Sequence[int]) -> Numbered:
-        """Give messages new numbers, for they go out again; the old ones lead nowhere any more."""
+        """Return messages new numbers, for they go out again; the old ones lead nowhere any more."""
         for number in numbers:
             self._take(number)
         first = self.skip(len(numbers))

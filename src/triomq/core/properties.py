@@ -82,7 +82,7 @@ class Amend(Protocol):
         drop_expiration: bool,
         without: Collection[str] = (),
     ) -> tuple[bytes, int]:
-        """Give the new properties in the same encoding, and the head's ``flags`` for them.
+        """Return the new properties in the same encoding, and the head's ``flags`` for them.
 
         Args:
             encoded: The properties as they came.
@@ -123,7 +123,7 @@ _UNKNOWN: tuple[Callable[[bytes], Properties], Amend] = _decode_unknown, _amend_
 class Codecs:
     """The table from a head's codec tag to the functions that decode and amend its properties.
 
-    Created by whoever opens a broker, who registers each wire's; handed to domains. More can be registered later,
+    Created by the code that opens a broker, who registers each wire's; handed to domains. More can be registered later,
     before the first message of their wire comes.
     """
 

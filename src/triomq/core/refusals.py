@@ -79,7 +79,7 @@ class ForeignName(AccessRefused):
 
     Args:
         name: The queue's name.
-        origin: Where it comes from; empty if it is our own.
+        origin: Where it comes from; empty if it is this broker's own.
         asker: Who declares it, in the same way.
     """
 

@@ -28,7 +28,7 @@ from triomq.errors import StoreError
 from triomq.store import Reading
 
 BROWSE_BYTES = 2 * 1024 * 1024
-"""Octets of contents that one browse shows, one message excepted: some milliseconds of copying for who gets them."""
+"""Bytes of contents that one browse shows, one message excepted: some milliseconds of copying for who gets them."""
 
 ReadDone = Callable[[Reading | StoreError], None]
 """Called with what was read from the store, outside of any turn."""
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         id: Its id, which stays the same as long as it is in the queue.
         attempts: How often it was delivered and came back.
         deadline: When it expires, in seconds of the domain's clock; infinity if never.
-        message: Head and octets.
+        message: Head and bytes.
     """
 
     id: int
@@ -56,8 +56,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 class Backlog:
     """The base of all backlogs; made with its queue, outlives the queue's incarnations.
 
-    ``resident`` counts the ready messages in memory, ``resident_bytes`` the octets of their bodies; ``paged`` and
-    ``paged_bytes`` count the ready messages that are not. ``unsettled`` counts the messages that are out, and
+    ``resident`` counts the ready messages in memory, ``resident_bytes`` the bytes of their bodies; ``paged`` and
+    ``paged_bytes`` count the ready messages that are not. ``unsettled`` counts the unsettled messages, and
     ``next_id`` is the id of the next message that comes.
     """
 
@@ -79,12 +79,12 @@ class Backlog:
 
     @property
     def ready_bytes(self) -> int:
-        """Octets of the bodies of the ready messages."""
+        """Bytes of the bodies of the ready messages."""
         return self.resident_bytes + self.paged_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless: not written yet, or read for who browses."""
+        """Bytes of paged messages that are in memory nevertheless: not written yet, or read for who browses."""
         return 0
 
     @property
@@ -104,8 +104,8 @@ class Backlog:
 
         Args:
             head: What they share.
-            contents: Their octets.
-            size: Total of the octets.
+            contents: Their bytes.
+            size: Total of the bytes.
             deadline: When they expire, in seconds of the domain's clock; infinity if never.
             level: Their priority.
         """
@@ -118,7 +118,7 @@ class Backlog:
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first resident messages that share a head: at most so many, and so many octets; at least one.
+        """Hand out the first resident messages that share a head: at most so many, and so many bytes; at least one.
 
         The batch counts as unsettled until it is settled, requeued or returned.
 
@@ -142,7 +142,7 @@ class Backlog:
         """Settle messages for good: all of a batch that are left, or those at some positions.
 
         Returns:
-            How many messages and how many octets are unsettled no longer.
+            How many messages and how many bytes are unsettled no longer.
         """
         raise NotImplementedError
 
@@ -150,7 +150,7 @@ class Backlog:
         """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
 
         Returns:
-            How many messages and how many octets are unsettled no longer.
+            How many messages and how many bytes are unsettled no longer.
         """
         raise NotImplementedError
 
@@ -188,11 +188,11 @@ class Backlog:
         raise NotImplementedError
 
     def longest(self, count: int) -> int:
-        """Return the octets of the largest of the first ``count`` messages of the first run."""
+        """Return the bytes of the largest of the first ``count`` messages of the first run."""
         raise NotImplementedError
 
     def next_size(self) -> int:
-        """Return the octets of the first resident message.
+        """Return the bytes of the first resident message.
 
         Raises:
             IndexError: Nothing is resident.
@@ -267,7 +267,7 @@ class Backlog:
 
         Args:
             after: Only messages with an id above this one.
-            limit: At most so many; fewer when their octets come to ``BROWSE_BYTES``.
+            limit: At most so many; fewer when their bytes come to ``BROWSE_BYTES``.
             done: Called when messages were read that ``browse`` asked the store for; it is for ``page_read``.
 
         Returns:
@@ -277,7 +277,7 @@ class Backlog:
 
 
 def page_of(entries: Iterator[Entry]) -> list[Entry]:
-    """Return the entries that one browse shows: until their octets come to ``BROWSE_BYTES``."""
+    """Return the entries that one browse shows: until their bytes come to ``BROWSE_BYTES``."""
     page: list[Entry] = []
     room = BROWSE_BYTES
     for entry in entries:

@@ -41,7 +41,7 @@ class MemoryBacklog(Backlog):
         self._outstanding: dict[Batch, None] | None = None
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
+        """Append messages of a run; ``size`` is the total of their bytes, ``deadline`` when they expire."""
         count = len(contents)
         if not count:
             return
@@ -67,7 +67,7 @@ class MemoryBacklog(Backlog):
         runs.append(Run(head, list(contents), first, size, deadline))
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first ready messages that share a head: at most so many, at most so many octets, at least one.
+        """Hand out the first ready messages that share a head: at most so many, at most so many bytes, at least one.
 
         The batch counts as outstanding until it is settled, requeued or returned.
 
@@ -108,11 +108,11 @@ class MemoryBacklog(Backlog):
         return 0 if self._returned is not None or not self._runs else len(self._runs[0].contents)
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+        """Tell the bytes of the largest of the first ``count`` messages of the first run."""
         return max(map(len, self._front().contents[:count]))
 
     def next_size(self) -> int:
-        """Tell the octets of the first ready message.
+        """Tell the bytes of the first ready message.
 
         Raises:
             IndexError: Nothing is ready.
@@ -122,7 +122,7 @@ class MemoryBacklog(Backlog):
         return len(self._returned.first.contents[0] if self._returned is not None else self._front().contents[0])
 
     def next_head(self) -> Head:
-        """Give the head of the first ready message.
+        """Return the head of the first ready message.
 
         Raises:
             IndexError: Nothing is ready.
@@ -132,7 +132,7 @@ class MemoryBacklog(Backlog):
         return self._front().head
 
     def next_deadline(self) -> float:
-        """Tell when the first ready message expires; infinity if never, or when nothing is ready."""
+        """Return when the first ready message expires; infinity if never, or when nothing is ready."""
         if self._returned is not None:
             return self._returned.first.deadline
         return self._runs[0].deadline if self._runs else inf
@@ -171,7 +171,7 @@ class MemoryBacklog(Backlog):
         return Batch(head, given, range(first, first + count), head.repeated, size, count, None, None, run.deadline)
 
     def _cut(self, run: Run, count: int) -> int:
-        """Take the first messages off the front run and give their size in octets."""
+        """Take the first messages off the front run and give their size in bytes."""
         assert self._runs is not None
         if count == len(run.contents):
             size = run.size
@@ -192,7 +192,7 @@ class MemoryBacklog(Backlog):
         return batch
 
     def _forget_returned(self, head: Head, count: int, size: int) -> None:
-        """Count messages as resident no longer that had come back; ``size`` is the total of their octets."""
+        """Count messages as resident no longer that had come back; ``size`` is the total of their bytes."""
         self.resident -= count
         self.resident_bytes -= size - count * head.overhead
         if not self._returned:
@@ -205,7 +205,7 @@ class MemoryBacklog(Backlog):
         self.unsettled += batch.left
 
     def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here: not wholly settled, and not put back after a crash."""
+        """Return whether a batch is outstanding here: not wholly settled, and not put back after a crash."""
         return self._outstanding is not None and batch in self._outstanding
 
     def outstanding(self) -> list[Batch]:
@@ -216,7 +216,7 @@ class MemoryBacklog(Backlog):
         """Settle messages for good: all of a batch that are left, or those at some positions.
 
         Returns:
-            How many messages and how many octets are outstanding no longer.
+            How many messages and how many bytes are outstanding no longer.
         """
         contents = batch.contents
         if positions is None and batch.left == len(contents):
@@ -234,7 +234,7 @@ class MemoryBacklog(Backlog):
         """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
 
         Returns:
-            How many messages and how many octets are outstanding no longer.
+            How many messages and how many bytes are outstanding no longer.
         """
         attempts = batch.attempts + marked
         if positions is None and batch.left == len(batch.contents):
@@ -338,7 +338,7 @@ class MemoryBacklog(Backlog):
                 yield run.first, min(len(run.contents), up_to - run.first + 1)
 
     def discard(self, up_to: int) -> int:
-        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        """Take all ready messages with an id up to this out for good, and return how many they were."""
         before = self.resident
         while self._returned is not None and (first := self._returned.first_id) <= up_to:
             MemoryBacklog.drop(self, min(self._returned.in_a_row(), up_to - first + 1))

@@ -24,7 +24,7 @@ from triomq.errors import StoreError
 from triomq.store import AttemptsCounted, Reading
 
 _OVERHEAD = 128
-"""Octets that a message takes beside its body."""
+"""Bytes that a message takes beside its body."""
 
 
 class PagedBacklog(Backlog):
@@ -47,7 +47,7 @@ class PagedBacklog(Backlog):
         self._journal = persistence.journal
         self._durable = durable
         self._now = now
-        self._memory = memory  # octets of messages that may be resident
+        self._memory = memory  # bytes of messages that may be resident
         self._tail = PagedTail(persistence, queue, name, now)
         self._last_head: Head | None = None  # of the run that was encoded last
         self._last_level = 0
@@ -64,7 +64,7 @@ class PagedBacklog(Backlog):
         Args:
             next_id: The id of the next message that comes.
             count: How many messages there are.
-            size: Octets of their bodies, about.
+            size: Bytes of their bodies, about.
             delivered: Up to which ids they were delivered, by level.
             attempts: How often messages came back, above once, by id.
         """
@@ -83,7 +83,7 @@ class PagedBacklog(Backlog):
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless."""
+        """Bytes of paged messages that are in memory nevertheless."""
         return self._tail.held + self._tail.peeked_bytes
 
     @property
@@ -302,7 +302,7 @@ class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
     """The backlog of a queue without priorities, in a broker with a store.
 
     Args:
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
@@ -324,7 +324,7 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
 
     Args:
         levels: The highest level.
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
@@ -353,7 +353,7 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless."""
+        """Bytes of paged messages that are in memory nevertheless."""
         return super().buffered_bytes + sum(run.size for run in self._arrived)
 
     def has_paged(self, up_to: int) -> bool:

@@ -63,14 +63,14 @@ class PriorityBacklog(Backlog):
         return self._levels[self.next_level]
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run to a level; ``size`` is the total of their octets."""
+        """Append messages of a run to a level; ``size`` is the total of their bytes."""
         number = self._level(level)
         self._levels[number].next_id = self.next_id
         self.next_id += len(contents)
         self._change(number, MemoryBacklog.push, head, contents, size, deadline)
 
     def _level(self, level: int) -> int:
-        """Give the number of the level that messages of a level go to, and let there be one."""
+        """Return the number of the level that messages of a level go to, and let there be one."""
         number = min(level, self.highest)
         if number not in self._levels:
             self._levels[number] = MemoryBacklog()
@@ -101,19 +101,19 @@ class PriorityBacklog(Backlog):
         return self._front().run_length if self._filled else 0
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the messages that would be dealt first."""
+        """Tell the bytes of the largest of the messages that would be dealt first."""
         return self._front().longest(count)
 
     def next_size(self) -> int:
-        """Tell the octets of the message that goes next."""
+        """Tell the bytes of the message that goes next."""
         return self._front().next_size()
 
     def next_head(self) -> Head:
-        """Give the head of the message that goes next."""
+        """Return the head of the message that goes next."""
         return self._front().next_head()
 
     def next_deadline(self) -> float:
-        """Tell when the first message of some level expires."""
+        """Return when the first message of some level expires."""
         return min((self._levels[number].next_deadline() for number in _bits(self._dying)), default=inf)
 
     def expired_level(self, now: float) -> int | None:
@@ -134,7 +134,7 @@ class PriorityBacklog(Backlog):
             yield from level.resident_ids(up_to)
 
     def discard(self, up_to: int) -> int:
-        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        """Take all ready messages with an id up to this out for good, and return how many they were."""
         return sum(self._change(number, MemoryBacklog.discard, up_to) for number in self._levels)
 
     def purge(self, remains: list[Remains]) -> int:
@@ -147,7 +147,7 @@ class PriorityBacklog(Backlog):
             self._change(number, MemoryBacklog.release, remains)
 
     def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here."""
+        """Return whether a batch is outstanding here."""
         return batch.level in self._levels and self._levels[batch.level].holds(batch)
 
     def outstanding(self) -> list[Batch]:
@@ -183,7 +183,7 @@ def _id_of(entry: Entry) -> int:
 
 
 def _bits(mask: int) -> Iterator[int]:
-    """Give the numbers of the bits that are set, lowest first."""
+    """Return the numbers of the bits that are set, lowest first."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

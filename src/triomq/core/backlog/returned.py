@@ -26,9 +26,9 @@ class ReturnedRun(msgspec.Struct, eq=False, gc=False):
 
     Args:
         head: What they share.
-        contents: Their octets.
+        contents: Their bytes.
         ids: Their ids, ascending.
-        size: Total of the octets.
+        size: Total of the bytes.
         deadline: When they expire, in seconds of the domain's clock.
         attempts: How often they came back.
     """
@@ -113,7 +113,7 @@ class ReturnedMessages:
 
         Args:
             most: At most so many messages.
-            most_bytes: At most so many octets, except that one message may always go.
+            most_bytes: At most so many bytes, except that one message may always go.
         """
         heap, first = self._heap, self._heap[0][1]
         taken: list[ReturnedRun] = []
@@ -135,7 +135,7 @@ class ReturnedMessages:
             yield run
 
     def after(self, number: int) -> Iterator[tuple[int, bytes, ReturnedRun]]:
-        """Yield the messages with ids above a number, in order: id, octets, and the run that each is in."""
+        """Yield the messages with ids above a number, in order: id, bytes, and the run that each is in."""
         positions = ((run, bisect_right(run.ids, number)) for _, run in self._heap)
         heap = [(run.ids[position], position, run) for run, position in positions if position < len(run.ids)]
         heapify(heap)

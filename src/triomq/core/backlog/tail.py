@@ -22,13 +22,13 @@ from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, S
 _log = logging.getLogger("triomq.core")
 
 _SPILL = 256 * 1024
-"""Octets of transient messages that are put out of memory at once."""
+"""Bytes of transient messages that are put out of memory at once."""
 
 _READ = 2 * 1024 * 1024
-"""Octets that are read at once: some milliseconds of work."""
+"""Bytes that are read at once: some milliseconds of work."""
 
 _PEEK = 256 * 1024
-"""Octets that are read at once for who browses: they stay in memory until the next page, for each queue."""
+"""Bytes that are read at once for who browses: they stay in memory until the next page, for each queue."""
 
 
 class PagedRun(msgspec.Struct, gc=False):
@@ -48,7 +48,7 @@ class PendingRun(msgspec.Struct, gc=False):
     Args:
         run: The messages.
         encoded: Their head, as the store has it.
-        bodies: Octets of their bodies.
+        bodies: Bytes of their bodies.
         number: The batch that has them; 0 as long as the store was not told.
         is_spilled: Whether the store was told only to have them out of memory.
     """
@@ -64,11 +64,11 @@ class PagedTail:
     """The paged out messages of one queue; made with its backlog, outlives the queue's incarnations.
 
     ``first`` is the id from which on all messages that are not settled are paged out, ``count`` how many they are,
-    ``size`` the octets of their bodies, ``held`` how many of these octets are in memory until they are written.
+    ``size`` the bytes of their bodies, ``held`` how many of these bytes are in memory until they are written.
     ``damaged`` counts messages that the disk has changed: they are left where they are, and count no more in ``count``.
 
     Args:
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         now: Gives the time of the domain's clock, in seconds.
@@ -103,7 +103,7 @@ class PagedTail:
         self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
-        self.loose = 0  # octets of the last pending ones that the store was not told of
+        self.loose = 0  # bytes of the last pending ones that the store was not told of
         self._expects = False  # whether we are told of the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
         self._fetch: Fetch | None = None
@@ -129,7 +129,7 @@ class PagedTail:
         Args:
             run: The messages.
             encoded: Their head, as the store has it.
-            bodies: Octets of their bodies.
+            bodies: Bytes of their bodies.
             number: The batch that has them, 0 if they are not to be kept.
         """
         if not self.count:
@@ -231,7 +231,7 @@ class PagedTail:
         return self._fetch is not None or self._peek_fetch is not None
 
     def forget_reading(self) -> None:
-        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
+        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read again."""
         if self._fetch is not None:
             self._journal.cancel_fetch(self._fetch)
             self._fetch = None
@@ -240,7 +240,7 @@ class PagedTail:
             self._peek_fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[PagedRun]:
-        """Give what was read."""
+        """Return what was read."""
         if self._fetch is None:
             return []  # purged meanwhile
         self._fetch = None
@@ -304,7 +304,7 @@ class PagedTail:
 
     @property
     def peeked_bytes(self) -> int:
-        """Octets that are in memory because somebody browses."""
+        """Bytes that are in memory because somebody browses."""
         return 0 if self._peeked is None else self._peeked.size
 
     def peek(self, first: int, stop: int, done: ReadDone) -> Iterator[PagedRun] | None:
@@ -375,7 +375,7 @@ class PagedTail:
 
 
 class _Peeked(msgspec.Struct, gc=False):
-    """What was read for who browses: all messages from an id up to another, and the total of their octets."""
+    """What was read for who browses: all messages from an id up to another, and the total of their bytes."""
 
     runs: list[PagedRun]
     first: int
@@ -402,7 +402,7 @@ def _add_range(ranges: list[Range], first: int, count: int) -> None:
 
 
 def _unsettled(bits: int, count: int, skip: int) -> list[tuple[int, int]]:
-    """Give the stretches of positions whose bits are not set, from ``skip`` on, as start and stop."""
+    """Return the stretches of positions whose bits are not set, from ``skip`` on, as start and stop."""
     start = max(0, skip)
     if start >= count:
         return []

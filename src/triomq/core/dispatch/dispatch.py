@@ -42,13 +42,13 @@ class ReadyMessages(Protocol):
         """How many messages ``take_turns`` can deal."""
 
     def next_head(self) -> Head:
-        """Give the head of the first message."""
+        """Return the head of the first message."""
 
     def next_size(self) -> int:
-        """Tell the octets of the first message."""
+        """Tell the bytes of the first message."""
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+        """Tell the bytes of the largest of the first ``count`` messages of the first run."""
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Hand out the first messages."""
@@ -89,7 +89,7 @@ class RoundRobin:
         self._ready: deque[Feed] = deque()
 
     def add(self, feed: Feed) -> None:
-        """Give a feed a seat at the end of the round."""
+        """Return a feed a seat at the end of the round."""
         if not feed.listed:
             feed.listed = True
             self._ready.append(feed)
@@ -126,7 +126,7 @@ class RoundRobin:
         return batches
 
     def _assign(self, batch: Batch, feed: Feed) -> Batch:
-        """Give a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
+        """Return a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
         batch.feed = feed
         feed.take(batch)
         if feed.is_full():

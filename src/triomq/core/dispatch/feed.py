@@ -42,7 +42,7 @@ class Window:
 
     Args:
         messages: How many messages may be outstanding; 0 sets no limit.
-        bytes: How many octets may be outstanding; 0 sets no limit. One message may always go when nothing is
+        bytes: How many bytes may be outstanding; 0 sets no limit. One message may always go when nothing is
             outstanding, however large it is (AMQP 0-9-1, basic.qos prefetch-size).
 
     Raises:
@@ -67,19 +67,19 @@ class Window:
         self.checks = self.held or self.limit > 0 or self.byte_limit > 0 or bool(self._line)
 
     def room(self) -> int:
-        """Tell how many more messages may go, looking at the number of messages alone."""
+        """Return how many more messages may go, looking at the number of messages alone."""
         if not self.limit:
             return UNLIMITED
         return self.limit - self.used if self.limit > self.used else 0
 
     def byte_room(self) -> int:
-        """Tell how many more octets may go, not looking at the one message that may always go."""
+        """Return how many more bytes may go, not looking at the one message that may always go."""
         if not self.byte_limit:
             return UNLIMITED
         return self.byte_limit - self.used_bytes if self.byte_limit > self.used_bytes else 0
 
     def rounds(self, feeds: int, size: int) -> int:
-        """Tell how often each of so many feeds can have one message of so many octets; a hold is not looked at."""
+        """Return how often each of so many feeds can have one message of so many bytes; a hold is not looked at."""
         rounds = UNLIMITED
         if self.limit:
             rounds = self.room() // feeds
@@ -88,7 +88,7 @@ class Window:
         return rounds
 
     def admits(self, feed: Feed, size: int) -> bool:
-        """Tell whether a message of so many octets may go to a feed now."""
+        """Return whether a message of so many bytes may go to a feed now."""
         if self.held or 0 < self.limit <= self.used:
             return False
         if self.byte_limit and self.used_bytes and self.used_bytes + size > self.byte_limit:
@@ -96,7 +96,7 @@ class Window:
         return not self._line or next(iter(self._line)) is feed
 
     def take(self, messages: int, size: int) -> None:
-        """Count messages of a total size in octets as outstanding."""
+        """Count messages of a total size in bytes as outstanding."""
         self.used += messages
         self.used_bytes += size
 
@@ -130,7 +130,7 @@ class Window:
         self._call()
 
     def wait(self, feed: Feed, size: int) -> None:
-        """Put a feed at the end of the line, once; it needs room for a message of so many octets."""
+        """Put a feed at the end of the line, once; it needs room for a message of so many bytes."""
         if self._line is None:
             self._line = {}
         self.leave(feed)
@@ -265,12 +265,12 @@ class Feed:
         return self.window.used
 
     def is_full(self) -> bool:
-        """Tell whether its own window has no room, so that nothing may go before something is settled."""
+        """Return whether its own window has no room, so that nothing may go before something is settled."""
         window = self.window
         return self.settles and 0 < window.limit <= window.used
 
     def blocked_by(self, size: int) -> Window | None:
-        """Find the first window that a message of so many octets may not pass; None when it may go."""
+        """Find the first window that a message of so many bytes may not pass; None when it may go."""
         if self.gate is not None and self.gate.held:
             return self.gate
         for window in self.limits:
@@ -279,7 +279,7 @@ class Feed:
         return None
 
     def room(self) -> tuple[int, int]:
-        """Tell how many messages, and how many octets, may go; not looking at the one that may always go."""
+        """Return how many messages, and how many bytes, may go; not looking at the one that may always go."""
         messages = octets = UNLIMITED
         for window in self.limits:
             if window.limit and window.limit - window.used < messages:

@@ -28,7 +28,7 @@ class LeastRecentlyUsed(RoundRobin):
         self._clock = clock
 
     def add(self, feed: Feed) -> None:
-        """Give a feed its seat; seats are always in the order of last use, the longest ago first."""
+        """Return a feed its seat; seats are always in the order of last use, the longest ago first."""
         if feed.listed:
             return
         feed.listed = True
@@ -62,7 +62,7 @@ class Levels:
         self._order: list[_Level] = []  # ascending: the highest is the last
 
     def add(self, feed: Feed) -> None:
-        """Give a feed a seat in its level."""
+        """Return a feed a seat in its level."""
         if feed.listed:
             return
         level = (feed.priority, feed.weight)

@@ -17,7 +17,7 @@ def suitable_dispatch(
     discard: Callable[[], None],
     single_active: bool = False,
 ) -> Dispatch:
-    """Give the strategy for a feed that is about to be added, and the others.
+    """Return the strategy for a feed that is about to be added, and the others.
 
     Round robin until the first feed that has a priority, a weight, or a session whose messages it does not want; from
     then on one that knows them all, which costs more.

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from triomq.core.topology.directory import Directory
 
 QUEUE_MEMORY = 8 * 1024 * 1024
-"""Octets of messages that a queue has in memory if there is a store; the others are only there."""
+"""Bytes of messages that a queue has in memory if there is a store; the others are only there."""
 
 MOST_UNWRITTEN = 16 * 1024 * 1024
 """Bytes on their way to the disk above which publishers have to wait."""
 
 
 class Persistence:
-    """How a broker keeps things; made by whoever opens it, with the store, and lent to each domain's directory.
+    """How a broker keeps things; created by the code that opens it, with the store, and lent to each domain's directory.
 
     Args:
         journal: What the store is told.
-        queue_memory: Octets of messages that each queue has in memory.
+        queue_memory: Bytes of messages that each queue has in memory.
     """
 
     __slots__ = (
@@ -66,20 +66,20 @@ class Persistence:
                 callback()
 
     def _notify_publishers(self) -> None:
-        """Let publishers look for their routes anew: then they see whether the store can be written, and is behind."""
+        """Let publishers look for their routes again: then they see whether the store can be written, and is behind."""
         for directory in self._directories:
             directory.changed()
 
     def when_writable(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the store can be written again."""
+        """Call ``callback`` once, outside of any turn, when the store can be written again."""
         self._unwritable[callback] = None
 
     def forget_writable(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._unwritable.pop(callback, None)
 
     def number_queue(self) -> int:
-        """Give a number that no queue has, not even one that is only on disk."""
+        """Return a number that no queue has, not even one that is only on disk."""
         if not self._next_queue:
             recovered = self.journal.recovered
             self._next_queue = 1 if recovered is None else recovered.next_queue
@@ -119,11 +119,11 @@ class Persistence:
             await committed.wait()
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the store is not behind any more, or has failed."""
+        """Call ``callback`` once, outside of any turn, when the store is not behind any more, or has failed."""
         self._behind[callback] = None
 
     def forget_caught_up(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._behind.pop(callback, None)
 
     def _catch_up(self) -> None:
@@ -139,5 +139,5 @@ class Persistence:
             callback()
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the batch with a number is on disk."""
+        """Call ``callback`` once, outside of any turn, when the batch with a number is on disk."""
         self.journal.when_committed(number, callback)

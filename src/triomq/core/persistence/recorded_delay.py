@@ -1,6 +1,6 @@
 """Delayed messages in a store: they have no ids yet, so they stand apart, by numbers of their own.
 
-When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
+When their time has come they are stored again, as what they are then, and forgotten here, in one batch.
 """
 
 import logging

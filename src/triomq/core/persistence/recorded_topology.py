@@ -233,7 +233,7 @@ def _recover_queue(
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
-    """Bind again; tell whether both ends are there."""
+    """Bind again; return whether both ends are there."""
     source = directory.sinks.get(binding.source)
     ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
     destination: Destination | None = ends.get(binding.destination)

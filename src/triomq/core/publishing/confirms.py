@@ -82,7 +82,7 @@ class Confirms:
 
     Args:
         wake: Called when a receipt that was missing something is complete, so that ``take`` is called soon.
-        keeping: The broker's, if it has a store.
+        persistence: The broker's, if it has a store.
         committed: Called, outside of any turn, when something is on disk that ``take`` had to hold back.
     """
 

@@ -44,11 +44,11 @@ class FanOut:
         self._runs.append((message, iter(queues)))
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when all queues have been told."""
+        """Call ``callback`` once, when all queues have been told."""
         self._waiting[callback] = None
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call that no more."""
+        """Withdraw a callback that was not called yet."""
         self._waiting.pop(callback, None)
 
     def step(self, domain: Domain) -> bool:

@@ -86,10 +86,10 @@ class Permissions(Protocol):
     """What a user may do; ``triomq.security.Access`` is one."""
 
     def may_write(self, name: str, /) -> bool:
-        """Tell whether the user may publish into a sink."""
+        """Return whether the user may publish into a sink."""
 
     def may_read(self, name: str, /) -> bool:
-        """Tell whether the user may consume from a queue."""
+        """Return whether the user may consume from a queue."""
 
 
 class _Everything:
@@ -136,7 +136,7 @@ class CachedRoute:
         self.version = _NEVER  # of the directory, when ``queues`` was found
 
     def _found(self, queues: tuple[Ref, ...], version: int) -> CachedRoute:
-        """Give a route of the same name that stands."""
+        """Return a route of the same name that stands."""
         route = CachedRoute(self.sink, self.key, self.keys)
         route.queues, route.version = queues, version
         return route
@@ -185,8 +185,8 @@ class Publisher:
         Args:
             route: Where it goes; remembers what is found.
             head: What the messages share.
-            contents: Their octets; the sequence must not change any more.
-            size: Total of the octets.
+            contents: Their bytes; the sequence must not change any more.
+            size: Total of the bytes.
             confirms: Follows what becomes of the run; None if nobody asks.
             unrouted: Called with the head, and the messages that no queue is bound for: what mandatory means is the
                 protocol's.
@@ -388,7 +388,7 @@ class Publisher:
             raise PublishingPaused(Pressure.BEHIND, queues)
 
     def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
-        """Have something called, once, when a pressure is over.
+        """Call ``callback`` once, when a pressure is over.
 
         To be asked for in the turn that met the pressure. The call may come within somebody else's turn, so it should
         not publish at once.
@@ -412,7 +412,7 @@ class Publisher:
             self.forget(over.set)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._memory.forget(callback)
         if self._fanout is not None:
             self._fanout.forget(callback)

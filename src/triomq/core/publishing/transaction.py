@@ -39,7 +39,7 @@ class Transaction:
 
     @property
     def octets(self) -> int:
-        """Total of the octets of what is to be published."""
+        """Total of the bytes of what is to be published."""
         return sum(run.size for runs in self._publishes.values() for run in runs)
 
     def publish(self, queues: Sequence[Ref], message: Publish) -> None:

@@ -130,7 +130,7 @@ class WaitingPublisher:
         raise paused
 
     def _has_room(self, queue: QueueState, run: RoutedRun, waited: Collection[QueueState]) -> bool:
-        """Tell whether it is our turn at a queue, and it has room."""
+        """Return whether it is our turn at a queue, and it has room."""
         if queue in self._lines and queue not in waited:
             return False
         return _fits(queue, _told(run, 0.0))
@@ -166,7 +166,7 @@ class WaitingPublisher:
 
 
 def makes_wait(queue: QueueState) -> bool:
-    """Tell whether a queue makes publishers wait for room."""
+    """Return whether a queue makes publishers wait for room."""
     return queue.options.overflow is Overflow.WAIT and queue.options.is_bounded
 
 
@@ -175,7 +175,7 @@ def _told(run: RoutedRun, delay: float) -> Publish:
 
 
 def _fits(queue: QueueState, told: Publish) -> bool:
-    """Tell whether a queue would take a message now; one that is gone does not matter.
+    """Return whether a queue would take a message now; one that is gone does not matter.
 
     Raises:
         LimitExceeded: It will never have room.

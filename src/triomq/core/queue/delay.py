@@ -20,8 +20,8 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         head: What they share.
-        contents: Their octets.
-        size: Total of their octets.
+        contents: Their bytes.
+        size: Total of their bytes.
         number: Their own in the queue's part of the store; 0 if they are not kept.
     """
 
@@ -32,11 +32,11 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delayed:
-    """The delayed messages of one queue, by time and then by arrival; made with the first of them.
+    """The delayed messages of one queue, by time and then by arrival; created with the first of them.
 
-    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many octets
-    those have that are in memory. ``expected`` are those that the store has from an earlier life of the broker and that
-    have not been read yet, by their numbers.
+    It outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many bytes those have that
+    are in memory. ``expected`` are those that the store has from before a restart and that have not been read yet, by
+    their numbers.
     """
 
     __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
@@ -56,7 +56,7 @@ class Delayed:
         self.count += found.count
 
     def arrive(self, number: int) -> bool:
-        """Tell whether messages are still to be read, which they are not any more; whoever has them pushes them."""
+        """Return whether messages are still to be read; the caller has read them, and pushes them now."""
         found = self.expected.pop(number, None)
         if found is None:
             return False  # forgotten meanwhile, or read twice
@@ -64,7 +64,7 @@ class Delayed:
         return True
 
     def push(self, run: DelayedRun, due: float) -> None:
-        """Keep messages until a time, in seconds of the domain's clock."""
+        """Delay messages until a time, in seconds of the domain's clock."""
         self._sequence += 1
         self.last_number = max(self.last_number, run.number)
         self.count += len(run.contents)
@@ -77,7 +77,7 @@ class Delayed:
         return self._heap[0][0] if self._heap else inf
 
     def take_due(self, now: float) -> DelayedRun | None:
-        """Take out the first run whose time has come."""
+        """Remove and return the first run that is due; None if there is none."""
         if self.next_due > now:
             return None
         run = heappop(self._heap)[2]
@@ -90,7 +90,7 @@ class Delayed:
         return [*self.expected, *(run.number for _, _, run in self._heap)]
 
     def purge(self) -> int:
-        """Forget all and tell how many they were."""
+        """Remove all messages and return how many they were."""
         count, self.count = self.count, 0
         self.size = 0
         self._heap.clear()
@@ -107,11 +107,11 @@ _LONGEST_DELAY = 60.0
 """Seconds; what it needs may be back by then, and a line a minute in the log is still seen."""
 
 MOST_FAILURES = 5
-"""Goes that a message gets before it becomes a dead letter: with the delays between them, 15 seconds."""
+"""Deliveries that a message gets before it becomes a dead letter: with the delays between them, 15 seconds."""
 
 
 def delay_after(failures: int) -> float:
-    """Say how many seconds a message waits after so many failures, 1 for the first."""
+    """Return how many seconds a message waits after so many failures, 1 for the first."""
     return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(failures - 1, 16))
 
 
@@ -139,10 +139,10 @@ class Postponed:
         return self._heap[0][0] if self._heap else inf
 
     def take_due(self, now: float) -> Batch | None:
-        """Take out the first message whose time has come."""
+        """Remove and return the first message that is due; None if there is none."""
         return heappop(self._heap)[2] if self.next_due <= now else None
 
     def take_all(self) -> list[Batch]:
-        """Take out all messages."""
+        """Remove and return all messages."""
         heap, self._heap = self._heap, []
         return [batch for _, _, batch in heap]

@@ -107,7 +107,7 @@ class RoutingTable(Protocol[T]):
         """
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give each destination once."""
+        """Return each destination once."""
 
 
 class DirectTable(Generic[T]):
@@ -140,7 +140,7 @@ class DirectTable(Generic[T]):
         """Have room."""
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with this very key."""
+        """Return what is bound with this very key."""
         return self._keys.get(key, ())
 
 
@@ -170,7 +170,7 @@ class FanoutTable(Generic[T]):
         """Have room."""
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give all destinations."""
+        """Return all destinations."""
         return self._all
 
 
@@ -208,7 +208,7 @@ class TopicTable(Generic[T]):
         self._trie.require_room(binding.key)
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with a pattern that matches."""
+        """Return what is bound with a pattern that matches."""
         return self._trie.match(key)
 
 
@@ -259,7 +259,7 @@ class HeadersTable(Generic[T]):
             )
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with a rule that matches."""
+        """Return what is bound with a rule that matches."""
         if not self._rules:
             return ()
         values = headers()

@@ -160,5 +160,5 @@ class HashTable(Generic[T]):
             )
 
     def match(self, key: str, headers: "Headers") -> Collection[T]:
-        """Give the one destination that the text belongs to, if there is any."""
+        """Return the one destination that the text belongs to, if there is any."""
         return (self._winner(slot_of(key)).destination,) if self._runners else ()

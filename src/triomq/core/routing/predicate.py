@@ -50,7 +50,7 @@ class Condition(msgspec.Struct, frozen=True):
         name: The header's name; upper and lower case differ.
         comparison: How it is compared.
         value: What it is compared with: a number, a point in time (all comparisons of size, and equality), a text
-            (equality, and its parts), a truth value or octets (equality); nothing for presence and absence.
+            (equality, and its parts), a truth value or bytes (equality); nothing for presence and absence.
     """
 
     name: str

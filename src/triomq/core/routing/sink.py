@@ -47,7 +47,7 @@ class Guards(Generic[T]):
         self._guards: dict[Binding, _Guard[T]] = {}
 
     def __len__(self) -> int:
-        """Tell how many bindings are guarded."""
+        """Return how many bindings are guarded."""
         return len(self._guards)
 
     def add(self, binding: Binding, destination: T) -> None:
@@ -66,7 +66,7 @@ class Guards(Generic[T]):
         self._table.remove(binding, self._guards.pop(binding))
 
     def match(self, key: str, headers: Headers) -> Iterable[T] | None:
-        """Give the destinations of all that match; None when no header had to be looked at."""
+        """Return the destinations of all that match; None when no header had to be looked at."""
         found = list(self._table.match(key, headers))
         if not found:
             return None
@@ -75,7 +75,7 @@ class Guards(Generic[T]):
 
 
 class SinkState:
-    """What of a sink outlives its incarnations; made and kept by the domain.
+    """What of a sink outlives its incarnations; created and owned by the domain.
 
     ``options`` are those in force: what was declared, under the policy that applies.
 
@@ -83,8 +83,8 @@ class SinkState:
         name: The sink's name.
         declared: What it was declared with.
         policies: Those of the domain.
-        origin: The peer that had it made; empty if it is our own.
-        user: Whose session declared it, for whom it counts; empty if it was the program itself.
+        origin: The peer that made it; empty if it is this broker's own.
+        user: Whose session declared it, who is charged for it; empty if it was the program itself.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class SinkState:
         self.apply_policy(policies)
 
     def apply_policy(self, policies: Policies) -> bool:
-        """Live under the policy that there is for this sink; tell whether options differ from before."""
+        """Live under the policy that there is for this sink; return whether options differ from before."""
         self.policy, before = policies.of_sink(self.name), self.options
         self.options = sink_options(self.declared, self.policy)
         self._look()
@@ -157,7 +157,7 @@ class SinkState:
         self.bindings[binding] = destination
 
     def remove(self, binding: Binding) -> "Destination | None":
-        """Route by a binding no longer; give where it led, None if it is not there."""
+        """Route by a binding no longer; return where it led, None if it is not there."""
         destination = self.bindings.pop(binding, None)
         if destination is None:
             return None
@@ -176,7 +176,7 @@ class SinkState:
         return destination
 
     def origin_of(self, binding: Binding) -> str:
-        """Tell which peer had a binding made; empty if it is our own."""
+        """Return which peer had a binding made; empty if it is this broker's own."""
         return "" if self.origins is None else self.origins.get(binding, "")
 
     def weight(self, binding: Binding) -> int:
@@ -221,7 +221,7 @@ class SinkState:
         return found, by_headers
 
     def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
-        """Give the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
+        """Return the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
         options = self.options
         if options.hash_header is not None:
             return _text(headers().get(options.hash_header))
@@ -239,7 +239,7 @@ Found = tuple[Collection["Destination"], bool]
 
 
 def _text(value: object) -> str:
-    """Give a header's value as a text, equal ones an equal text; a text stands for itself."""
+    """Return a header's value as a text, equal ones an equal text; a text stands for itself."""
     if isinstance(value, str):
         return value
     return "" if value is None else pack_arguments({"": value}).decode("latin-1")

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 _SIZE = 2048
-"""States of a block: an integer of 256 octets, at which the arithmetic takes about as long as its interpretation."""
+"""States of a block: an integer of 256 bytes, at which the arithmetic takes about as long as its interpretation."""
 
 
 class Group(Generic[T]):
@@ -95,7 +95,7 @@ class Block(Generic[T]):
         return self._live * 2 < self._used
 
     def has_room(self, tail: Tail[T]) -> bool:
-        """Tell whether there is room for the states of one more pattern."""
+        """Return whether there is room for the states of one more pattern."""
         return self._used + len(tail.words) < self._size
 
     def add(self, tail: Tail[T]) -> None:

@@ -39,7 +39,7 @@ class _Node(Generic[T]):
         self.groups: dict[str | None, Group[T]] | None = None  # the same, by their anchors
 
     def is_empty(self) -> bool:
-        """Tell whether nothing hangs on this node."""
+        """Return whether nothing hangs on this node."""
         return not (self.values or self.children or self.rest or self.tails)
 
     def group_of(self, words: Iterable[str]) -> Group[T]:
@@ -207,7 +207,7 @@ class TopicTrie(Generic[T]):
             self._dissolve(block)
 
     def _dissolve(self, block: Block[T]) -> None:
-        """Place the tails of a block anew, most of whose others were removed."""
+        """Place the tails of a block again, most of whose others were removed."""
         if self._open is block:
             self._open = None
         for tail in block.tails:
@@ -215,7 +215,7 @@ class TopicTrie(Generic[T]):
             self._place(tail)
 
     def match(self, key: str) -> Collection[T]:
-        """Give each value that has at least one pattern which matches the key, once."""
+        """Return each value that has at least one pattern which matches the key, once."""
         words = _words(key)
         found: dict[T, int] = {}
         started: dict[Block[T], dict[int, int]] = {}

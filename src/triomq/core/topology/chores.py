@@ -5,7 +5,7 @@ for seconds. So a chore is done in steps, each some microseconds: as many as fit
 (most chores are over then), and the rest in turns of their own, with everybody else's between. What one sees meanwhile:
 
 - *What was deleted is gone at once*: its name is free, routes pass over it, its actor has stopped. Its bindings are
-  taken out of the tables of others, and of the store, bit by bit; one that is made anew meanwhile replaces the old one.
+  taken out of the tables of others, and of the store, bit by bit; one that is made again meanwhile replaces the old one.
 - *Consumers of a queue that was deleted* get nothing more, and hear of it when their turn comes.
 - *Exclusive queues of a session that has ended* are there, and locked to everybody, until their turn comes.
 - *What a peer had made* and is being forgotten is there until its turn comes.
@@ -45,7 +45,7 @@ class Chore(Protocol):
     """Something that takes many steps."""
 
     def step(self, domain: "Domain") -> bool:
-        """Do a bit; tell whether there is more."""
+        """Do a bit; return whether there is more."""
 
 
 class Chores:

@@ -50,7 +50,7 @@ _NOWHERE = Route(())
 
 
 def _none() -> None:
-    """Give no properties."""
+    """Return no properties."""
 
 
 def _none_to_spend(pushes: int) -> None:
@@ -65,13 +65,13 @@ _CHEAP = 16
 
 
 class Directory:
-    """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
+    """What is in a domain, by name; created by the code that starts the domain, so that it outlives the domain's incarnations.
 
     Args:
         name: The domain's name, for texts.
         codecs: How properties from each wire are decoded; without it only the core's own are.
         memory: Watches what its queues hold; without it nobody does.
-        keeping: How durable things are kept; without it everything is in memory alone.
+        persistence: Records what is durable; without it everything is in memory alone.
         quotas: Counts what users have, in this domain and others; without it nobody has a limit.
     """
 
@@ -104,7 +104,7 @@ class Directory:
         self.idle_wanted: list[Callable[[], None]] = []
 
     def number_session(self) -> int:
-        """Give the next session's number, from 1."""
+        """Return the next session's number, from 1."""
         self._sessions += 1
         return self._sessions
 
@@ -142,16 +142,16 @@ class Directory:
 
     @staticmethod
     def name_of(queue: Ref) -> str:
-        """Tell the name of the queue behind an actor."""
+        """Return the name of the queue behind an actor."""
         return queue.name.removeprefix(QUEUE)
 
     def has(self, queue: Ref) -> bool:
-        """Tell whether a queue, known by its actor, is still there."""
+        """Return whether a queue, known by its actor, is still there."""
         found = self.queues.get(self.name_of(queue))
         return found is not None and found.ref is queue
 
     def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
-        """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
+        """Return why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
         if self.persistence is None or self.persistence.journal.fault is None:
             return None
         durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
@@ -163,7 +163,7 @@ class Directory:
         return all(queue.idle for queue in self.queues.values())
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, at the end of the turn in which the domain becomes idle; at once if it is."""
+        """Call ``callback`` once, at the end of the turn in which the domain becomes idle; at once if it is."""
         if self.idle:
             callback()
         else:
@@ -279,6 +279,6 @@ class Directory:
         return Route(tuple(queues), by_headers)
 
     def _alternate(self, sink: SinkState) -> tuple[SinkState, ...]:
-        """Give the sink that takes what another leads nowhere, if there is one, and it is there."""
+        """Return the sink that takes what another leads nowhere, if there is one, and it is there."""
         alternate = self.sinks.get(sink.options.alternate or "")
         return () if alternate is None else (alternate,)

@@ -68,7 +68,7 @@ class Leases:
         return len(self._leases)
 
     def grant(self, session: Session, target: LeaseTarget, name: str, *, key: object = None) -> str:
-        """Give a session a lease, 128 bits of chance as 22 characters.
+        """Return a session a lease, 128 bits of chance as 22 characters.
 
         Raises:
             TooManyLeases: The session has many that it does not use.

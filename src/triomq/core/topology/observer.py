@@ -39,7 +39,7 @@ class Changed(Message, frozen=True):
         name: Its name; of a binding, its source's.
         binding: The binding, if it is one.
         session: Who did it; None for the broker itself, such as an expiry.
-        origin: The peer whose thing it is; empty if it is our own.
+        origin: The peer whose thing it is; empty if it is this broker's own.
     """
 
     action: Action

@@ -66,7 +66,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
         exclusive: Whether it belongs to the session that declares it, and ends with it.
         auto_delete: Whether it goes when its last feed closes.
         max_length: How many ready messages it keeps; None keeps all.
-        max_bytes: How many octets of ready bodies it keeps; None keeps all.
+        max_bytes: How many bytes of ready bodies it keeps; None keeps all.
         overflow: What it does when it is full.
         message_ttl: Seconds that a message may be ready before it expires; None keeps it for ever. What is 0 expires
             unless a feed takes it at once.

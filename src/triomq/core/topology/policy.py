@@ -34,7 +34,7 @@ class PolicyOptions(Checked, frozen=True, kw_only=True):
 
     Args:
         max_length: How many ready messages a queue keeps.
-        max_bytes: How many octets of ready bodies it keeps.
+        max_bytes: How many bytes of ready bodies it keeps.
         overflow: What it does when it is full; to have been declared with ``DROP_HEAD`` says nothing against it.
         message_ttl: Seconds that a message which comes from now on may be ready before it expires.
         expires: Seconds that the queue may go unused before it is deleted.
@@ -124,7 +124,7 @@ class PolicyChange:
         self._done.set()
 
     async def wait_done(self) -> int:
-        """Wait until all were looked at; tell how many have changed."""
+        """Wait until all were looked at; return how many have changed."""
         await self._done.wait()
         return self.changed
 
@@ -134,7 +134,7 @@ _DECLARED = ("dead_letter_sink", "dead_letter_key")
 
 
 def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions:
-    """Give the options of a queue under a policy."""
+    """Return the options of a queue under a policy."""
     if policy is None:
         return declared
     given, changes = policy.options, dict[str, object]()
@@ -148,7 +148,7 @@ def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions
 
 
 def sink_options(declared: SinkOptions, policy: Policy | None) -> SinkOptions:
-    """Give the options of a sink under a policy."""
+    """Return the options of a sink under a policy."""
     if policy is None or policy.options.alternate is None or declared.alternate is not None:
         return declared
     return msgspec.structs.replace(declared, alternate=policy.options.alternate)

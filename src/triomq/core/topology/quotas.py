@@ -51,7 +51,7 @@ class Quotas:
         self._counts: Counter[tuple[str, Resource]] = Counter()
 
     def limit(self, user: str, resource: Resource) -> int | None:
-        """Give a limit; None if there is none."""
+        """Return a limit; None if there is none."""
         if not user:
             return None
         if resource == "steps":
@@ -59,11 +59,11 @@ class Quotas:
         return self.limit_of(user, resource)
 
     def count(self, user: str, resource: Resource) -> int:
-        """Give what a user has."""
+        """Return what a user has."""
         return self._counts[user, resource]
 
     def has_room(self, user: str, resource: Resource, more: int = 1) -> bool:
-        """Tell whether so much more is within a user's limit."""
+        """Return whether so much more is within a user's limit."""
         limit = self.limit(user, resource)
         return limit is None or self._counts[user, resource] + more <= limit
 
