@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Batch(msgspec.Struct, eq=False):
-    """Consecutive deliveries to one feed that share a head; the unit of delivery and the place of what is unsettled.
+    """Consecutive deliveries to one feed that share a head: the unit of delivery, which holds what is unsettled.
 
     Created by a queue's backlog, owned by it until settled or requeued; the consumer's side refers to messages by their
     position in the batch. ``contents`` of settled positions are None.

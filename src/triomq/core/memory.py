@@ -1,13 +1,21 @@
-"""The memory alarm: whether the queues of a broker hold more than the machine should give them.
+"""The memory alarm: whether the queues of a broker hold more memory than they should.
 
-What the queues hold is summed up now and then, not kept: publishers count roughly what they add, and when that comes to
-some megabytes the sum is taken again, before the next turn that publishes anything; while the alarm is on, twice a
-second. So the alarm never begins or ends in the middle of a turn (see ``publishing``). Nothing that leads messages out
-of the broker asks.
+Rules:
 
-A broker that has the process for itself also watches what the process has, twice a second, for that is what makes the
-system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is counted, once
-all was given back that can be, and then only growth starts it again.
+- What the queues hold is summed up now and then, not counted along: publishers count roughly what they add, and when
+  that comes to some megabytes the sum is taken again, before the next turn that publishes anything; while the alarm is
+  on, twice a second.
+- So the alarm never begins or ends in the middle of a turn (see ``publishing``), and a message costs it nothing but one
+  addition for each run.
+- While it is on, nothing is published; nothing that leads messages out of the broker asks for it.
+- It ends at nine tenths of the mark, so that it does not come and go with each message.
+- A broker that has the process to itself also watches the memory of the process, twice a second, since that is what
+  makes the system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is
+  counted, once everything was given back that can be, and then only growth starts it again.
+
+    publishers ── fresh > room ──▶ measure ──▶ sum over queues > mark ──▶ on: Directory.changed ──▶ guards refuse
+                                      ▲                              └──▶ off: callbacks, routes are found again
+    run (while on, or with a process) ┘
 """
 
 import logging
@@ -33,7 +41,8 @@ _STEP = 8 * 1024 * 1024
 """The least bytes of new messages after which the sum is taken again: with 10,000 queues that takes a millisecond."""
 
 _PART = 1 / 64
-"""The part of what is left up to the mark that may come before the next sum: copies are noted as less than they are."""
+"""The part of what is left up to the mark that may come before the next sum: copies are counted as less than they are.
+"""
 
 _INTERVAL = 0.5  # seconds between two sums while the alarm is on
 
@@ -57,7 +66,7 @@ class Process(Protocol):
         """Return the bytes that it has and that are in no file."""
 
     def give_back(self) -> None:
-        """Give back to the system what is not used, as far as that can be."""
+        """Give unused memory back to the system, as far as possible."""
 
 
 class _ProcessAlarm:
@@ -77,12 +86,12 @@ class _ProcessAlarm:
         return int(max(self._process.limit * _PROCESS_BEGINS, self._floor / _ENDS))
 
     def look(self) -> bool:
-        """Look what the process has; return whether that is too much."""
+        """Read what the process has; return whether that is too much."""
         self.used = self._process.anonymous()
         return self.used > self.limit
 
     def measure(self, *, little: bool) -> None:
-        """Begin or end; ``little`` is whether little is counted."""
+        """Start or end the alarm; ``little`` is whether the queues hold little."""
         too_much = self.look()
         if self.used <= self._process.limit * _PROCESS_BEGINS * _ENDS:
             self.on, self._floor = False, 0
@@ -141,12 +150,12 @@ class MemoryAlarm:
         self._to_look.set()
 
     def set_mark(self, mark: int) -> None:
-        """Let another number of bytes be the mark, from now on."""
+        """Set another mark, in bytes."""
         self.mark = mark
         self.measure()
 
     def measure(self) -> None:
-        """Take the sum, and begin or end the alarm."""
+        """Take the sum, and start or end the alarm."""
         self.fresh = 0
         if not self.mark:
             self._full = False
@@ -192,7 +201,7 @@ class MemoryAlarm:
         return figures
 
     def _notify_publishers(self) -> None:
-        """Let publishers look for their routes again: then they see whether the alarm is on, and at no other time."""
+        """Make publishers find their routes again: that is when the guards see whether the alarm is on."""
         for directory in self._directories:
             directory.changed()
 
@@ -249,7 +258,7 @@ def process_memory() -> int:
 
 
 def anonymous_memory() -> int | None:
-    """Return the bytes that are nobody else's and in no file (Linux's ``RssAnon``); None where that cannot be known.
+    """Return the bytes that belong to this process alone and are in no file (Linux's ``RssAnon``); None if unknown.
 
     Programs and libraries, which all processes share, and the page cache are not among them.
     """
@@ -258,7 +267,7 @@ def anonymous_memory() -> int | None:
 
 
 def knows_process_memory() -> bool:
-    """Return whether this system says what a process has at present."""
+    """Return whether this system tells what a process has at present."""
     return sys.platform.startswith("linux")
 
 

@@ -1,4 +1,4 @@
-"""A message as the core carries it: opaque bytes, and a head that tells where properties and body stand in them.
+"""A message as the core carries it: opaque bytes, and a head with the offsets of properties and body in them.
 
 Messages that one publisher sends in a row to one place share one ``Head``; they travel as runs (a head and a list of
 contents), so that a run costs the core the same as a single message. A content is what an endpoint received, often with
@@ -13,7 +13,7 @@ CORE_CODEC = 0
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """What all messages of a run have in common; made by the endpoint that received them, shared and never changed.
+    """What all messages of a run have in common; created by the endpoint that received them, shared and never changed.
 
     Args:
         codec: Small integer that names how properties are encoded; written to disk, so never reused.
@@ -66,7 +66,7 @@ def body_of(head: Head, content: bytes) -> bytes:
 
 
 class QueueMessage(msgspec.Struct, frozen=True, gc=False):
-    """One message taken out of its run, for those who look at messages singly."""
+    """One message taken out of its run, for code that looks at messages singly."""
 
     head: Head
     content: bytes

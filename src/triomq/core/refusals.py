@@ -75,7 +75,7 @@ class Forbidden(AccessRefused):
 
 
 class ForeignName(AccessRefused):
-    """Another broker, or a client of ours, has a queue of the name already: two of one name would share messages.
+    """Another broker, or a client of this one, has a queue of the name already: two of one name would share messages.
 
     Args:
         name: The queue's name.
@@ -96,7 +96,7 @@ class ForeignName(AccessRefused):
 
 
 class LeaseInvalid(AccessRefused):
-    """Nobody may use this lease: it was never given, or used, or is too old, or whoever asked for it is gone."""
+    """The lease is not valid: never given, or used, or too old, or the session that asked for it has ended."""
 
     def __init__(self) -> None:
         super().__init__("lease is not valid; ask for a new one")
@@ -151,7 +151,7 @@ class NotResident(Restarting):
         self._queue = queue
 
     async def wait_over(self) -> None:
-        """Wait until they are in memory, or the queue is gone."""
+        """Wait until they are in memory, or the queue is deleted."""
         if not self._queue.backlog.is_reading:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
@@ -161,7 +161,7 @@ class NotResident(Restarting):
 
 
 class BeingDeleted(Restarting):
-    """Something of that name was deleted, and what belonged to it is still on its way out of the store; ask again.
+    """Something of that name was deleted, and the store still has some of it; ask again.
 
     Args:
         what: The thing, as texts call it.
@@ -178,7 +178,7 @@ class BeingDeleted(Restarting):
 
 
 class TooManyKeys(PreconditionFailed):
-    """To find where a message goes by all its routing keys would hold everybody else up.
+    """Finding the route of a message by all its routing keys would hold up every other client.
 
     Args:
         sink: The name of the sink that it was published into.

@@ -1,4 +1,4 @@
-"""The messages of a queue: which are ready, in which order, where they are, and which are out with a consumer."""
+"""The messages of a queue: which are ready, in which order, where they are, and which are unsettled."""
 
 from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains
 from triomq.core.backlog.memory import MemoryBacklog

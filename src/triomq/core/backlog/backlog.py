@@ -28,13 +28,13 @@ from triomq.errors import StoreError
 from triomq.store import Reading
 
 BROWSE_BYTES = 2 * 1024 * 1024
-"""Bytes of contents that one browse shows, one message excepted: some milliseconds of copying for who gets them."""
+"""Bytes of contents that one browse returns, one message excepted: some milliseconds of copying for the browser."""
 
 ReadDone = Callable[[Reading | StoreError], None]
 """Called with what was read from the store, outside of any turn."""
 
 Remains = Sequence[bytes]
-"""Contents of messages that are gone."""
+"""Contents of removed messages."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -84,7 +84,7 @@ class Backlog:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of paged messages that are in memory nevertheless: not written yet, or read for who browses."""
+        """Bytes of paged messages that are in memory nevertheless: not written yet, or read for a browser."""
         return 0
 
     @property
@@ -112,7 +112,7 @@ class Backlog:
         raise NotImplementedError
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
-        """Put a message in its place that was delivered before the broker was restarted, so many times."""
+        """Put a message in its place that was delivered so many times before the broker was restarted."""
         raise NotImplementedError
 
     # Going out
@@ -130,8 +130,8 @@ class Backlog:
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
         """Hand out messages in turns: message by message, one batch for each feed.
 
-        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; deals
-        fewer rounds than asked for when it is short, and less than one when there are fewer messages than feeds.
+        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; hands out
+        fewer rounds than asked for when the run is short, and less than one when there are fewer messages than feeds.
 
         Raises:
             IndexError: Nothing is resident.
@@ -155,7 +155,7 @@ class Backlog:
         raise NotImplementedError
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's.
+        """Part an unsettled message from its batch, delivered once more; it stays unsettled, and belongs to no feed.
 
         Returns:
             A batch that holds it alone, for ``requeue`` to put back unmarked.
@@ -163,18 +163,18 @@ class Backlog:
         raise NotImplementedError
 
     def holds(self, batch: Batch) -> bool:
-        """Return whether a batch is out: not wholly settled, and not put back after a crash."""
+        """Return whether a batch is unsettled: not wholly settled, and not put back after a crash."""
         raise NotImplementedError
 
     def outstanding(self) -> list[Batch]:
-        """Return the batches that are out."""
+        """Return the unsettled batches."""
         raise NotImplementedError
 
     # Looking at what goes next
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal: those of the first run, none while returned ones go first."""
+        """How many messages ``take_turns`` can hand out: those of the first run, none while returned ones go first."""
         raise NotImplementedError
 
     @property
@@ -253,7 +253,7 @@ class Backlog:
         raise NotImplementedError
 
     def release(self, remains: list[Remains]) -> None:
-        """Hand over the ready messages that are in memory, since the queue is gone; the store is not told."""
+        """Hand over the ready messages that are in memory, since the queue is deleted; the store is not told."""
         raise NotImplementedError
 
     # Browsing

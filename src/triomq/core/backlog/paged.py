@@ -1,12 +1,21 @@
 """The backlog of a queue in a broker with a store: changes are written to the journal, and its tail is paged out.
 
-The first messages are resident, in memory as in any other backlog: this is one, with the store as its second half. The
-rest is the ``PagedTail``. The queue asks for more when the resident ones get few (``fetch``), so a consumer waits for a
-disk only if it is faster than that.
+    id ──▶   1 2 3 4      │ 5 6 7 8 9 … 4711 │ 4712 4713
+             resident     │ written          │ pending: on the way to the disk
+             (any backlog)│        the ``PagedTail``
 
-What happens to the persistent messages of a durable queue is told to the store in the very turn: messages that came,
-that are settled, how far they were delivered, and how often they came back. Of other messages, and of queues that are
-not durable, the store is told nothing but what has to be out of memory.
+Rules:
+
+- The first messages are resident, in memory as in any other backlog: this is one, with the store as its second half.
+  The rest is the ``PagedTail``. A new message is resident only if nothing is paged and memory has room, so order is
+  never in question.
+- The queue pages in when few messages are resident (``fetch``, below half of ``memory``), so a consumer waits for the
+  disk only if it is faster than that.
+- What happens to the persistent messages of a durable queue goes to the journal in the very turn: messages that came,
+  that are settled, how far they were delivered, and how often they came back. Of other messages, and of queues that are
+  not durable, the store gets only what must not stay in memory.
+- Delivered is one mark for each level, the highest id: after a restart everything up to it may have been seen. A mark
+  for each message would cost a write for each.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +37,9 @@ _OVERHEAD = 128
 
 
 class PagedBacklog(Backlog):
-    """What a store adds to a backlog in memory; a queue has one of its two subclasses.
+    """The half of a backlog that knows the store; a queue has one of its two subclasses.
 
-    ``queue`` is the queue's number in the store, ``expiring_paged_in`` says whether messages that can expire were paged
+    ``queue`` is the queue's number in the store. ``expiring_paged_in`` is whether messages that can expire were paged
     in since it was last set to false.
     """
 
@@ -54,12 +63,12 @@ class PagedBacklog(Backlog):
         self._last_encoded = b""
         self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
         self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
-        self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
+        self._marked: dict[int, int] = {}  # up to which ids, by level, messages are marked as delivered in the store
 
     def recover(
         self, next_id: int, count: int, size: int, delivered: Mapping[int, int], attempts: Mapping[int, int]
     ) -> None:
-        """Begin with the messages that the store has from before a restart of the broker; all of them are paged.
+        """Start with the messages that the store has from before a restart of the broker; all of them are paged.
 
         Args:
             next_id: The id of the next message that comes.
@@ -157,7 +166,7 @@ class PagedBacklog(Backlog):
         return self.resident > before
 
     def forget_reading(self) -> None:
-        """Wait no longer for what is being read: whoever would be told is gone."""
+        """Drop what is being read: its reader has ended."""
         self._tail.forget_reading()
 
     def arrived(self, reading: Reading | StoreError) -> None:
@@ -184,14 +193,14 @@ class PagedBacklog(Backlog):
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first resident messages, and tell the store that they are delivered."""
+        """Hand out the first resident messages, and mark them as delivered in the store."""
         batch = super().take(most, most_bytes)
         if self._durable:
             self._mark_delivered(batch)
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out messages in turns, and tell the store that they are delivered."""
+        """Hand out messages in turns, and mark them as delivered in the store."""
         batches = super().take_turns(feeds, rounds)
         if self._durable:
             for batch in batches:
@@ -220,7 +229,7 @@ class PagedBacklog(Backlog):
                 self._journal.settle(self.queue, ids[position])
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places, and tell the store how often that was."""
+        """Put messages back in their old places, and record how often that was."""
         # That messages were delivered at all is known from the mark.
         if not (marked and batch.attempts and self._durable and batch.head.persistent):
             return super().requeue(batch, positions, marked=marked)
@@ -231,7 +240,7 @@ class PagedBacklog(Backlog):
         return super().requeue(batch, positions, marked=True)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message from its batch, and tell the store how often it came back; see ``MemoryBacklog.set_aside``."""
+        """Part a message from its batch, and record how often it came back; see ``MemoryBacklog.set_aside``."""
         if batch.attempts and self._durable and batch.head.persistent:
             self._journal.add(AttemptsCounted(self.queue, batch.ids[position], batch.attempts + 1))
         return super().set_aside(batch, position)
@@ -287,7 +296,7 @@ class PagedBacklog(Backlog):
         return None if runs is None else page_of(islice(self._paged_entries(runs), limit))
 
     def page_read(self, reading: Reading | StoreError) -> None:
-        """Have at once what was read for ``browse``."""
+        """Hold what was read for ``browse``."""
         self._tail.peeked(reading)
 
     def _paged_entries(self, runs: Iterator[PagedRun]) -> Iterator[Entry]:
@@ -357,7 +366,7 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
         return super().buffered_bytes + sum(run.size for run in self._arrived)
 
     def has_paged(self, up_to: int) -> bool:
-        """Return whether any message is paged: then nobody knows yet which are behind it."""
+        """Return whether any message is paged: until all are read, their order is unknown."""
         return self.paged > 0
 
     def purge(self, remains: list[Remains]) -> int:

@@ -1,10 +1,15 @@
 """The tail of a backlog that is paged out: not resident in memory, but in the store, or on the way there.
 
-It is every message from some id on, so one integer tells where it begins. The latest messages are still in memory,
-since they are not written yet; so a queue that is emptied fast is never read back from disk.
+Rules:
 
-Messages that nobody asked to be kept are put out of memory as well, in another file of the store, some hundred
-kilobytes at a time.
+- The tail is every message from some id on, so one integer says where it begins, and settling needs no search.
+- The latest messages are still in memory (*pending*), since they are not written yet. A queue that is emptied as fast
+  as it fills is never read back from disk: ``get`` hands out pending messages when nothing older is left.
+- Pending messages leave memory when the commit of their batch is reported, in order: one callback at a time.
+- Messages that are not durable are *spilled*: put into another file of the store, ``_SPILL`` bytes at a time, only to
+  have them out of memory. The store is told when they come back (``Unspill``), so a restart finds none.
+- What cannot be decoded is set aside and counted as damaged; it stays in the store for ``triomq store salvage``.
+- One read at a time for the consumers and one for browsers; a purge forgets both.
 """
 
 import logging
@@ -28,7 +33,7 @@ _READ = 2 * 1024 * 1024
 """Bytes that are read at once: some milliseconds of work."""
 
 _PEEK = 256 * 1024
-"""Bytes that are read at once for who browses: they stay in memory until the next page, for each queue."""
+"""Bytes that are read at once for a browser: they stay in memory until the next page, for each queue."""
 
 
 class PagedRun(msgspec.Struct, gc=False):
@@ -103,12 +108,12 @@ class PagedTail:
         self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
-        self.loose = 0  # bytes of the last pending ones that the store was not told of
-        self._expects = False  # whether we are told of the next commit
+        self.loose = 0  # bytes of the last pending runs that the store does not have
+        self._expects = False  # whether a callback is set for the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
         self._fetch: Fetch | None = None
         self._peeked: _Peeked | None = None
-        self._peek_fetch: tuple[int, Fetch] | None = None  # from which id on is being read for who browses
+        self._peek_fetch: tuple[int, Fetch] | None = None  # from which id on a read for a browser is under way
         self.broken = False  # whether the store could not give back what it has
         self.first = 1
         self.count = 0
@@ -118,7 +123,7 @@ class PagedTail:
         self._damaged_ranges: list[Range] = []
 
     def recover(self, first: int, count: int, size: int) -> None:
-        """Begin with what the store has from an earlier life of the broker."""
+        """Start with what the store has from before a restart of the broker."""
         self.first, self.count, self.size = first, count, size
 
     # Paging out
@@ -145,10 +150,10 @@ class PagedTail:
         self._expect()
 
     def spill(self) -> None:
-        """Tell the store what it has not been told: the last ones, whose ids are in a row.
+        """Write the last pending runs that the store does not have; their ids are in a row.
 
-        Every message is preceded by this that is appended to the store behind them: segments must not reach over each
-        other. Callers on the way of each run look at ``loose`` first, and save the call.
+        Whatever is appended to the store behind them comes after this call: segments must not overlap. Callers on the
+        way of every run look at ``loose`` first, and save the call.
         """
         if not self.loose:
             return
@@ -168,7 +173,7 @@ class PagedTail:
             each.number, each.is_spilled = self._journal.open_batch, True
 
     def _expect(self) -> None:
-        """See to it that memory is given back when the store has the messages."""
+        """Ask for a callback when the store has the first pending run, to give its memory back."""
         if not self._expects and self._pending and self._pending[0].number:
             self._expects = True
             self._journal.when_committed(self._pending[0].number, self._committed)
@@ -183,7 +188,7 @@ class PagedTail:
     # Getting back
 
     def get(self, stop: int, done: ReadDone) -> list[PagedRun]:
-        """Get the next messages: those that are in memory are given, those on disk are read, and come later.
+        """Return the next messages that are in memory; start to read them if the next ones are on disk.
 
         Args:
             stop: One more than the highest id of the queue.
@@ -231,7 +236,7 @@ class PagedTail:
         return self._fetch is not None or self._peek_fetch is not None
 
     def forget_reading(self) -> None:
-        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read again."""
+        """Drop what is being read: its reader has ended. ``get`` reads it again."""
         if self._fetch is not None:
             self._journal.cancel_fetch(self._fetch)
             self._fetch = None
@@ -260,7 +265,7 @@ class PagedTail:
         return found
 
     def _set_aside(self, damaged: Damaged) -> None:
-        """Count messages that cannot be given, and let nobody wait for them; they stay in the store."""
+        """Count messages that cannot be decoded as damaged; they stay in the store."""
         bits = int.from_bytes(damaged.settled, "little")
         left = _unsettled(bits, damaged.count, self.first - damaged.first)
         count = min(self.count, sum(stop - start for start, stop in left))
@@ -278,7 +283,9 @@ class PagedTail:
         _log.error("messages are damaged and set aside; see `triomq store salvage`", extra={"fields": fields})
 
     def _runs_of(self, segments: Sequence[SegmentRead], first: int, damaged: list[Damaged]) -> list[PagedRun]:
-        """Return the messages of segments, from an id on, without those that are settled; note damaged segments."""
+        """Return the messages of segments, from an id on, without those that are settled; add damaged segments to a
+        list.
+        """
         found: list[PagedRun] = []
         now = self._now()
         for segment in segments:
@@ -304,13 +311,13 @@ class PagedTail:
 
     @property
     def peeked_bytes(self) -> int:
-        """Bytes that are in memory because somebody browses."""
+        """Bytes that are in memory for a browser."""
         return 0 if self._peeked is None else self._peeked.size
 
     def peek(self, first: int, stop: int, done: ReadDone) -> Iterator[PagedRun] | None:
         """Return messages from an id on, in order, as far as they are in memory; at least one unless there is none.
 
-        What was read for the last one who asked stays in memory, for the next page is mostly behind it.
+        What was read for the last call stays in memory, for the next page is mostly behind it.
 
         Args:
             first: The id.
@@ -334,7 +341,7 @@ class PagedTail:
         return None
 
     def peeked(self, reading: Reading | StoreError) -> None:
-        """Take what was read for ``peek``."""
+        """Hold what was read for ``peek``."""
         if self._peek_fetch is None:
             return  # purged meanwhile
         first, _ = self._peek_fetch
@@ -342,7 +349,7 @@ class PagedTail:
         if isinstance(reading, StoreError):
             self._fail(reading)
             return
-        runs = self._runs_of(reading.segments, first, [])  # damaged ones are told of when they are paged in
+        runs = self._runs_of(reading.segments, first, [])  # damaged ones are reported when they are paged in
         self._peeked = _Peeked(runs, first, reading.up_to, sum(run.size for run in runs))
 
     def _fail(self, error: StoreError) -> None:
@@ -356,11 +363,11 @@ class PagedTail:
         return [pending.run.contents for pending in self._pending]
 
     def purge(self, stop: int) -> int:
-        """Forget everything and tell how many messages that was."""
+        """Remove everything and return how many messages that was."""
         count = self.count
         self.forget_reading()
         self._peeked = None
-        self.broken = False  # what could not be read is gone
+        self.broken = False  # what could not be read is removed
         if count and self.spilled:
             self._journal.add(SpilledDropped(self._queue, [(self.first, stop - self.first)]))
         for first, damaged in self._damaged_ranges:
@@ -375,7 +382,7 @@ class PagedTail:
 
 
 class _Peeked(msgspec.Struct, gc=False):
-    """What was read for who browses: all messages from an id up to another, and the total of their bytes."""
+    """What was read for a browser: all messages from an id up to another, and the total of their bytes."""
 
     runs: list[PagedRun]
     first: int

@@ -59,9 +59,9 @@ class Window:
         self.used = 0
         self.used_bytes = 0
         self._line: dict[Feed, int] | None = None
-        self.checks = False  # whether it may say no: it has a limit, a hold or a line
+        self.checks = False  # whether it may refuse: it has a limit, a hold or a line
         self._look()
-        self._called: Feed | None = None  # the first in line, when it has been told that there is room
+        self._called: Feed | None = None  # the first in line, when it was called because there is room
 
     def _look(self) -> None:
         self.checks = self.held or self.limit > 0 or self.byte_limit > 0 or bool(self._line)
@@ -120,7 +120,7 @@ class Window:
         self._call()
 
     def hold(self) -> None:
-        """Let nothing go until ``release``, whatever room there is."""
+        """Block every feed until ``release``, whatever room there is."""
         self.held = self.checks = True
 
     def release(self) -> None:
@@ -139,7 +139,7 @@ class Window:
         feed.waiting = True
 
     def leave(self, feed: Feed) -> None:
-        """Take a feed out of the line, if it is there; call nobody."""
+        """Remove a feed from the line, if it is there, and call no other."""
         if self._line and feed in self._line:
             del self._line[feed]
             self._look()
@@ -147,12 +147,12 @@ class Window:
                 self._called = None
 
     def forget(self, feed: Feed) -> None:
-        """Take a feed out of the line for good, and let the next take its place."""
+        """Remove a feed from the line for good, and call the next one."""
         self.leave(feed)
         self._call()
 
     def pass_on(self, feed: Feed) -> Feed | None:
-        """End the turn of a feed that was called, and call the next in line, whom the caller then has to wake."""
+        """End the turn of a feed that was called, and return the next in line, which the caller has to wake."""
         if self._called is feed:
             self.leave(feed)
         return self._next()
@@ -164,7 +164,7 @@ class Window:
             feed.wake(self)
 
     def _next(self) -> Feed | None:
-        """Call the first in line, if there is room for it and nobody else's turn."""
+        """Return the first in line, if there is room for it and no other feed's turn."""
         if self._line and self._called is None:
             feed, size = next(iter(self._line.items()))
             if self.admits(feed, size):
@@ -187,8 +187,8 @@ def _check_limits(messages: int, octets: int) -> None:
 class Feed:
     """One consumer's claim on a queue; belongs to a session, opened and closed by messages to the queue.
 
-    Created by whoever consumes. Lives until it is closed; what it has not settled by then stays unsettled, and is
-    requeued when its consumer says so.
+    Created by the consumer's side. Lives until it is closed; what it has not settled by then stays unsettled, until the
+    consumer settles or requeues it.
 
     Args:
         queue: The queue that it reads from.
@@ -255,13 +255,13 @@ class Feed:
         self.priority = priority
         self.weight = weight
         self.no_local = no_local
-        self.listed = False  # the strategy's own note: it takes part in the dispatch
-        self.used = 0  # the strategy's own note: when it last got something; 0 means never
-        self.waiting = False  # the windows' own note: it stands in the line of one of them
+        self.listed = False  # the strategy's flag: it is in the ready list
+        self.used = 0  # the strategy's counter: when it last got something; 0 means never
+        self.waiting = False  # the windows' flag: it stands in the line of one of them
 
     @property
     def unsettled(self) -> int:
-        """How many messages are out with its consumer; none, if it does not settle them."""
+        """How many messages its consumer has not settled; none, if it does not settle them."""
         return self.window.used
 
     def is_full(self) -> bool:

@@ -14,7 +14,7 @@ _Level = tuple[int, int]  # a feed's priority and weight
 class LeastRecentlyUsed(RoundRobin):
     """The feed whose last message is the longest ago is next; one that never had any goes first.
 
-    As long as nobody is blocked this is round robin. A feed that was blocked does not start at the end of the round
+    As long as no feed is blocked this is round robin. A feed that was blocked does not start at the end of the round
     again, but stands where it would have stood.
 
     Args:
@@ -28,7 +28,7 @@ class LeastRecentlyUsed(RoundRobin):
         self._clock = clock
 
     def add(self, feed: Feed) -> None:
-        """Return a feed its seat; seats are always in the order of last use, the longest ago first."""
+        """Add a feed to the ready list, which is always in the order of last use, the longest ago first."""
         if feed.listed:
             return
         feed.listed = True
@@ -50,8 +50,8 @@ def _last_use(feed: Feed) -> int:
 class Levels:
     """The highest level with room gets everything; within a level the least recently used feed is next.
 
-    A level is a priority, and within a priority a weight. A level whose feeds are all blocked, by their own windows or
-    shared ones, is left out until one of them has its seat back: only levels with seats are kept and looked at.
+    A level is a priority, and within a priority a weight. Only levels with feeds in their ready lists are held here: a
+    level whose feeds are all blocked is left out until one of them is added again.
     """
 
     __slots__ = ("_clock", "_levels", "_order")
@@ -62,7 +62,7 @@ class Levels:
         self._order: list[_Level] = []  # ascending: the highest is the last
 
     def add(self, feed: Feed) -> None:
-        """Return a feed a seat in its level."""
+        """Add a feed to the ready list of its level."""
         if feed.listed:
             return
         level = (feed.priority, feed.weight)
@@ -73,7 +73,7 @@ class Levels:
         seats.add(feed)
 
     def remove(self, feed: Feed) -> None:
-        """Take a feed's seat away."""
+        """Remove a feed from the ready list of its level."""
         level = (feed.priority, feed.weight)
         seats = self._levels.get(level)
         if seats is not None:
@@ -83,7 +83,7 @@ class Levels:
                 del self._order[bisect_left(self._order, level)]
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Let the levels take what they have room for, from the highest."""
+        """Dispatch level by level, from the highest."""
         batches: list[Batch] = []
         while backlog.resident and self._order:
             highest = self._order[-1]

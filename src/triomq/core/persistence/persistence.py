@@ -1,4 +1,19 @@
-"""What the queues of a broker share that is kept: the journal of the store, and how much of each queue is in memory."""
+"""What all queues of a broker share that has a store: the journal, and the backpressure of the disk.
+
+    declare, publish, settle ──▶ Journal.open_batch ──▶ last_batch ──▶ committed (on disk)
+                                  filled in turns       sent           confirmed to publishers
+
+Rules:
+
+- The journal is told what happens in the very turn; it sends a batch when the process has time, and calls back, outside
+  of any turn, when the batch is on disk. A caller that must not answer before remembers the batch's number and compares
+  it with ``committed``: the numbers only grow.
+- What is told once is remembered: a *sync point* is the number of the batch with the last operation whose client gets
+  its reply only when that is on disk, such as a durable declare. Protocols hold back replies that follow it.
+- The store is *behind* while more than ``MOST_UNWRITTEN`` bytes are on their way; publishers find that out before a
+  turn's first publish, as everything else that makes them wait (``publishing``).
+- A store that cannot be written is not behind: waiting would not help. Publishers of persistent messages get the fault.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,7 +35,8 @@ MOST_UNWRITTEN = 16 * 1024 * 1024
 
 
 class Persistence:
-    """How a broker keeps things; created by the code that opens it, with the store, and lent to each domain's directory.
+    """The recording of one broker; created by the code that opens it, with the store, and handed to each domain's
+    directory.
 
     Args:
         journal: What the store is told.
@@ -44,7 +60,7 @@ class Persistence:
         self.journal = journal
         self.queue_memory = queue_memory
         self.heads = HeadCodec()
-        self.sync_point = 0  # the last batch with something whose doer is told only when it is on disk
+        self.sync_point = 0  # number of the last batch with an operation whose client waits for the disk
         self.sync_points = 0  # how often something of that kind was done
         self.behind = False  # whether so much is on its way to the disk that publishers have to wait
         self._behind: dict[Callable[[], None], None] = {}
@@ -54,7 +70,7 @@ class Persistence:
         journal.on_fault(self._fault_changed)
 
     def watch(self, directory: "Directory") -> None:
-        """Know one more domain."""
+        """Add a domain, whose publishers are told to look again when the store falls behind or fails."""
         self._directories.append(directory)
 
     def _fault_changed(self, fault: StoreError | None) -> None:
@@ -66,7 +82,7 @@ class Persistence:
                 callback()
 
     def _notify_publishers(self) -> None:
-        """Let publishers look for their routes again: then they see whether the store can be written, and is behind."""
+        """Make publishers find their routes again: then the guards see whether the store is behind or failed."""
         for directory in self._directories:
             directory.changed()
 
@@ -87,7 +103,7 @@ class Persistence:
         return self._next_queue - 1
 
     def mark_sync_point(self) -> None:
-        """Note that something has been said that whoever did it wants to know on disk."""
+        """Mark the open batch as one whose commit a client waits for."""
         self.sync_point = self.journal.last_batch
         self.sync_points += 1
 
@@ -106,7 +122,7 @@ class Persistence:
         return self.journal.pending_bytes > MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
-        """Wait until what was noted last is on disk."""
+        """Wait until the last sync point is on disk."""
         await self.wait_committed(self.sync_point)
 
     async def wait_committed(self, number: int) -> None:

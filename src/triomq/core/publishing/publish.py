@@ -1,4 +1,4 @@
-"""What publishers tell and ask queues."""
+"""The messages that publishers send to queues."""
 
 from collections.abc import Sequence
 
@@ -61,6 +61,6 @@ def take_now(queue: Ref, offer: Offer) -> bool:
 
 
 class Fits(Request[bool], frozen=True):
-    """To a queue: would you refuse none of these runs, if nobody consumed meanwhile?"""
+    """To a queue: return whether none of these runs would be refused, if no message were consumed meanwhile."""
 
     runs: Sequence[Publish]

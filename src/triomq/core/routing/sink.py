@@ -51,7 +51,7 @@ class Guards(Generic[T]):
         return len(self._guards)
 
     def add(self, binding: Binding, destination: T) -> None:
-        """Let a binding that has a predicate lead to a destination.
+        """Add a binding that has a predicate.
 
         Raises:
             PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
@@ -62,7 +62,7 @@ class Guards(Generic[T]):
         self._guards[binding] = guard
 
     def remove(self, binding: Binding) -> None:
-        """Take a binding back that was added."""
+        """Remove a binding that was added."""
         self._table.remove(binding, self._guards.pop(binding))
 
     def match(self, key: str, headers: Headers) -> Iterable[T] | None:
@@ -75,9 +75,7 @@ class Guards(Generic[T]):
 
 
 class SinkState:
-    """What of a sink outlives its incarnations; created and owned by the domain.
-
-    ``options`` are those in force: what was declared, under the policy that applies.
+    """The state of a sink that outlives its incarnations; created and owned by the domain.
 
     Args:
         name: The sink's name.
@@ -110,9 +108,9 @@ class SinkState:
     def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "", user: str = "") -> None:
         self.name = name
         self.origin = origin
-        self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
+        self.origins: dict[Binding, str] | None = None  # of bindings that peers made
         self.user = user
-        self.makers: dict[Binding, str] | None = None  # the users for whom bindings count
+        self.makers: dict[Binding, str] | None = None  # the users who are charged for bindings
         self.declared = declared
         self.options = declared
         self.policy: Policy | None = None
@@ -124,14 +122,14 @@ class SinkState:
         self.apply_policy(policies)
 
     def apply_policy(self, policies: Policies) -> bool:
-        """Live under the policy that there is for this sink; return whether options differ from before."""
+        """Apply the policy that there is for this sink; return whether its options have changed."""
         self.policy, before = policies.of_sink(self.name), self.options
         self.options = sink_options(self.declared, self.policy)
         self._look()
         return self.options != before
 
     def _look(self) -> None:
-        """See whether a message's key and the table are all that it takes to find its way."""
+        """Check whether a message's key and the table are all that a route needs."""
         options = self.options
         by_properties = options.kind is SinkKind.HEADERS or options.hash_header is not None
         self.is_plain = not (
@@ -184,7 +182,7 @@ class SinkState:
         return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
 
     def set_maker(self, binding: Binding, origin: str, user: str) -> None:
-        """Note which peer had a binding made, and for which user it counts; either may be empty."""
+        """Record which peer made a binding, and which user is charged for it; either may be empty."""
         if origin:
             self.origins = {} if self.origins is None else self.origins
             self.origins[binding] = origin
@@ -193,7 +191,7 @@ class SinkState:
             self.makers[binding] = user
 
     def maker_of(self, binding: Binding) -> str:
-        """Tell for which user a binding counts; empty if for none."""
+        """Return the user who is charged for a binding; empty if there is none."""
         return "" if self.makers is None else self.makers.get(binding, "")
 
     def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
@@ -232,7 +230,7 @@ class SinkState:
 
 
 PropertiesOf = Callable[[], Properties | None]
-"""Gives a message's properties, None if nobody can read them; called only by those who need them."""
+"""Returns a message's properties, None if they cannot be decoded; called only where they are needed."""
 
 Found = tuple[Collection["Destination"], bool]
 """Destinations, each once, and whether more than keys was looked at."""
@@ -246,7 +244,7 @@ def _text(value: object) -> str:
 
 
 Destination = QueueState | SinkState
-"""What a binding leads to, as the tables keep it."""
+"""What a binding leads to, as the tables hold it."""
 
 
 class AddBinding(Request[bool], frozen=True):

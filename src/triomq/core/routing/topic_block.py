@@ -34,7 +34,7 @@ class Group(Generic[T]):
         self.starts: dict[Block[T], int] = {}  # their first states
 
     def flip(self, tail: "Tail[T]") -> None:
-        """Note where a tail starts, or forget it."""
+        """Add the place where a tail starts, or remove it."""
         states = self.starts.get(tail.block, 0) ^ tail.start
         if states:
             self.starts[tail.block] = states
@@ -43,7 +43,7 @@ class Group(Generic[T]):
 
 
 class Tail(Generic[T]):
-    """What of a pattern begins with its first wildcard, and where it leads.
+    """The part of a pattern from its first wildcard on, and what it leads to.
 
     Args:
         words: The words.
@@ -108,14 +108,14 @@ class Block(Generic[T]):
         self._ends[self._used - 1] = tail
 
     def remove(self, tail: Tail[T]) -> None:
-        """Forget a pattern; its states are not used again."""
+        """Remove a pattern; its states are not used again."""
         self._flip(tail)
         tail.group.flip(tail)
         self._live -= len(tail.words) + 1
         del self._ends[tail.first + len(tail.words)]
 
     def _flip(self, tail: Tail[T]) -> None:
-        """Note what a pattern's states are in front of, or forget it."""
+        """Add what a pattern's states are in front of, or remove it."""
         state = tail.start
         for word in tail.words:
             if word == "*":

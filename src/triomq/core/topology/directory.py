@@ -1,8 +1,16 @@
 """The directory of a domain: its sinks and queues by name, and the way from a sink to queues.
 
-Everything here is a read, which anyone may call at any time; only the domain and its sinks write. ``version`` grows
-with every change that can lead messages elsewhere, so that publishers may keep the routes they found until it
-differs.
+    domain (actor) ──writes──▶ sinks, queues, policies, version ──reads──▶ publishers, endpoints, console
+    sinks (actors) ──write───▶ bindings, in their SinkState
+
+Rules:
+
+- Everything here is a read, which any code may call at any time, in any turn; only the domain and its sinks write. So a
+  route costs a function call, not a message.
+- ``version`` grows with every change that can lead messages elsewhere, or that changes what a publisher may do:
+  publishers hold the routes they found until it differs, and need no other notice.
+- It is data: it outlives the domain's incarnations, and a domain that crashes comes back with what it had.
+- What one route may cost is limited (``_MOST_WORK``), since bindings of sinks to sinks can multiply.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +73,7 @@ _CHEAP = 16
 
 
 class Directory:
-    """What is in a domain, by name; created by the code that starts the domain, so that it outlives the domain's incarnations.
+    """What is in a domain, by name; created by the code that starts the domain, outlives the domain's incarnations.
 
     Args:
         name: The domain's name, for texts.
@@ -109,7 +117,7 @@ class Directory:
         return self._sessions
 
     def changed(self) -> None:
-        """Note that routes found so far may be wrong from now on."""
+        """Invalidate the routes that were found so far."""
         self.version += 1
 
     def sink(self, name: str) -> SinkState:
@@ -151,7 +159,7 @@ class Directory:
         return found is not None and found.ref is queue
 
     def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
-        """Return why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
+        """Return the store's fault if one of some queues is durable and the store cannot be written."""
         if self.persistence is None or self.persistence.journal.fault is None:
             return None
         durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
@@ -170,7 +178,7 @@ class Directory:
             self.idle_wanted.append(callback)
 
     def look_idle(self) -> None:
-        """Call whoever waits for the domain to be idle, if it is; for queues, when they may have become so."""
+        """Call what waits for the domain to be idle, if it is; called by queues, when they may have become so."""
         if self.idle_wanted and self.idle:
             wanted, self.idle_wanted = self.idle_wanted, []
             for callback in wanted:
@@ -185,7 +193,7 @@ class Directory:
         properties: PropertiesOf = _none,
         inside: bool = False,
     ) -> Route:
-        """Find the queues for a message published into a sink; the empty name is the default sink.
+        """Return the queues for a message published into a sink; the empty name is the default sink.
 
         The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.1).
 

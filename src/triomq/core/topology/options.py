@@ -13,11 +13,11 @@ class Overflow(Enum):
     DROP_HEAD = "drop-head"
     """The oldest ready message gives way."""
     REJECT_PUBLISH = "reject-publish"
-    """The new message is refused; publishers with confirms hear of it."""
+    """The new message is refused; publishers with confirms get a nack."""
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
     """The new message is refused, and becomes a dead letter as well."""
     WAIT = "wait"
-    """A publisher in this process waits for room; whoever cannot wait is refused."""
+    """A publisher in this process waits for room; a publisher that cannot wait is refused."""
 
 
 class SinkKind(Enum):

@@ -1,9 +1,10 @@
-"""Policies: options that whoever runs a broker gives to queues and sinks by their names, whoever declares them.
+"""Policies: options that the operator of a broker gives to queues and sinks by their names, whichever client declares
+them.
 
-One policy at most applies to a queue or a sink: of those that match the one with the highest priority, of several such
-the first. What it does not speak of stays as declared. What both speak of: of two numbers the smaller one holds, of
-anything else what was declared. Policies may come, change and go while queues are in use; what is declared stays what a
-second declare is compared with.
+At most one policy applies to a queue or a sink: of those that match the one with the highest priority, of several such
+the first. Options that it leaves out stay as declared. Where both set a number the smaller one holds, of anything else
+what was declared. Policies may come, change and go while queues are in use; a second declare is compared with what was
+declared.
 """
 
 import re
@@ -30,7 +31,7 @@ class AppliesTo(Enum):
 
 
 class PolicyOptions(Checked, frozen=True, kw_only=True):
-    """What a policy says, in the words of ``QueueOptions`` and ``SinkOptions``; None says nothing.
+    """The options of a policy, in the words of ``QueueOptions`` and ``SinkOptions``; None leaves an option as declared.
 
     Args:
         max_length: How many ready messages a queue keeps.
@@ -120,7 +121,7 @@ class PolicyChange:
         self._done = trio.Event()
 
     def finish(self) -> None:
-        """Note that all were looked at."""
+        """Record that all were looked at."""
         self._done.set()
 
     async def wait_done(self) -> int:

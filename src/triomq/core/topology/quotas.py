@@ -16,7 +16,8 @@ Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bin
 
 MOST_STEPS = 150_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some
-45 ms. Who may have any number of bindings may have any number of these."""
+45 ms. A user without a limit of bindings has no limit of these.
+"""
 
 
 class UserLimitReached(PreconditionFailed):
@@ -35,12 +36,12 @@ class UserLimitReached(PreconditionFailed):
 
 
 def _unlimited(user: str, resource: Resource) -> int | None:
-    """Limit nobody."""
+    """Return no limit."""
     return None
 
 
 class Quotas:
-    """Made with a broker, shared by its domains and endpoints.
+    """Counts of what users have; created with a broker, shared by its domains and endpoints.
 
     Args:
         limit_of: Tells how much of something a user may have; None is no limit.
@@ -68,7 +69,7 @@ class Quotas:
         return limit is None or self._counts[user, resource] + more <= limit
 
     def require(self, what: str, user: str, resource: Resource, more: int = 1) -> None:
-        """Require that so much more is within a user's limit.
+        """Check that so much more is within a user's limit.
 
         Args:
             what: What is to be done, for the text.
