@@ -27,7 +27,7 @@ class Batch(msgspec.Struct, eq=False):
         size: Total of the bytes of all contents.
         left: How many positions are not settled yet.
         feed: The feed they went to; None for a single get.
-        queue: The queue they came from, which is told how they are settled.
+        queue: The queue they came from, which settles them.
         deadline: When the messages expire, should they come back; infinity if never.
         level: The priority that they were taken from.
         attempts: How often each of them was delivered before and came back.

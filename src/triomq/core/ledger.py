@@ -46,7 +46,7 @@ class Numbered(msgspec.Struct, eq=False):
     Args:
         batch: The batch.
         first: The first message's number.
-        positions: The messages' positions in the batch; None says that they are all that it had.
+        positions: The messages' positions in the batch; None if they are all that it had.
     """
 
     batch: Batch
@@ -113,7 +113,7 @@ class SettleRest:
     """A chore of the domain: settle many deliveries that a ledger had.
 
     Args:
-        tables: The deliveries by number, oldest first; nobody else has them any more.
+        tables: The deliveries by number, oldest first; not in the ledger any more.
         outcome: How they are settled.
     """
 

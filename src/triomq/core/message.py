@@ -23,13 +23,13 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         properties_stop: Offset of the first byte behind the properties.
         body_start: Offset of the body's first byte.
         body_trailer: Number of bytes that follow the body.
-        frame: An endpoint's own note about the framing around the content; 0 means none. The core never looks at it.
-        flags: An endpoint's own note about which properties are present. The core never looks at it.
-        publisher: Number of the session that published; 0 when nobody knows.
-        has_expiration: Whether the properties say when the message is worthless; the core decodes them only then.
-        has_priority: Whether they say how urgent it is.
-        persistent: Whether a durable queue keeps the message over a restart.
-        expendable: Whether nobody is ever told that the message is safe, so that it may be the first to give way.
+        frame: An endpoint's own mark for the framing around the content; 0 means none. The core never looks at it.
+        flags: An endpoint's own mark for which properties are present. The core never looks at it.
+        publisher: Number of the session that published; 0 if unknown.
+        has_expiration: Whether the properties have an expiration; the core decodes them only then.
+        has_priority: Whether they have a priority.
+        persistent: Whether the message survives a restart in a durable queue.
+        expendable: Whether no confirm is ever sent for the message, so that it may be the first to give way.
         repeated: Whether the message may have been here before, from a peer that delivers again what it has no ack for.
     """
 

@@ -29,7 +29,7 @@ class Properties(msgspec.Struct, frozen=True, omit_defaults=True):
         priority: 0 (lowest) to 255.
         correlation_id: Names the request that this answers.
         reply_to: Where answers should go, usually a queue.
-        expiration: Seconds after which the message is worthless; None keeps it for ever.
+        expiration: Seconds after which the message expires; None for never.
         message_id: The application's own identifier.
         timestamp: When the application made it.
         type: The application's name for this kind of message.

@@ -80,7 +80,7 @@ class ForeignName(AccessRefused):
     Args:
         name: The queue's name.
         origin: Where it comes from; empty if it is this broker's own.
-        asker: Who declares it, in the same way.
+        asker: The peer that declares it, in the same way.
     """
 
     def __init__(self, name: str, origin: str, asker: str) -> None:
@@ -142,7 +142,7 @@ class NotResident(Restarting):
 
     Args:
         queue: The queue.
-        done: How many messages the request has dealt with already; who asks again is told of the others alone.
+        done: How many messages the request has removed already; asking again counts the others alone.
     """
 
     def __init__(self, queue: "QueueState", done: int = 0) -> None:

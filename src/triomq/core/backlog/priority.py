@@ -35,7 +35,7 @@ class PriorityBacklog(Backlog):
         self._dying = 0
 
     def _change(self, number: int, operation: Callable[[MemoryBacklog, *Ts], R], *args: *Ts) -> R:
-        """Do something to one level, and count what it has changed."""
+        """Call a method of one level, and update the sums by what it changes."""
         level = self._levels[number]
         resident, size, unsettled = level.resident, level.resident_bytes, level.unsettled
         result = operation(level, *args)

@@ -54,8 +54,8 @@ class PendingRun(msgspec.Struct, gc=False):
         run: The messages.
         encoded: Their head, as the store has it.
         bodies: Bytes of their bodies.
-        number: The batch that has them; 0 as long as the store was not told.
-        is_spilled: Whether the store was told only to have them out of memory.
+        number: The batch that has them; 0 while the store does not have them.
+        is_spilled: Whether they were written only to have them out of memory.
     """
 
     run: PagedRun
@@ -135,7 +135,7 @@ class PagedTail:
             run: The messages.
             encoded: Their head, as the store has it.
             bodies: Bytes of their bodies.
-            number: The batch that has them, 0 if they are not to be kept.
+            number: The batch that has them, 0 if they are not durable.
         """
         if not self.count:
             self.first = run.first

@@ -12,7 +12,7 @@ Without the last one, a consumer without a limit on a backlog of a million would
 
 A feed that finds no room in a window that it shares joins the window's line. The rules of the line:
 
-- First come, first served: while a line exists, nobody but its first feed is admitted, even if there is room.
+- First come, first served: while a line exists, only its first feed is admitted, even if there is room.
 - Room given back calls the first in line, and only it. When that feed's queue has dispatched, the queue lets the window
   call the next one (``pass_on``). Waking all of them at each ack would cost a dispatch of every waiting queue.
 - A feed that has had its turn and wants more goes to the end of the line, so that no feed starves behind a busy one.
@@ -200,7 +200,7 @@ class Feed:
         gate: A window that is only ever held and released, by its consumer; it holds unsettled deliveries or not.
         settles: Whether the consumer settles deliveries. If not, only the socket window holds it back.
         exclusive: Whether it wants to be the queue's only feed.
-        priority: Who gets messages first; lower ones get some only while all higher ones are blocked.
+        priority: Feeds of a lower one get messages only while all higher ones are blocked.
         weight: The same among those of equal priority.
         no_local: The number of a session whose own messages never go to this feed; 0 means none.
     """

@@ -15,7 +15,7 @@ class NoLocal:
     feed wants would block the queue for ever, so it is discarded; a blocked feed counts as one that wants it.
 
     Args:
-        inner: The strategy that deals; must keep a feed's place in the round while it sits out.
+        inner: The strategy inside; must preserve a feed's place in the round while it is not in the ready list.
         discard: Takes the first ready message out of the backlog for good.
     """
 

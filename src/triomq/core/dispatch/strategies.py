@@ -25,7 +25,7 @@ def suitable_dispatch(
     Args:
         current: The strategy so far; None for the first feed.
         feed: The feed that is about to be added.
-        others: The feeds that are open already; those with seats keep them.
+        others: The feeds that are open already; those in the ready list stay there.
         discard: Takes the first ready message out of the backlog for good; called for what no feed wants.
         single_active: Whether the queue has one active feed at a time.
     """

@@ -22,17 +22,17 @@ class Subscription:
     ``feed`` is the one that is open. It is another than ``home``, the first one, while a successor takes what comes.
 
     Args:
-        session: Whose feed it is.
+        session: The session that consumes.
         access: What the user may do; ``EVERYTHING`` is for this program itself.
         queue: The queue.
         consumer: The actor that is told ``Deliver`` and ``FeedClosed``.
         window: As for ``Feed``, as are the next ones.
         shared: Windows that it shares with others.
         socket_window: The window of the connection.
-        gate: A window that holds it back as long as its consumer says so.
+        gate: A window that its consumer holds and releases.
         settles: Whether the consumer settles deliveries.
         exclusive: Whether it wants to be the queue's only one.
-        priority: Who gets messages first.
+        priority: Feeds of a lower one get messages only while all higher ones are blocked.
         weight: The same among those of equal priority.
         no_local: Whether what the session itself publishes never comes.
 

@@ -39,7 +39,7 @@ class Persistence:
     directory.
 
     Args:
-        journal: What the store is told.
+        journal: The store's, to which all changes are written.
         queue_memory: Bytes of messages that each queue has in memory.
     """
 

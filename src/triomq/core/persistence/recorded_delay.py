@@ -55,7 +55,7 @@ class DelayedRead(Message, frozen=True):
     Args:
         found: What there is, by its numbers.
         bodies: The messages; or why they cannot be read.
-        epoch: The time of the domain's clock when 1970 began, the same for all, so that they keep their order.
+        epoch: The time of the domain's clock when 1970 began, the same for all, so that their order stays.
     """
 
     found: Sequence[DelayedFound]

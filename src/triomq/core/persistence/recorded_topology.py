@@ -43,8 +43,8 @@ from triomq.store import (
 _log = logging.getLogger("triomq.core")
 
 
-# Writing. What is recorded already is not written again, but a client that declares it may get its reply only when it is
-# on disk.
+# Writing. What is recorded already is not written again, but a client that declares it may get its reply only when it
+# is on disk.
 
 
 def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:

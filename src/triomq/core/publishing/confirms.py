@@ -12,7 +12,8 @@ Rules:
   message has no batch (number 0), so it is confirmed as soon as it is placed.
 - Receipts are confirmed from the front as one "up to here", as far as they go. Behind one that is not placed they are
   confirmed singly, so that one queue that is being restarted holds up no other. Behind one that waits for the disk they
-  wait as well: batches are on disk in order, so they come with it or after it; while the disk fails, transient ones go on singly.
+  wait as well: batches are on disk in order, so they come with it or after it. While the disk fails, what does not
+  wait for it is confirmed singly.
 - One callback at most waits for the disk: the front's number is the lowest.
 - A message that a queue refused is refused (nack), singly, and never confirmed.
 
@@ -81,9 +82,9 @@ class Confirmed(msgspec.Struct, frozen=True):
     """What a channel can confirm to its publisher now.
 
     Args:
-        refused: Numbers to be refused, each singly, before anything else is said.
+        refused: Numbers to be refused, each singly, before any is confirmed.
         single: Numbers to be confirmed one by one.
-        up_to: Everything up to this number is confirmed, which is more than one; 0 says nothing.
+        up_to: Everything up to this number is confirmed, which is more than one; 0 if nothing is.
     """
 
     refused: list[int]

@@ -17,7 +17,7 @@ class Publish(Message, frozen=True):
         head: What they share.
         contents: Their bytes.
         size: Total of the bytes.
-        receipt: Where to report that they are placed; None when nobody asks.
+        receipt: Where to report that they are placed; None without a confirm.
         position: Where in the receipt's run these messages begin.
         delay: Seconds until they become ready.
     """

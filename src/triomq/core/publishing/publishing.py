@@ -187,7 +187,7 @@ class Publisher:
             head: What the messages share.
             contents: Their bytes; the sequence must not change any more.
             size: Total of the bytes.
-            confirms: Follows what becomes of the run; None if nobody asks.
+            confirms: Follows what becomes of the run; None without a confirm.
             unrouted: Called with the head, and the messages that no queue is bound for: what mandatory means is the
                 protocol's.
             delay: Seconds until the messages become ready.

@@ -22,7 +22,7 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
         head: What they share.
         contents: Their bytes.
         size: Total of their bytes.
-        number: Their own in the queue's part of the store; 0 if they are not kept.
+        number: Their own in the queue's part of the store; 0 if they are not durable.
     """
 
     head: Head

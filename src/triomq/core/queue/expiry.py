@@ -64,7 +64,7 @@ class Unexpired:
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal."""
+        """How many messages ``take_turns`` can hand out."""
         return self._backlog.run_length
 
 

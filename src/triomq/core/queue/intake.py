@@ -30,10 +30,10 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 def sort_out(
     head: Head, contents: Sequence[bytes], size: int, options: QueueOptions, codecs: Codecs, now: float
 ) -> list[Part]:
-    """Cut a run into parts, in order, as few as there can be.
+    """Split a run into parts, in order, as few as possible.
 
     Args:
-        head: What the messages share; it says whether their properties are worth decoding.
+        head: What the messages share; its flags show whether their properties are worth decoding.
         contents: Their bytes.
         size: Total of the bytes.
         options: The queue's.

@@ -35,8 +35,8 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
         dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
-        delayed: Messages whose time has not come, or over which a consumer failed and that come back after a while.
-        expired: Messages whose time was over.
+        delayed: Messages that become ready later, since they were published so or a consumer failed over them.
+        expired: Messages that expired.
         dead_lettered: Copies of given up messages that went to other queues.
         rejected: Messages that a consumer rejected.
         exhausted: Messages that came back more often than the delivery limit allows.
@@ -88,7 +88,7 @@ class QueueState:
         directory: The domain's directory.
         owner: The session that has the queue for itself.
         origin: The peer that made it; empty if it is this broker's own.
-        user: Whose session declared it, who is charged for it; empty if it was the program itself.
+        user: The user whose session declared it, who is charged for it; empty if it was the program itself.
         number: Its number in the store, if that knows it already.
     """
 

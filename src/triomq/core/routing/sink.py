@@ -82,7 +82,7 @@ class SinkState:
         declared: What it was declared with.
         policies: Those of the domain.
         origin: The peer that made it; empty if it is this broker's own.
-        user: Whose session declared it, who is charged for it; empty if it was the program itself.
+        user: The user whose session declared it, who is charged for it; empty if it was the program itself.
     """
 
     __slots__ = (

@@ -162,7 +162,7 @@ class TakeBindings:
 
     Args:
         resource: The queue or the sink.
-        session: Who deleted it.
+        session: The session that deleted it.
     """
 
     def __init__(self, resource: QueueState | SinkState, session: "Session | None") -> None:
@@ -271,7 +271,7 @@ class FreeContents:
     """A chore of the domain: free contents, one run of messages in each step.
 
     Args:
-        remains: The contents of the runs; nobody else should hold these lists.
+        remains: The contents of the runs; no other reference to these lists should exist.
     """
 
     def __init__(self, remains: list[Sequence[bytes]]) -> None:

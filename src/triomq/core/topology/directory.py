@@ -78,9 +78,9 @@ class Directory:
     Args:
         name: The domain's name, for texts.
         codecs: How properties from each wire are decoded; without it only the core's own are.
-        memory: Watches what its queues hold; without it nobody does.
+        memory: Watches what its queues hold; without it there is no alarm.
         persistence: Records what is durable; without it everything is in memory alone.
-        quotas: Counts what users have, in this domain and others; without it nobody has a limit.
+        quotas: Counts what users have, in this domain and others; without it no user has a limit.
     """
 
     def __init__(

@@ -360,7 +360,7 @@ class Domain(DynamicSupervisor):
         user: str,
         session: Session | None,
     ) -> None:
-        """Record that a binding is gone, unless another sink of that name has its like."""
+        """Record that a binding is gone, unless another sink of that name has an equal one."""
         directory = self.directory
         directory.quotas.give(user, "bindings")
         directory.quotas.give(user, "steps", sink.weight(binding))

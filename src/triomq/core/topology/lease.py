@@ -33,11 +33,11 @@ class Lease(msgspec.Struct, frozen=True, eq=False):
     """What a lease stands for.
 
     Args:
-        session: Whose it is.
+        session: The session that it was given to.
         target: What it opens.
         name: The sink's or the queue's name.
         until: When it expires, in the seconds of its ``Leases``.
-        key: The own note of who gave it; the core never looks at it.
+        key: The giver's own value; the core never looks at it.
     """
 
     session: Session

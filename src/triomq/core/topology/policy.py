@@ -34,9 +34,9 @@ class PolicyOptions(Checked, frozen=True, kw_only=True):
     """The options of a policy, in the words of ``QueueOptions`` and ``SinkOptions``; None leaves an option as declared.
 
     Args:
-        max_length: How many ready messages a queue keeps.
-        max_bytes: How many bytes of ready bodies it keeps.
-        overflow: What it does when it is full; to have been declared with ``DROP_HEAD`` says nothing against it.
+        max_length: How many ready messages a queue holds.
+        max_bytes: How many bytes of ready bodies it holds.
+        overflow: What it does when it is full; a queue declared with ``DROP_HEAD`` follows it.
         message_ttl: Seconds that a message which comes from now on may be ready before it expires.
         expires: Seconds that the queue may go unused before it is deleted.
         dead_letter_sink: Where rejected, expired and shed messages are published to.
@@ -62,7 +62,7 @@ class Policy(Checked, frozen=True):
     Args:
         name: Its name, for people.
         pattern: A regular expression, found anywhere in the names of what it applies to.
-        options: What it says.
+        options: What it sets.
         applies_to: Whether it is about queues, sinks or both.
         priority: The higher one holds where several match.
 

@@ -25,7 +25,7 @@ class UserLimitReached(PreconditionFailed):
 
     Args:
         what: What cannot be done, such as ``declare queue 'q'``.
-        user: Who.
+        user: The user's name.
         resource: What it has too many of.
         limit: How many it may have.
     """
@@ -44,7 +44,7 @@ class Quotas:
     """Counts of what users have; created with a broker, shared by its domains and endpoints.
 
     Args:
-        limit_of: Tells how much of something a user may have; None is no limit.
+        limit_of: Returns how much of something a user may have; None is no limit.
     """
 
     def __init__(self, limit_of: Callable[[str, Resource], int | None] = _unlimited) -> None:
@@ -73,7 +73,7 @@ class Quotas:
 
         Args:
             what: What is to be done, for the text.
-            user: Who; empty for the program itself.
+            user: The user's name; empty for the program itself.
             resource: What there will be more of.
             more: How much.
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The owner of what must not outlive a client; made by the endpoint with a client's first connection.
+    """The owner of what must not outlive a client; created by the endpoint with a client's first connection.
 
     Args:
         domain: The domain in which it lives.
         directory: The domain's directory.
         user: The authenticated user's name.
-        origin: Who it is if it is a peer: whatever it makes as such is that one's; empty for this program.
+        origin: The peer's name, if it is one: whatever it makes as such is that peer's; empty for this program.
     """
 
     __slots__ = ("_connections", "_feeds", "domain", "ended", "number", "origin", "queues", "user")
