@@ -44,23 +44,9 @@ from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
-    ForeignResource,
-    Inequivalent,
-    InExclusiveUse,
     LeaseInvalid,
-    NoSuchQueue,
-    NoSuchSink,
     NotResident,
-    QueueFull,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    QueueStopped,
-    QueueUnreadable,
     Restarting,
-    SinkBroken,
-    SinkInternal,
-    SinkInUse,
     TooManyKeys,
     TooManyLeases,
     UnknownDelivery,
@@ -86,6 +72,22 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
+from triomq.errors import (
+    ForeignResource,
+    Inequivalent,
+    InExclusiveUse,
+    NoSuchQueue,
+    NoSuchSink,
+    QueueFull,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    QueueStopped,
+    QueueUnreadable,
+    SinkBroken,
+    SinkInternal,
+    SinkInUse,
+)
 
 __all__ = [
     "CORE_CODEC",

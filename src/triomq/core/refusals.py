@@ -1,6 +1,6 @@
-"""The core's refusals: each names what it is about, so that endpoints can word them as their people expect.
+"""Refusals of the core that only endpoints meet; those that a program meets are in ``triomq.errors``.
 
-Those that a program meets are in ``triomq.errors``; here are those that only endpoints meet.
+Each has what it is about in attributes, so that an endpoint can word it as its protocol does.
 """
 
 from typing import TYPE_CHECKING
@@ -8,55 +8,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.actors import Ref
-from triomq.errors import (
-    AccessRefused,
-    ForeignResource,
-    Inequivalent,
-    InExclusiveUse,
-    LimitExceeded,
-    NoSuchQueue,
-    NoSuchSink,
-    PreconditionFailed,
-    QueueFull,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    QueueStopped,
-    QueueUnreadable,
-    Refused,
-    SinkBroken,
-    SinkInternal,
-    SinkInUse,
-)
+from triomq.errors import AccessRefused, LimitExceeded, PreconditionFailed, Refused
 
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
-
-__all__ = [
-    "BeingDeleted",
-    "Forbidden",
-    "ForeignName",
-    "ForeignResource",
-    "InExclusiveUse",
-    "Inequivalent",
-    "LeaseInvalid",
-    "NoSuchQueue",
-    "NoSuchSink",
-    "NotResident",
-    "QueueFull",
-    "QueueInUse",
-    "QueueLocked",
-    "QueueNotEmpty",
-    "QueueStopped",
-    "QueueUnreadable",
-    "Restarting",
-    "SinkBroken",
-    "SinkInUse",
-    "SinkInternal",
-    "TooManyKeys",
-    "TooManyLeases",
-    "UnknownDelivery",
-]
 
 
 class Forbidden(AccessRefused):

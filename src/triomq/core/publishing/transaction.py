@@ -13,9 +13,9 @@ from triomq.actors import Ref
 from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, Settle
 from triomq.core.publishing.publish import Fits, Publish
-from triomq.core.refusals import QueueFull, QueueStopped, Restarting
+from triomq.core.refusals import Restarting
 from triomq.core.topology.directory import Directory
-from triomq.errors import ActorError
+from triomq.errors import ActorError, QueueFull, QueueStopped
 
 
 class Transaction:

@@ -53,11 +53,11 @@ from triomq.core.queue.limits import (
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
-from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
+from triomq.core.refusals import NotResident
 from triomq.core.topology.chores import free
 from triomq.core.topology.options import Overflow
 from triomq.core.topology.requests import QueueExpired, QueueUnused
-from triomq.errors import Refused
+from triomq.errors import InExclusiveUse, QueueUnreadable, Refused
 
 
 class Queue(InPlaceActor):

@@ -26,14 +26,14 @@ from triomq.core.memory import MemoryAlarm
 from triomq.core.persistence.persistence import Persistence
 from triomq.core.properties import Codecs
 from triomq.core.queue.queue_state import QueueState
-from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, TooManyKeys
+from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers
 from triomq.core.routing.sink import Destination, PropertiesOf, SinkState
 from triomq.core.topology.chores import Chores
 from triomq.core.topology.observer import Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
-from triomq.errors import StoreError
+from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
     from triomq.core.topology.session import Session

@@ -31,17 +31,7 @@ from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue import Queue
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.queue.timekeeper import Due
-from triomq.core.refusals import (
-    BeingDeleted,
-    ForeignName,
-    ForeignResource,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    Restarting,
-    SinkBroken,
-    SinkInUse,
-)
+from triomq.core.refusals import BeingDeleted, ForeignName, Restarting
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
 from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
@@ -64,7 +54,17 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
-from triomq.errors import ActorError, ActorStopped, HandlerFailed
+from triomq.errors import (
+    ActorError,
+    ActorStopped,
+    ForeignResource,
+    HandlerFailed,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    SinkBroken,
+    SinkInUse,
+)
 
 _COST = 10
 """What a declare or a bind counts against the turn's budget, in queue pushes: each takes some 20 µs."""

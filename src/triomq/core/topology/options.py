@@ -4,7 +4,7 @@ from enum import Enum
 
 import msgspec
 
-from triomq.core.refusals import Inequivalent
+from triomq.errors import Inequivalent
 
 
 class Overflow(Enum):
