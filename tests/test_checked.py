@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from triomq import AMQP, TLS, Config, Log, Permission, PolicyConfig, PolicyOptions, Synchronise, User, UserLimits
-from triomq.app.validation import Origins, build
+from triomq.app.validation import SettingSources, build
 from triomq.clients import Reconnect
 from triomq.errors import ConfigError
 
@@ -49,7 +49,7 @@ def test_a_wrong_field_is_refused_with_what_is_allowed(make: Callable[[], object
 
 def test_a_file_is_told_the_same() -> None:
     with pytest.raises(ConfigError, match="port: found 99999, expected int <= 65535"):
-        build({"type": "amqp", "port": 99999}, AMQP, Origins("", {}))
+        build({"type": "amqp", "port": 99999}, AMQP, SettingSources("", {}))
 
 
 def test_what_is_right_is_as_it_was() -> None:

@@ -1,0 +1,35 @@
+"""No package outgrows its budget in ``docs/topics/packages.toml``; the lines are counted by ``benchmarks/sizes.py``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+from sizes import budgets, logical_lines, sizes
+
+SIZES, BUDGETS = sizes(), budgets()
+
+
+@pytest.mark.parametrize("package", sorted(BUDGETS))
+def test_package_is_within_its_budget(package: str) -> None:
+    lines, budget = SIZES[package], BUDGETS[package]
+    assert lines <= budget, (
+        f"{package} has {lines:,} logical lines, its budget is {budget:,}. Delete what is needed no more, or move "
+        "what is not its subject; `python benchmarks/sizes.py --parts` shows where the lines are. If the package is to "
+        "do more than before, raise its budget in docs/topics/packages.toml, and write in the commit why."
+    )
+
+
+def test_budget_leaves_no_room_for_a_package_to_double() -> None:
+    there = {name: lines for name, lines in SIZES.items() if "." not in name}
+    loose = {name: BUDGETS[name] - lines for name, lines in there.items() if BUDGETS[name] > 1.1 * lines + 50}
+    assert not loose, f"so many lines are spare: {loose}; lower these budgets in docs/topics/packages.toml"
+
+
+def test_logical_lines_are_statements_without_docstrings_and_comments(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""A docstring."""\n\n# a comment\nvalue = (\n    1,\n    2,\n)\n\n\ndef f():\n    """Two\n    lines."""\n'
+    )
+    assert logical_lines(path) == 2  # the assignment and the `def`
