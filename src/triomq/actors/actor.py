@@ -45,7 +45,7 @@ class Actor:
     limit: ClassVar[float] = LIMIT
     """Messages that the mailbox holds."""
     overflow: ClassVar[Overflow] = "wait"
-    """The policy of a full mailbox: wait, reject, drop_oldest or drop_newest."""
+    """The policy of a full mailbox, one of wait, reject, drop_oldest and drop_newest."""
     waits_for: ClassVar[tuple[type, ...]] = ()
     """The actor classes that this one may await (``tell``, ``ask``). Under test a wait that is not declared is an
     error, and so is a cycle of declarations: no circle of actors can ever wait for itself."""
