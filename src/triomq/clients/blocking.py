@@ -97,7 +97,7 @@ class BlockingConnection:
         self._thread.join()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have something called in the client's thread soon; for ``BlockingPublisher``."""
+        """Call a function in the client's thread soon; for ``BlockingPublisher``."""
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
@@ -168,7 +168,7 @@ class BlockingConnection:
         return self._use(lambda channel: channel.get(queue))
 
     def accept(self, message: Fetched) -> None:
-        """Settle a message for good; when this returns, the broker is told."""
+        """Settle a message for good; when this returns, the broker is sent."""
         self._use(partial(_accept, message))
 
     def requeue_all(self) -> None:
@@ -240,7 +240,7 @@ class _Channel:
         return self._channel
 
     def look(self) -> bool:
-        """Forget the channel if it is closed; return whether it was."""
+        """Drop the channel if it is closed; return whether it was."""
         if self._channel is None or not self._channel.is_closed:
             return False
         self._channel.abandon()

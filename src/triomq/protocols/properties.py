@@ -139,7 +139,7 @@ def replace_text(properties: bytes, name: str, old: bytes, new: str) -> bytes:
 
 
 def _length(size: int, data: bytes, position: int) -> int:
-    """Tell how many octets a field takes, its own length included."""
+    """Return how many octets a field takes, its own length included."""
     if size == _SHORT_STRING:
         return 1 + data[position]
     return 4 + int.from_bytes(data[position : position + 4], "big") if size == _TABLE else size

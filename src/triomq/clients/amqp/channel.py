@@ -15,7 +15,7 @@ from triomq.clients.amqp.pipeline import Pipeline, check_body, check_properties
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.amqp.transaction import ClientTransaction
 from triomq.clients.dmp.following import Sinks, prefers_direct
-from triomq.clients.transport_link import GOODBYE
+from triomq.clients.transport_link import CLOSE_TIMEOUT
 from triomq.errors import Disconnected, LocalProtocolError, TriomqError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.amqp import (
@@ -201,7 +201,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Let everything that is published and settled in the block take effect at its end, or nothing of it.
+        """Open a transaction: all that is published and settled in the block takes effect at its end, or nothing of it.
 
         An error in the block rolls it back; what was settled in it is unsettled again then. A lost connection rolls
         back too, and the block raises ``Disconnected``. A channel that has once had a transaction publishes in
@@ -231,7 +231,7 @@ class AMQPChannel(ConsumingMethods, Owner):
                 return line
             if self._error is not None:
                 if line is not None:
-                    line.told = True
+                    line.reported = True
                 raise type(self._error)(*self._error.args)
             await self.connection.wait_connected()
 
@@ -250,7 +250,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         return self._error is not None
 
     def current(self, name: str) -> str:
-        """Give the present name of a queue, which may have another one since a reconnect."""
+        """Return the present name of a queue, which may have another one since a reconnect."""
         topology = self.connection.topology
         return name if topology is None else topology.current(name)
 
@@ -281,14 +281,14 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._leave()
         if line is None:
             return
-        asked = line.hang_up()
+        asked = line.begin_close()
         if asked is not None:
             try:
-                with trio.move_on_after(GOODBYE):
+                with trio.move_on_after(CLOSE_TIMEOUT):
                     await asked.wait()
             except Disconnected:
                 return  # the end of the connection ends it too
-        if line.error is not None and not line.told:
+        if line.error is not None and not line.reported:
             line.check()
 
     def abandon(self) -> None:
@@ -297,7 +297,7 @@ class AMQPChannel(ConsumingMethods, Owner):
             self._sinks.abandon()
         self._leave()
         if self.line is not None:
-            self.line.hang_up()
+            self.line.begin_close()
 
     def _leave(self) -> None:
         self._error = self._error or LocalProtocolError("this channel was closed when its block was left; open another")
@@ -305,7 +305,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._put_return.close()
 
     def failed(self, error: TriomqError) -> None:
-        """Hear that there will be no connection any more."""
+        """End: there will be no connection any more."""
         self._error = self._error or error
         resend, self._resend = self._resend, []
         for publish in resend:
@@ -315,19 +315,19 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._put_return.close()
 
     def took_returned(self, message: ReturnedMessage) -> None:
-        """Keep a message that came back for who iterates over ``returns``."""
+        """Put a message that came back into ``returns``."""
         try:
             self._put_return.send_nowait(message)
         except trio.WouldBlock:
             self._returns_dropped += 1
 
     def took_lost(self, queue: str, messages: int) -> None:
-        """Tell the direct feed of a queue that messages were lost."""
+        """Report lost messages to the direct feed of their queue."""
         if queue in self.lost_from:
             self.lost_from[queue](messages)
 
     def line_failed(self, line: Line, error: TriomqError) -> None:
-        """Hear that the broker has closed the channel; it is not opened again."""
+        """End: the broker has closed the channel, and it is not opened again."""
         self._error = self._error or error
         self._put_return.close()
 
@@ -339,7 +339,7 @@ class AMQPChannel(ConsumingMethods, Owner):
             consumer.leave_direct()
 
     def line_lost(self, line: Line, error: TriomqError) -> None:
-        """Keep what may be sent again, once there is a connection; the others hear that nobody knows."""
+        """Store the publishes that may be sent again, once there is a connection, and fail the others."""
         self.line = None
         self._leave_direct()
         publishes = line.confirms.take_all()

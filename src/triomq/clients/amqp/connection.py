@@ -121,7 +121,7 @@ class AMQPConnection:
                 if self._policy is None or link.error is None:
                     raise
             except BaseException:
-                line.hang_up()
+                line.begin_close()
                 raise
             else:
                 return
@@ -146,16 +146,16 @@ class AMQPConnection:
         raise Disconnected(f"the broker at {url.place} does not let us in a second time within {url.timeout:g} s")
 
     def forget(self, channel: AMQPChannel) -> None:
-        """Let a channel not be opened again; for ``AMQPChannel``."""
+        """Remove a channel, so that it is not opened again; for ``AMQPChannel``."""
         if channel in self._channels:
             self._channels.remove(channel)
 
     def consumes(self, queue: str) -> bool:
-        """Tell whether a consumer of a queue is open on any channel; for ``AMQPChannel``."""
+        """Return whether a consumer of a queue is open on any channel; for ``AMQPChannel``."""
         return any(channel.consumes(queue) for channel in self._channels)
 
     async def update_secret(self, secret: str, *, reason: str = "") -> None:
-        """Tell the broker a new password before the old one expires (RabbitMQ's connection.update-secret).
+        """Send the broker a new password before the old one expires (RabbitMQ's connection.update-secret).
 
         Args:
             secret: The new one; it is also what a reconnect logs in with.
@@ -214,10 +214,10 @@ class AMQPConnection:
         raise failure
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Close in order."""
         self._is_ending = True
         if self._link is not None:
-            await self._link.say_goodbye()
+            await self._link.close()
 
     def abandon(self) -> None:
         """End without waiting for anything."""
@@ -281,7 +281,7 @@ class AMQPConnection:
                 return None
 
     async def _recover(self, link: Link) -> Link:
-        """Let everything be on a new link as it was on the last one.
+        """Make everything on a new link as it was on the last one.
 
         Raises:
             TriomqError: It cannot be; the link is closed.
@@ -291,7 +291,7 @@ class AMQPConnection:
             line = Line(link, link.new_line_number(), Owner())
             await line.open()
             await self.topology.restore(line.call)
-            line.hang_up()
+            line.begin_close()
             for channel in list(self._channels):
                 await self._recover_channel(link, channel)
         except BaseException as error:
@@ -313,10 +313,10 @@ class AMQPConnection:
             if link.error is not None:
                 raise
         if channel not in self._channels:
-            line.hang_up()
+            line.begin_close()
 
     def _give_up(self, error: TriomqError) -> None:
-        """Tell everybody that there will be no connection any more."""
+        """Fail everything that waits: there will be no connection any more."""
         if self._error is not None:
             return
         self._error = error

@@ -46,8 +46,8 @@ class ConsumingMethods(TopologyMethods):
     async def ready(self) -> Line:
         """Wait until the channel can be used; raises why it cannot be any more."""
 
-    def note_queue(self, name: str, *, exclusive: bool) -> None:
-        """Note whether a queue is this connection's own, so that it may be consumed from directly."""
+    def remember_queue(self, name: str, *, exclusive: bool) -> None:
+        """Remember whether a queue is this connection's own, so that it may be consumed from directly."""
         if exclusive:
             self.connection.own_queues.add(name)
         else:
@@ -123,11 +123,11 @@ class ConsumingMethods(TopologyMethods):
                 if abandoned:
                     acks.refuse(reply.method.delivery_tag, requeue=True, multiple=False)
 
-        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, heard=note).wait()
+        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, on_reply=note).wait()
         return Fetched(acks, found.method, found.framing, found.content) if isinstance(found, GetOk) else None
 
     async def recover(self, *, requeue: bool = True) -> None:
-        """Give back everything that this channel has not settled; it is delivered again, marked.
+        """Requeue everything that this channel has not settled; it is delivered again, marked.
 
         Args:
             requeue: Whether anybody may have it then; RabbitMQ refuses False, which means the same consumer.
@@ -140,7 +140,7 @@ class ConsumingMethods(TopologyMethods):
             for consumer in self._consumers:
                 consumer.put_back()
 
-        await line.ask(BasicRecover(requeue), BasicRecoverOk, heard=forget).wait()
+        await line.ask(BasicRecover(requeue), BasicRecoverOk, on_reply=forget).wait()
 
     async def qos(self, prefetch: int, *, shared: bool = False) -> None:
         """Set how many deliveries may be unsettled.
@@ -162,7 +162,7 @@ class ConsumingMethods(TopologyMethods):
         return reply.active
 
     def forget(self, deliveries: Deliveries) -> None:
-        """Let a consumer not begin again; for ``Deliveries``."""
+        """Remove a consumer, so that it does not begin again; for ``Deliveries``."""
         if deliveries in self._consumers:
             self._consumers.remove(deliveries)
             topology = self.connection.topology
@@ -171,5 +171,5 @@ class ConsumingMethods(TopologyMethods):
                 topology.consumer_ended(queue, others=self.connection.consumes(queue))
 
     def consumes(self, queue: str) -> bool:
-        """Tell whether a consumer of a queue is open here."""
+        """Return whether a consumer of a queue is open here."""
         return any(self.current(each.consuming.queue) == queue for each in self._consumers)

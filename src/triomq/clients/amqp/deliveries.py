@@ -122,7 +122,7 @@ class Deliveries:
                 return self._ready.pop()
 
     def _begin(self, run: DeliverRun, acks: Acks) -> None:
-        """Take a run out of its frames."""
+        """Make deliveries of a run, ready to be handed out."""
         method, framing = run.method, run.framing
         settling = None if self.consuming.no_ack else acks
         taken = [
@@ -142,7 +142,7 @@ class Deliveries:
     # What the line says
 
     def put(self, run: DeliverRun, acks: Acks) -> None:
-        """Take a run; one that comes after the end goes back."""
+        """Add a run; one that comes after the end is requeued."""
         if not self.consuming.no_ack:
             acks.received(run.tags)
             if self._over:
@@ -157,7 +157,7 @@ class Deliveries:
         self._arrived.unpark_all()
 
     def _remember(self, tags: list[int], acks: Acks) -> None:
-        """Keep the tags for the end, and forget those that are settled."""
+        """Store the tags, which are requeued at the end, and drop those that are settled."""
         oldest = acks.oldest()
         while self._tags and self._tags[0][-1] < oldest:
             self._tags.popleft()
@@ -182,7 +182,7 @@ class Deliveries:
             self._cancel(self._line)
 
     def _drop(self) -> None:
-        """Forget what has not been taken."""
+        """Drop what has not been taken."""
         self._inbox.clear()
         self._ready.clear()
         if self._is_lax and self._line is not None:
@@ -190,7 +190,7 @@ class Deliveries:
         self._buffered = self._from_link = 0
 
     def cancelled(self) -> None:
-        """Hear that the broker has ended this consumer."""
+        """End: the broker has cancelled this consumer."""
         self._channel.forget(self)
         self.failed(
             ConsumerCancelled(
@@ -206,7 +206,7 @@ class Deliveries:
             self._arrived.unpark_all()
 
     def put_back(self) -> None:
-        """Forget what is not taken: the broker has it again, and delivers it anew."""
+        """Drop what is not taken: the broker has it again, and delivers it anew."""
         self._tags.clear()
         if not self.consuming.no_ack:
             self._drop()
@@ -232,13 +232,13 @@ class Deliveries:
         line.consumers[what.tag] = self
         self._begun = False
         try:
-            await line.ask(method, BasicConsumeOk, heard=self._began).wait()
+            await line.ask(method, BasicConsumeOk, on_reply=self._began).wait()
         except TriomqError:
             line.consumers.pop(what.tag, None)
             raise
 
     def _limit(self, line: "Line", prefetch: int) -> None:
-        """Say what holds for consumers from here on.
+        """Send the prefetch that holds for consumers from here on.
 
         Answers come in order, so nobody waits for them; a refusal closes the channel.
         """
@@ -280,10 +280,10 @@ class Deliveries:
 
     def _cancel(self, line: "Line") -> "PendingReply[Reply]":
         """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
-        return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
+        return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, on_reply=self._forgotten)
 
     def _began(self, reply: object, abandoned: bool) -> None:
-        """Hear that deliveries will come.
+        """Handle consume-ok: deliveries will come.
 
         One that was left before that is cancelled now and not earlier: a RabbitMQ channel crashes when the cancel comes
         before it has said consume-ok (3.10: 541 INTERNAL_ERROR).
@@ -293,6 +293,6 @@ class Deliveries:
             self._cancel(self._line)
 
     def _forgotten(self, reply: object, abandoned: bool) -> None:
-        """Hear that the broker sends nothing more."""
+        """Handle cancel-ok: the broker sends nothing more."""
         if self._line is not None:
             self._line.consumers.pop(self.consuming.tag, None)

@@ -67,7 +67,7 @@ class AMQPDelivery:
         return self._settled
 
     def accept(self, *, multiple: bool = False) -> None:
-        """Say that it is done with; the queue forgets it.
+        """Accept it: its work is done, and the queue deletes it.
 
         Args:
             multiple: Accept all earlier deliveries of the channel with it.
@@ -87,7 +87,7 @@ class AMQPDelivery:
             acks.undoable.append(self)
 
     def reject(self, *, multiple: bool = False) -> None:
-        """Say that it is not wanted; it is dropped, or goes where its queue sends dead letters.
+        """Reject it: it is dropped, or goes where its queue sends dead letters.
 
         Args:
             multiple: Reject all earlier deliveries of the channel with it, but what is settled already.
@@ -112,7 +112,7 @@ class AMQPDelivery:
             self._acks.undoable.append(self)
 
     def unsettle(self) -> None:
-        """Note that a transaction that settled it was rolled back; for the channel."""
+        """Mark it as unsettled again, since its transaction was rolled back; for the channel."""
         self._settled = False
 
     def __enter__(self) -> Self:

@@ -99,12 +99,12 @@ class Peering(Line):
             await self.link.may_publish.park()
 
     def send_mark(self, mark: int) -> None:
-        """Have the handler called when the peer has worked off all that was sent so far.
+        """Ask for a call of ``mark_reached`` when the peer has worked off all that was sent so far.
 
         Raises:
             TriomqError: The connection or the channel has ended.
         """
-        self.ask(self._limit, BasicQosOk, heard=lambda reply, abandoned: self._handler.mark_reached(mark))
+        self.ask(self._limit, BasicQosOk, on_reply=lambda reply, abandoned: self._handler.mark_reached(mark))
 
     async def wait_ended(self) -> TriomqError:
         """Wait for the end, and say why it came."""
@@ -113,7 +113,7 @@ class Peering(Line):
         return self.link.error
 
     def settle(self, *, up_to: int = 0, single: Iterable[int] = (), refused: Iterable[int] = ()) -> None:
-        """Say which deliveries are taken, and which nobody will have.
+        """Send acks of the deliveries that are taken, and rejects of those that have no place.
 
         Args:
             up_to: All of them up to this one; 0 says nothing. Those that are refused are not among them.
@@ -131,7 +131,7 @@ class Peering(Line):
         self.link.write_later()
 
     def handle(self, event: Event) -> None:
-        """Take an event of this channel."""
+        """Handle an event of this channel."""
         if isinstance(event, DeliverRun):
             self._handler.delivered(event)
         elif isinstance(event, Received) and isinstance(event.method, BasicCancel):
@@ -186,7 +186,7 @@ async def open_peering(
                 yield peering
             finally:
                 with trio.CancelScope(shield=True):
-                    await link.say_goodbye()
+                    await link.close()
         except trio.Cancelled:
             raise
         except BaseException as error:

@@ -102,7 +102,7 @@ class Pipeline:
         self._forget(octets)
 
     def failed(self, octets: int, error: TriomqError) -> None:
-        """Keep what is to be raised, and let the publisher hear it."""
+        """Store the error, which the next call raises."""
         if self._failure is None:
             self._failure = fresh(error)
         self._forget(octets)

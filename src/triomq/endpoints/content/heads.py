@@ -63,7 +63,7 @@ def head_of(
     expendable: bool = False,
     repeated: bool = False,
 ) -> Head:
-    """Say what messages share that came in one shape.
+    """Return the head of messages that came in one shape.
 
     Args:
         exchange: Where they were published.

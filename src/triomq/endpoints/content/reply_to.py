@@ -21,7 +21,7 @@ class Asker(Protocol):
 
 
 def is_reply_queue(name: str) -> bool:
-    """Tell whether a name belongs to direct replies: the one that clients write, or one that the broker makes of it."""
+    """Return whether a name belongs to direct replies: that which clients write, or one that the broker makes of it."""
     return name.startswith(REPLY_TO) and (name == REPLY_TO or name[len(REPLY_TO)] == ".")
 
 

@@ -26,13 +26,13 @@ class DirectFeeds(Protocol):
     """The queues whose messages direct connections take, in place of the consumers of one principal connection."""
 
     def __contains__(self, queue: object, /) -> bool:
-        """Tell whether a direct connection takes the messages of a queue."""
+        """Return whether a direct connection takes the messages of a queue."""
 
     def attach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let all consumers of a queue, and those to come, get their messages on a direct connection."""
+        """Move all consumers of a queue, and those to come, to a direct connection."""
 
     def detach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let consumers to come get their messages at home again, if this one is attached."""
+        """Leave consumers to come with the principal connection again, if this direct one is attached."""
 
 
 class ReplyWriter(Protocol):
@@ -128,7 +128,7 @@ class MessagesLost(ActorMessage, frozen=True):
 
 
 def check_sink(directory: Directory, name: str) -> None:
-    """See that one may publish into a sink; the empty name is the default one.
+    """Check that clients may publish into a sink; the empty name is the default one.
 
     Raises:
         NoSuchSink: There is none of that name.
@@ -139,13 +139,13 @@ def check_sink(directory: Directory, name: str) -> None:
 
 
 def attach_direct(grant: Grant, direct: DirectFeed) -> None:
-    """Let all consumers of a leased queue get their messages on a direct connection."""
+    """Move all consumers of a leased queue to a direct connection."""
     assert grant.queue is not None
     grant.lessee.connection.direct_feeds.attach(grant.queue, direct)
 
 
 def detach_direct(grant: Grant, direct: DirectFeed) -> None:
-    """Let consumers get their messages at home again; those whose lessee has ended with its connection end now."""
+    """Move consumers back to their principal connection; those whose lessee has ended with its connection end now."""
     assert grant.queue is not None
     connection = grant.lessee.connection
     connection.direct_feeds.detach(grant.queue, direct)

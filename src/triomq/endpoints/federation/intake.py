@@ -57,7 +57,7 @@ class Intake:
         self._go_on = partial(_soon, actor, self._take_delayed)
 
     def take(self, run: DeliverRun) -> None:
-        """Take deliveries; to be called in a turn."""
+        """Handle deliveries; to be called in a turn."""
         if self._delayed:
             self._delayed.append(run)
             return
@@ -112,7 +112,7 @@ class Intake:
             self._peering.settle(up_to=confirmed.up_to, single=confirmed.single, refused=confirmed.refused)
 
     def forget(self) -> None:
-        """Take nothing more: the peer will deliver again what it has no ack for."""
+        """Drop what waits: the peer will deliver again what it has no ack for."""
         self._delayed.clear()
         self._publisher.forget(self._go_on)
 

@@ -54,7 +54,7 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
     key: str = ""
 
     def __repr__(self) -> str:
-        """Keep the password out of logs."""
+        """Show no password: representations end up in logs."""
         return f"Synchronise({self.name!r})"
 
     @property
@@ -65,7 +65,7 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
         return parse_amqp_url(self.url).place.strip("/").replace("/", "-")
 
     def beside(self, folder: Path) -> "Synchronise":
-        """Give the same with files from a folder."""
+        """Return the same configuration with relative files found in a folder."""
         files = {file: getattr(self, file) for file in ("password_file", "ca", "certificate", "key")}
         return msgspec.structs.replace(self, **{file: str(folder / path) for file, path in files.items() if path})
 
@@ -143,7 +143,7 @@ class PeerActor(InPlaceActor):
     """Base of the actor for one peer; a child of the broker's peers."""
 
     def statistics(self) -> PeerStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         raise NotImplementedError
 
     async def wait_announced(self) -> bool:
@@ -152,7 +152,7 @@ class PeerActor(InPlaceActor):
 
 
 def peer_spec(config: Synchronise, broker: BrokerContext, name: str) -> ChildSpec:
-    """Say how to make the actor for a peer; what the peer has been told outlives a crash.
+    """Return the specification of the actor for a peer; what the peer knows of us outlives a crash.
 
     Raises:
         ConfigError: There is no such domain, or something cannot be read.

@@ -65,11 +65,11 @@ class Synchroniser(PeerActor):
         self._trouble = ""
 
     def on_start(self) -> None:
-        """Hear of changes."""
+        """Observe the domain."""
         self._directory.observers.add(self.ref)
 
     def on_stop(self) -> None:
-        """Hear of them no longer."""
+        """Stop to observe the domain."""
         self._directory.observers.remove(self.ref)
 
     async def wait_announced(self) -> bool:
@@ -79,7 +79,7 @@ class Synchroniser(PeerActor):
         return self._is_up_to_date
 
     def statistics(self) -> PeerStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         outbox = self._outbox.statistics()
         return PeerStatistics(
             is_connected=self._intake is not None,
@@ -94,13 +94,13 @@ class Synchroniser(PeerActor):
     # What there is to tell
 
     def changed(self, message: Changed) -> None:
-        """Take a change of the domain."""
+        """Handle a change of the domain."""
         if self._outbox.changed(message, self._directory):
             self._is_up_to_date = self._marked = False
             self._wake.set()
 
     async def run(self) -> None:
-        """Be connected, again and again."""
+        """Connect, again and again."""
         try:
             await self._run()
         finally:
@@ -119,18 +119,18 @@ class Synchroniser(PeerActor):
                 ) as peering:
                     await self._serve(peering)
             except TriomqError as error:
-                self._note(logging.WARNING, "peer is away", reason=str(error))
+                self._log_change(logging.WARNING, "peer is away", reason=str(error))
             finally:
                 self._forget()
             await trio.sleep(self._reconnect.seconds(self._failures))
             self._failures += 1
 
     async def _serve(self, peering: Peering) -> None:
-        """Tell the peer everything, then each change, as long as it is there."""
+        """Announce everything to the peer, then each change, as long as it is connected."""
         if not (peering.knows_resources or self._config.force):
-            self._note(logging.WARNING, "peer cannot be told of resources", reason="it does not announce restms")
+            self._log_change(logging.WARNING, "peer cannot be told of resources", reason="it does not announce restms")
             raise await peering.wait_ended()
-        self._note(logging.INFO, "peer is told of resources", origin=f"{self._url.user}@{self._origin}")
+        self._log_change(logging.INFO, "peer is told of resources", origin=f"{self._url.user}@{self._origin}")
         self._intake = Intake(peering, self._directory, self._outbox.knows, self)
         self._outbox.begin(self._directory)
         while True:
@@ -149,7 +149,7 @@ class Synchroniser(PeerActor):
             await self._wake.wait()
 
     def _forget(self) -> None:
-        """Do without the peer."""
+        """End with a connection; the next one begins anew."""
         self._outbox.end()
         if self._intake is not None:
             self._intake.forget()
@@ -159,7 +159,7 @@ class Synchroniser(PeerActor):
     # What the peer sends; called where it is read
 
     def delivered(self, run: DeliverRun) -> None:
-        """Take messages out of its pipes."""
+        """Handle messages from its pipes."""
         if self._intake is not None:
             self.ref.run_in_turn(self._take, self._intake, run)
 
@@ -173,7 +173,7 @@ class Synchroniser(PeerActor):
             self._intake.settle()
 
     def mark_reached(self, mark: int) -> None:
-        """Note that the peer has heard everything up to a mark."""
+        """Handle a mark: the peer knows everything before it."""
         self._is_up_to_date = self._outbox.mark_reached(mark) and self._marked
         if self._is_up_to_date:
             self._failures = 0
@@ -181,21 +181,21 @@ class Synchroniser(PeerActor):
             self._waiting = trio.Event()
 
     def cancelled(self, tag: str) -> None:
-        """Tell of a pipe again from which nothing comes any more: its queue has crashed there, or was deleted."""
-        self._outbox.tell_again(tag[2:], self._directory)
+        """Announce a pipe again that delivers nothing more: its queue has crashed at the peer, or was deleted."""
+        self._outbox.announce_again(tag[2:], self._directory)
         self._wake.set()
 
     def resource_announced(self, method: Method) -> None:
         """Pass over a resource of the peer's: it tells them on a connection of its own, where it is a client."""
-        self._note(logging.INFO, "resource passed over", method=type(method).__name__)
+        self._log_change(logging.INFO, "resource passed over", method=type(method).__name__)
 
     def ended(self) -> None:
-        """Look why the connection has ended."""
+        """Wake the task, which finds out why the connection has ended."""
         self._wake.set()
 
-    def _note(self, level: int, event: str, **fields: object) -> None:
+    def _log_change(self, level: int, event: str, **fields: object) -> None:
         """Log an event; one that comes again at once, with the same words, is of interest to nobody."""
-        said = f"{event} {fields}"
-        if said != self._trouble:
+        text = f"{event} {fields}"
+        if text != self._trouble:
             _log.log(level, event, extra={"fields": {"peer": self._url.place, **fields}})
-        self._trouble = said
+        self._trouble = text

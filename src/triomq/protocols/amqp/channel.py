@@ -14,7 +14,7 @@ class ChannelState:
     """
 
     __slots__ = (
-        "_greeted",
+        "_is_answered",
         "_owed",
         "assembly",
         "close_code",
@@ -36,14 +36,14 @@ class ChannelState:
         self.failed = False
         self.unanswered = 0
         self._owed: list[str] = []
-        self._greeted = False
+        self._is_answered = False
 
     def move(self, event: str) -> bool:
         """Follow the table; say whether it has this event here."""
         state = CHANNEL[self.state].get(event)
         if state is None:
             return False
-        self._greeted |= event == "sent channel.open-ok"
+        self._is_answered |= event == "sent channel.open-ok"
         if state == "closed" and self.unanswered:
             state = "crossed"
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
@@ -58,7 +58,7 @@ class ChannelState:
         channel._owed, channel.unanswered = self._owed, self.unanswered
         if self.state == "crossed":
             return channel
-        if not self._greeted:
+        if not self._is_answered:
             channel._owed.append("channel.open-ok")
         channel._owed.append("channel.close-ok")
         return channel
@@ -69,7 +69,7 @@ class ChannelState:
         return bool(self._owed)
 
     def owes(self, name: str) -> bool:
-        """Say whether this word is owed to a channel that had the number before; then it is given now."""
+        """Return whether this method is owed to a channel that had the number before; then it is sent now."""
         if not self._owed or self._owed[0] != name:
             return False
         self._owed.pop(0)
@@ -86,7 +86,7 @@ class ChannelState:
         self.plain = True
 
     def drop_content(self) -> None:
-        """Forget a content that will not be finished."""
+        """Drop a content that will not be finished."""
         if self.assembly is not None:
             self.assembly.drop()
             self.assembly = None

@@ -88,7 +88,7 @@ class ChannelTable:
     # What comes in
 
     def receive(self, kind: int, number: int, frame: memoryview) -> None:
-        """Take one whole frame of a channel, the general way."""
+        """Handle one whole frame of a channel, the general way."""
         channel = self.open.get(number)
         if channel is not None and channel.state in ("closing", "crossed"):
             self._drop(channel, kind, frame)
@@ -108,14 +108,14 @@ class ChannelTable:
         if index == _CLOSE:
             channel.move("received channel.close")
             self._core.send(ChannelCloseOk(), channel.number)
-            self._hear_reason(channel, bytes(frame[7:-1]))
+            self._adopt_reason(channel, bytes(frame[7:-1]))
         elif index == _CLOSE_OK:
             self._close_answered(channel)
         elif index == _OPEN and channel.state == "crossed":
             self._open(channel.number, channel)
 
     def _close_answered(self, channel: ChannelState) -> None:
-        """Take the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
+        """Handle the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
         channel.unanswered -= 1
         if channel.unanswered or channel.state not in ("closing", "crossed"):
             return
@@ -126,8 +126,8 @@ class ChannelTable:
         text = channel.close_text
         self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
 
-    def _hear_reason(self, channel: ChannelState, payload: bytes) -> None:
-        """Let the peer's close, which has crossed ours, be the reason where we had none."""
+    def _adopt_reason(self, channel: ChannelState, payload: bytes) -> None:
+        """Use the peer's close, which has crossed ours, as the reason where we had none."""
         method = self._core.methods.decode(payload)
         if isinstance(method, ChannelClose) and channel.close_code == NO_REASON:
             channel.close_code, channel.close_text = method.reply_code, method.reply_text
@@ -172,7 +172,7 @@ class ChannelTable:
             self._opened(number)
 
     def _open(self, number: int, channel: ChannelState | None) -> None:
-        """Let the client open a channel."""
+        """Open a channel for the client."""
         if channel is not None and channel.state not in ("ending", "crossed"):
             raise PeerError(504, "second 'channel.open' seen", 20, 10)
         # As RabbitMQ counts: channels, not their numbers.
@@ -210,7 +210,7 @@ class ChannelTable:
             self._core.events.append(make(channel.number, assembly.method, framing, content))
 
     def take_begun(self) -> list[tuple[int, BasicPublish]]:
-        """Give the publishes that have begun since the last call and are not whole, with their channels' numbers."""
+        """Return the publishes that have begun since the last call and are not whole, with their channels' numbers."""
         begun, self._begun = self._begun, {}
         return [
             (number, cast(BasicPublish, assembly.method))
@@ -275,12 +275,12 @@ class ChannelTable:
         self._core.send(ChannelClose(code, text, class_id, method_id), number)
 
     def stop_runs(self) -> None:
-        """Let the fast readers read nothing more: the peer has closed the connection."""
+        """Stop the fast readers: the peer has closed the connection."""
         for channel in self.open.values():
             channel.plain = False
 
     def drop(self) -> None:
-        """Forget all channels: the connection is ending, and its frames are passed over."""
+        """Drop all channels: the connection is ending, and its frames are passed over."""
         for channel in self.open.values():
             channel.drop_content()
         self.open.clear()

@@ -43,7 +43,7 @@ class DirectGetOk(Method, frozen=True, gc=False):
 
 
 class DirectLost(Method, frozen=True, gc=False):
-    """Tell how many messages for a feed were lost since this was told last: its client did not read them in time."""
+    """Report how many messages for a feed were lost since the last report: its client did not read them in time."""
 
     feed: ShortString
     messages: LongLong

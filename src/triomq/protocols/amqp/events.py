@@ -23,7 +23,7 @@ class LoginRequested(msgspec.Struct, frozen=True):
     client_properties: dict[str, FieldValue]
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return f"LoginRequested({self.mechanism!r}, …)"
 
 
@@ -33,7 +33,7 @@ class ChallengeAnswered(msgspec.Struct, frozen=True, gc=False):
     response: bytes
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return "ChallengeAnswered(…)"
 
 

@@ -390,7 +390,7 @@ class BasicPublish(Method, frozen=True, gc=False):
 
 
 class BasicReturn(Method, frozen=True, gc=False):
-    """Give an undeliverable message back to its publisher; content follows."""
+    """Return an undeliverable message to its publisher; content follows."""
 
     reply_code: Short
     reply_text: ShortString
@@ -495,7 +495,7 @@ class TxSelectOk(Method, frozen=True, gc=False):
 
 
 class TxCommit(Method, frozen=True, gc=False):
-    """Do what was published and settled since the last commit."""
+    """Apply what was published and settled since the last commit."""
 
 
 class TxCommitOk(Method, frozen=True, gc=False):
@@ -503,7 +503,7 @@ class TxCommitOk(Method, frozen=True, gc=False):
 
 
 class TxRollback(Method, frozen=True, gc=False):
-    """Forget what was published and settled since the last commit."""
+    """Drop what was published and settled since the last commit."""
 
 
 class TxRollbackOk(Method, frozen=True, gc=False):

@@ -52,12 +52,12 @@ class FrameReader:
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
-        """Take octets; they are looked at when they complete something."""
+        """Read octets; they are looked at when they complete a frame."""
         pending, start = self.pending, 0
         if pending:
             missing = self._needed - len(pending)
             if len(data) < missing or self._held:
-                self._keep(data)
+                self._store(data)
                 return
             if self._needed > LARGE_FRAME and 0 < missing < len(data) - LARGE_FRAME and self._core.state == "running":
                 # The unfinished frame is finished alone: joined with all that follows it, that would be copied too.
@@ -97,13 +97,13 @@ class FrameReader:
             self._read_frames(data, 0)
 
     def _greet_client(self, data: bytes, handshake: ServerHandshake) -> None:
-        """Look for the protocol header; what is wrong with it is seen at its first wrong octet."""
+        """Read the protocol header; an error in it is found at its first wrong octet."""
         head = data[: len(PROTOCOL_HEADER)]
         if head == PROTOCOL_HEADER:
             handshake.header_seen()
             self._read_frames(data, len(PROTOCOL_HEADER))
         elif PROTOCOL_HEADER.startswith(head):
-            self._keep(data)
+            self._store(data)
         else:
             # Section 4.2.2: a header that is not ours is answered with ours, and that is the end.
             self._core.outbox.put(PROTOCOL_HEADER)
@@ -144,25 +144,25 @@ class FrameReader:
             except PeerError as error:
                 self.fail(error)
             position = stop
-        if position < end and (core.state != "closed" or core.hears_closes):
-            self._keep(memoryview(data)[position:])
+        if position < end and (core.state != "closed" or core.reads_closes):
+            self._store(memoryview(data)[position:])
 
     @property
     def _held(self) -> bool:
         """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
         core = self._core
         if core.state in _ENDS:
-            return not core.hears_closes
+            return not core.reads_closes
         return core.role == "server" and core.state in _HELD
 
-    def _keep(self, rest: bytes | memoryview) -> None:
-        """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
+    def _store(self, rest: bytes | memoryview) -> None:
+        """Store what is not read yet, but no more than a bound while the endpoint has yet to answer."""
         self.pending += rest
         if self._held and len(self.pending) > HELD_MAX:
             self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
-        """Take one whole frame."""
+        """Handle one whole frame."""
         core = self._core
         if core.state in _LAST:
             if number == 0 and kind == METHOD:
@@ -179,7 +179,7 @@ class FrameReader:
             self._receive_control(bytes(frame[7:-1]))
 
     def _receive_control(self, payload: bytes) -> None:
-        """Take a method of channel 0."""
+        """Handle a method of channel 0."""
         core = self._core
         row = core.methods.find(payload).row
         method = core.methods.decode(payload)
@@ -196,7 +196,7 @@ class FrameReader:
             core.events.append(Received(0, method))
 
     def _receive_last(self, payload: bytes) -> None:
-        """Look for closes and for the answer to ours; everything else is passed over (section 1.4.2.9)."""
+        """Handle closes and the answer to ours; everything else is passed over (section 1.4.2.9)."""
         if payload[:4] == _CLOSE:
             self._core.closed_again()
         elif payload[:4] == _CLOSE_OK and self._core.state == "closing":
@@ -226,11 +226,11 @@ class FrameReader:
         self._end_lost(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
 
     def _end_lost(self, error: PeerError) -> None:
-        """Say why and take nothing more, not even an answer: what follows cannot be read."""
+        """Send the reason and read nothing more, not even an answer: what follows cannot be read."""
         if self._core.state == "closing":
             self._core.end_closed()
         elif self._core.state in _ENDS:
-            self._core.hears_closes = False
+            self._core.reads_closes = False
         else:
             self.fail(error)
             self._core.end()

@@ -18,33 +18,33 @@ INSTANCE_PROPERTY = "origin_instance"
 
 
 class RestMSPipeCreate(Method, frozen=True, gc=False):
-    """Let there be a pipe, which is a queue."""
+    """Create a pipe, which is a queue."""
 
     pipe_type: ShortString
     pipe_name: ShortString
 
 
 class RestMSPipeDelete(Method, frozen=True, gc=False):
-    """Let there be a pipe no longer."""
+    """Delete a pipe."""
 
     pipe_name: ShortString
 
 
 class RestMSFeedCreate(Method, frozen=True, gc=False):
-    """Let there be a feed, which is an exchange or, of some types, a queue."""
+    """Create a feed, which is an exchange or, of some types, a queue."""
 
     feed_type: ShortString
     feed_name: ShortString
 
 
 class RestMSFeedDelete(Method, frozen=True, gc=False):
-    """Let there be a feed no longer."""
+    """Delete a feed."""
 
     feed_name: ShortString
 
 
 class RestMSJoinCreate(Method, frozen=True, gc=False):
-    """Let messages of a feed with an address go to a pipe, which is a binding."""
+    """Create a join, which is a binding: messages of a feed with an address go to a pipe."""
 
     pipe_name: ShortString
     feed_name: ShortString
@@ -52,7 +52,7 @@ class RestMSJoinCreate(Method, frozen=True, gc=False):
 
 
 class RestMSJoinDelete(Method, frozen=True, gc=False):
-    """Let them go there no longer."""
+    """Delete a join."""
 
     pipe_name: ShortString
     feed_name: ShortString

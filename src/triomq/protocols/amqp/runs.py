@@ -229,7 +229,7 @@ class RunReader:
         return method if isinstance(method, kind) else None
 
     def _content(self, data: bytes, start: int, number: int) -> tuple[int, int, Framing] | None:
-        """Look at a header frame and its one body frame: where they end, where the body begins, their shape.
+        """Return where a header frame and its one body frame end, where the body begins, and their shape.
 
         None if they are not whole, not plain or not in order.
         """
@@ -260,7 +260,7 @@ class RunReader:
         return stop, body, framing
 
     def _filled(self, flags: int, data: bytes, position: int, stop: int) -> bool:
-        """Say whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
+        """Return whether the property fields that ``flags`` announces take exactly the octets from position to stop."""
         try:
             for width in plan_of(flags):
                 if width >= 0:

@@ -40,7 +40,7 @@ class Login(msgspec.Struct, frozen=True, gc=False):
     response: bytes
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return f"Login({self.mechanism!r}, …)"
 
 

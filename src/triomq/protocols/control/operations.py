@@ -171,5 +171,5 @@ _NAMES = {row.operation: row.name for row in OPERATIONS.values()}
 
 
 def name_of(operation: Operation[object]) -> str:
-    """Give an operation's name on the wire."""
+    """Return an operation's name on the wire."""
     return _NAMES[type(operation)]

@@ -13,7 +13,7 @@ class LeasePresented(msgspec.Struct, frozen=True, gc=False):
     lease: str
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return "LeasePresented(…)"
 
 

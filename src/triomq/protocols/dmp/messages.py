@@ -120,7 +120,7 @@ class MessageReader:
         return len(self._pending)
 
     def feed(self, data: bytes) -> None:
-        """Take octets; ``runs`` has what they complete, also when this raises.
+        """Read octets; ``runs`` has what they complete, also when this raises.
 
         Raises:
             PeerError: what follows is no message.
@@ -142,7 +142,7 @@ class MessageReader:
             self._end_run()
 
     def _finished(self, rest: bytes | memoryview) -> bytes:
-        """Give what is kept with what has come now."""
+        """Return the octets of the unfinished message joined with those that have come now."""
         whole = b"".join((self._pending, rest))
         self._pending.clear()
         return whole
@@ -245,7 +245,7 @@ class MessageReader:
         return envelope
 
     def _end_run(self) -> None:
-        """Let what has come of one envelope be a run."""
+        """End the run of the present envelope."""
         if self._contents:
             assert self._envelope is not None
             self.runs.append((self._envelope, self._contents))
@@ -253,7 +253,7 @@ class MessageReader:
 
 
 def _bad_body(data: bytes, body: int, stop: int) -> PeerError:
-    """Say what is wrong with a body that would begin there."""
+    """Return the error of a body that would begin there."""
     if body > stop:
         return PeerError(502, "a message ends in the middle of its head")
     length = int.from_bytes(data[body - 3 : body], "big")

@@ -46,12 +46,12 @@ class Timers:
         self._kind, self._interval = kind, interval
 
     def stop(self) -> None:
-        """Expect nothing more."""
+        """Stop all timers."""
         self._handshake = self._until = self._tick = None
         self._interval = 0.0
 
     def next(self, begun: int) -> float | None:
-        """Say when ``handle`` wants to be called; ``begun`` is the number of the message under way, 0 for none."""
+        """Return when to call ``handle``; ``begun`` is the number of the message under way, 0 for none."""
         if begun != self._begun or (self._interval and self._tick is None):
             return self._now
         moments = [moment for moment in (self._handshake, self._until, self._tick) if moment is not None]
