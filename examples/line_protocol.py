@@ -123,7 +123,7 @@ class LineConnection(Connection):
             self._publisher.publish(CachedRoute("", name), head, [body], len(body))
         elif word == "SUB":
             queue = self._directory.queue(name, self._session)
-            Subscription(self._session, self._access, queue, self.ref, outlet=self._room, settles=False).begin()
+            Subscription(self._session, self._access, queue, self.ref, socket_window=self._room, settles=False).begin()
         else:
             raise ValueError(f"{word!r} is unknown; write QUEUE, PUB or SUB")
 

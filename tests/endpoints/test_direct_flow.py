@@ -11,7 +11,7 @@ from endpoints.conftest import Connect
 from endpoints.direct import Direct, lease_feed, open_sink
 from triomq.actors import Ref
 from triomq.app import Broker
-from triomq.core import octets_ready
+from triomq.core import bytes_ready
 from triomq.endpoints import AMQPEndpoint
 from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
 from triomq.endpoints.direct.flow import MARK, STALL, SinkFlow
@@ -198,7 +198,7 @@ async def consuming(client: Client, endpoint: AMQPEndpoint, name: str) -> Direct
 
 
 def ready_in(broker: Broker, name: str) -> int:
-    return octets_ready(broker.directory.queues[name])
+    return bytes_ready(broker.directory.queues[name])
 
 
 BODIES = [b"%04d" % number + bytes(60_000) for number in range(400)]

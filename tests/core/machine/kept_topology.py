@@ -24,7 +24,7 @@ class Topology:
     def _unbind(self, target: Target, name: str) -> None:
         self.bindings = {each for each in self.bindings if (each.target, each.destination) != (target, name)}
 
-    def _is_kept(self, binding: Binding) -> bool:
+    def _is_recorded(self, binding: Binding) -> bool:
         ends = self.queues if binding.target is Target.QUEUE else self.sinks
         return self.sinks[binding.source].durable and ends[binding.destination].durable
 
@@ -33,7 +33,7 @@ class Topology:
         return (
             {name: options for name, options in self.sinks.items() if options.durable},
             {name: options for name, options in self.queues.items() if options.durable},
-            {binding for binding in self.bindings if self._is_kept(binding)},
+            {binding for binding in self.bindings if self._is_recorded(binding)},
         )
 
     def check(self, directory: Directory) -> None:

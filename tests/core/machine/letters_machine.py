@@ -5,9 +5,9 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from triomq.core import Browse, Get, Message, Outcome, Overflow, QueueOptions, QueueState, SinkKind, body_of
+from triomq.core import Browse, Get, Outcome, Overflow, QueueMessage, QueueOptions, QueueState, SinkKind, body_of
 
-from ..cast import HEAD, OTHER_HEAD, settle
+from ..harness import HEAD, OTHER_HEAD, settle
 from .model import Death, Kind, Waiting, kind
 from .time_machine import PassingMachine
 
@@ -110,7 +110,7 @@ class LettersMachine(PassingMachine):
                 waiting.kind, waiting.content = Kind(message.head, level=waiting.kind.level), message.content
         self.arrived.clear()
 
-    def read(self, message: Message) -> tuple[bytes, list[Death]]:
+    def read(self, message: QueueMessage) -> tuple[bytes, list[Death]]:
         """Read a letter's body and history."""
         properties = self.harness.directory.codecs.read(message)
         assert properties is not None

@@ -3,17 +3,17 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from core.cast import HEAD, Harness, open_harness, publish, ready, settle
+from core.harness import HEAD, Harness, open_harness, publish, ready, settle
 from triomq.core import (
     Bind,
     DeclareSink,
     Enlist,
     Head,
-    Message,
     Outcome,
     Overflow,
     Properties,
     Publish,
+    QueueMessage,
     QueueOptions,
     QueueState,
     Receipt,
@@ -24,7 +24,7 @@ from triomq.core import (
 )
 
 
-def history(harness: Harness, message: Message) -> list[dict[str, object]]:
+def history(harness: Harness, message: QueueMessage) -> list[dict[str, object]]:
     headers = harness.directory.codecs.decode(message).headers
     assert headers is not None
     found = headers["x-death"]
@@ -32,7 +32,7 @@ def history(harness: Harness, message: Message) -> list[dict[str, object]]:
     return found
 
 
-def only(state: QueueState) -> Message:
+def only(state: QueueState) -> QueueMessage:
     (entry,) = state.backlog.entries()
     return entry.message
 

@@ -64,7 +64,7 @@ class StrictMachine(QueueMachine):
             told.append(None)
 
         self.waiting.append((tell, told))
-        self.turn(lambda: self.queue.wait_room(tell))
+        self.turn(lambda: self.queue.when_room(tell))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())

@@ -207,7 +207,7 @@ async def test_a_chunk_that_uses_up_the_budget_goes_on_after_others_had_their_tu
     await client.read(QueueDeclareOk)
     await other.read(ConnectionUpdateSecretOk, 0)
     async with broker.queue("q299").open_feed() as feed:
-        keys = [(await anext(feed)).routing_key for _ in range(20)]
+        keys = [(await anext(feed)).key for _ in range(20)]
     assert keys == [str(number) for number in range(20)]
 
 

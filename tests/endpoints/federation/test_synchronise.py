@@ -10,7 +10,7 @@ import trio
 
 from triomq.app import AMQP, Broker, Peer, Synchronise, User, open_broker
 from triomq.clients import open_amqp
-from triomq.core import Action, Changed, DeclareQueue, Kind, Properties, QueueOptions, QueueState
+from triomq.core import Action, Changed, ChangeKind, DeclareQueue, Properties, QueueOptions, QueueState
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQPEndpoint, BrokerContext
 from triomq.endpoints.amqp.connection import AMQPConnection
@@ -446,7 +446,7 @@ async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> No
         await declare(here)
         peer = await tell(here, there, "here")
         await peer.wait_announced()
-        no_binding = Changed(Action.CREATED, Kind.BINDING, "news", "nothing")  # type: ignore[arg-type]
+        no_binding = Changed(Action.CREATED, ChangeKind.BINDING, "news", "nothing")  # type: ignore[arg-type]
         here.peer_refs[peer.name].tell_nowait(no_binding)
         await here.queue("mine").delete()
         await peer.wait_announced()

@@ -13,10 +13,10 @@ from triomq.core import (
     Directory,
     Head,
     Ledger,
-    Message,
     Numbered,
     Outcome,
     Permissions,
+    QueueMessage,
     QueueState,
     Window,
     settle,
@@ -71,7 +71,7 @@ class Consumer(DirectSubscription):
             connection.ref,
             window=Window(channel.prefetch, bytes=channel.prefetch_size),
             shared=(channel.window,),
-            outlet=connection.outlet.window,
+            socket_window=connection.outlet.window,
             gate=channel.gate,
             settles=not no_ack,
             exclusive=exclusive,
@@ -217,7 +217,7 @@ class Channel:
     ) -> Iterator[tuple[Framing, bytes]]:
         """Put what came over another wire, or from this process, into AMQP's form, and say how often it came back."""
         for number, content in enumerate(contents):
-            properties, body = self.connection.to_wire(Message(head, content))
+            properties, body = self.connection.to_wire(QueueMessage(head, content))
             if counts is not None:
                 properties = with_count(properties, counts[number])
             start = len(properties)

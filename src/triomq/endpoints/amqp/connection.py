@@ -19,10 +19,10 @@ from triomq.core import (
     Deliver,
     FeedClosed,
     Leases,
-    Message,
     Persistence,
     Pressure,
     PublishingPaused,
+    QueueMessage,
     QueueState,
     Restarting,
     Session,
@@ -345,7 +345,7 @@ class AMQPConnection(StreamConnection):
         self._confirming[channel] = None
         self.ref.touch()
 
-    def to_wire(self, message: Message) -> tuple[bytes, bytes]:
+    def to_wire(self, message: QueueMessage) -> tuple[bytes, bytes]:
         """Give a message's properties, as AMQP writes them, and its body."""
         if message.head.codec == AMQP_CODEC:
             return message.properties, message.body

@@ -114,10 +114,10 @@ def _received(connection: "AMQPConnection", event: Received) -> None:
         _received_control(connection, event)
         return
     persistence = connection.directory.persistence
-    notes = 0 if persistence is None else persistence.notes
+    sync_points = 0 if persistence is None else persistence.sync_points
     try:
         HANDLERS[type(event.method)](channel, event.method)
-        if persistence is not None and persistence.notes > notes:
+        if persistence is not None and persistence.sync_points > sync_points:
             connection.hold_replies(persistence)
     except Restarting:
         raise

@@ -10,9 +10,9 @@ from triomq.core import (
     Confirms,
     Forbidden,
     Head,
-    Message,
     Pressure,
     PublishingPaused,
+    QueueMessage,
     RoutedRun,
     Transaction,
 )
@@ -293,7 +293,7 @@ class ChannelPublisher:
         answer = BasicReturn(*reason, method.exchange, method.routing_key)
         channel = self._channel
         for content in contents:
-            message = Message(head, content)
+            message = QueueMessage(head, content)
             channel.connection.engine.send_content(channel.number, answer, message.properties, message.body)
 
     # When nothing is taken

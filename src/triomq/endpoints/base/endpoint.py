@@ -13,8 +13,7 @@ from math import inf
 import msgspec
 import trio
 
-from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Ref
-from triomq.actors import Message as ActorMessage
+from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Message, Ref
 from triomq.endpoints.base.wheel import Wheel
 from triomq.transports import (
     TLS,
@@ -44,11 +43,11 @@ _GOODBYES = 300  # connections that are told goodbye in a row: some 10 ms of wor
 _OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
 
 
-class StopListening(ActorMessage, frozen=True):
+class StopListening(Message, frozen=True):
     """To an endpoint: take no new connections and ask those that are there to go."""
 
 
-class EndUsers(ActorMessage, frozen=True):
+class EndUsers(Message, frozen=True):
     """To an endpoint: users have changed; say goodbye to those who have logged in as one of these.
 
     Args:
@@ -58,19 +57,19 @@ class EndUsers(ActorMessage, frozen=True):
     reasons: Mapping[str, str]
 
 
-class RenewCertificates(ActorMessage, frozen=True):
+class RenewCertificates(Message, frozen=True):
     """To an endpoint with TLS: clients that come from now on see these certificates."""
 
     context: ssl.SSLContext
 
 
-class CloseConnection(ActorMessage, frozen=True):
+class CloseConnection(Message, frozen=True):
     """To a connection: the broker wants it to end; say goodbye, and end when the client has answered."""
 
     reason: str
 
 
-class Tick(ActorMessage, frozen=True):
+class Tick(Message, frozen=True):
     """To a connection: one of its timers may be due."""
 
     now: float

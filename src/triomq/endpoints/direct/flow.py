@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.actors import Ref
-from triomq.core import QueueState, octets_ready
+from triomq.core import QueueState, bytes_ready
 
 MARK = 4 * 1024 * 1024
 """Octets of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
@@ -110,7 +110,7 @@ class FeedPace:
     def backlog(self) -> int:
         """Octets that its queue has for it; 0 while nobody consumes."""
         queue = self._queue
-        return octets_ready(queue) if queue.feeds else 0
+        return bytes_ready(queue) if queue.feeds else 0
 
     @property
     def taken(self) -> int:

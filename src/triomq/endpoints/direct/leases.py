@@ -5,8 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
+from triomq.actors import Message, Ref
 from triomq.core import Directory, Feed, QueueState, Session, SinkInternal, Subscription, Window
 
 
@@ -108,7 +107,7 @@ class Undelivered(Enum):
     NO_CONSUMERS = "no consumers"
 
 
-class ReturnMessage(ActorMessage, frozen=True):
+class ReturnMessage(Message, frozen=True):
     """To a principal connection: this message came over a direct one and reaches nobody."""
 
     lessee: Lessee
@@ -119,7 +118,7 @@ class ReturnMessage(ActorMessage, frozen=True):
     body: bytes
 
 
-class MessagesLost(ActorMessage, frozen=True):
+class MessagesLost(Message, frozen=True):
     """To a principal connection: so many messages for a feed that was leased were lost."""
 
     lessee: Lessee
@@ -164,7 +163,7 @@ def direct_feed(home: Feed, direct: DirectFeed) -> Feed:
         home.queue,
         direct.ref,
         key=home.key,
-        outlet=direct.window,
+        socket_window=direct.window,
         gate=home.gate,
         settles=False,
         exclusive=home.exclusive,

@@ -6,7 +6,7 @@ The lease says which sink that is. What a message itself calls its exchange is c
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from triomq.core import CachedRoute, Directory, Head, Message, RoutedRun, Unrouted
+from triomq.core import CachedRoute, Directory, Head, QueueMessage, RoutedRun, Unrouted
 from triomq.endpoints.content import (
     CC,
     CHECKED,
@@ -235,7 +235,7 @@ class DirectSink:
             return
         tell = lessee.connection.ref.tell_nowait
         for content in contents:
-            message = Message(head, content)
+            message = QueueMessage(head, content)
             tell(ReturnMessage(lessee, reason, self._name, shape.routing_key, message.properties, message.body))
 
     @property

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from triomq.actors import Ref
-from triomq.core import Browse, Directory, Entry, Message, QueueState, Session, process_memory
+from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Connection, ConnectionStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
@@ -64,7 +64,7 @@ class DomainInspector:
         asker: Ref,
         *,
         browse: Callable[[Ref, Browse], Sequence[Entry]],
-        properties: Callable[[Message], bytes],
+        properties: Callable[[QueueMessage], bytes],
         room: int,
     ) -> None:
         self._directory = directory
