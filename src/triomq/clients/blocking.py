@@ -101,7 +101,7 @@ class BlockingConnection:
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
-            pass  # whoever waits for anything is told
+            pass  # callers that wait get ``Disconnected``
 
     def wait(self, function: Callable[[], Awaitable[T]]) -> T:
         """Wait for something that the client's thread does; for ``BlockingPublisher``.
@@ -125,7 +125,7 @@ class BlockingConnection:
 
     @property
     def server_properties(self) -> dict[str, FieldValue]:
-        """What the broker says of itself."""
+        """The broker's description of itself."""
         return dict(self._connection.server_properties)
 
     @property
@@ -281,7 +281,7 @@ class BlockingPublisher:
             exchange: Where to publish it.
             routing_key: How.
             body: Its body.
-            properties: What to say about it; without ``delivery_mode`` 2 it does not survive a restart of the broker.
+            properties: Its properties; without ``delivery_mode`` 2 it does not survive a restart of the broker.
             mandatory: Whether it is an error if no queue wants it.
 
         Raises:

@@ -18,7 +18,7 @@ BUFFERED_MOST = 4 * 1024 * 1024
 """Octets that consumers without a prefetch may leave unread before the socket is not read any more."""
 
 CLOSE_TIMEOUT = 2.0
-"""Seconds that a broker gets to answer our goodbye."""
+"""Seconds that a broker gets to answer our close."""
 
 
 class TimedEngine(Protocol):
@@ -32,7 +32,7 @@ class TimedEngine(Protocol):
 
 
 class TransportLink:
-    """Base of links; what is said on one is up to the protocols.
+    """Base of links; what is sent and read on one is up to the protocols.
 
     Args:
         transport: Connected, and ours from now on.

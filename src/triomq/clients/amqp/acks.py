@@ -1,8 +1,8 @@
 """Settling what was delivered on one channel: many acceptances leave as one basic.ack where the order allows it.
 
-A consumer that says ``accept()`` a hundred times between two waits causes one ack of all hundred. An ack of several
+A consumer that calls ``accept()`` a hundred times between two waits causes one ack of all hundred. An ack of several
 (``multiple``) covers every delivery of the channel up to its tag, so it may reach as far as nothing older is left, and
-no further; what was accepted out of order is told singly. Delivery tags belong to one channel of one connection: what
+no further; what was accepted out of order is acked singly. Delivery tags belong to one channel of one connection: what
 comes too late for that, after a reconnect, is dropped, and the broker delivers the message again.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Acks:
     """Made by its line, for all deliveries that have to be settled there.
 
-    ``accepted`` holds what is yet to be told; ``dirty`` is true when that has been announced, or makes no sense.
+    ``accepted`` holds what is yet to be acked; ``dirty`` is true when a flush is due already, or makes no sense.
     """
 
     __slots__ = ("_link", "_number", "_order", "_sent", "accepted", "closed", "dirty", "floor", "undoable")
@@ -63,7 +63,7 @@ class Acks:
         self.announce()
 
     def refuse(self, tag: int, *, requeue: bool, multiple: bool) -> None:
-        """Settle one delivery, or all up to it, by giving it back or away."""
+        """Settle one delivery, or all up to it, with a nack: requeue it, or not."""
         if self.closed or tag <= self.floor:
             return
         if multiple:
@@ -108,7 +108,7 @@ class Acks:
             accepted.clear()
 
     def give_back(self, tags: Iterable[int]) -> None:
-        """Requeue those of these deliveries that are not settled; the last is not to be told of singly if all go."""
+        """Requeue those of these deliveries that are not settled, with one nack if that covers no others."""
         if self.closed:
             return
         self._flush()

@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Method)
 PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 
 RETURNS_KEPT = 1000
-"""How many returned messages wait for who reads ``returns``; later ones are dropped, and counted."""
+"""How many returned messages wait in ``returns``; later ones are dropped, and counted."""
 
 FEW = 100
 """Publishes without confirms after which other tasks get their turn, however small they are."""
@@ -108,7 +108,7 @@ class AMQPChannel(ConsumingMethods, Owner):
     ) -> None:
         """Publish one message; when this returns, the broker has it.
 
-        On a channel without confirms it returns when the message is on its way, and nobody knows what becomes of it.
+        On a channel without confirms it returns when the message is on its way, and what becomes of it is not known.
         Where the broker asks for direct connections, messages without confirms go over one for each exchange.
         Waits also while the broker has blocked publishing (connection.blocked). A cancelled publish may or may not
         have arrived.
@@ -117,9 +117,9 @@ class AMQPChannel(ConsumingMethods, Owner):
             exchange: Where to publish it; empty for the default exchange, which takes queues' names for keys.
             routing_key: How.
             body: Its body.
-            properties: What to say about it.
+            properties: Its properties.
             mandatory: Whether it is an error if no queue takes it.
-            persistent: Whether the broker is to keep it over a restart; ``properties.delivery_mode`` says so, if it is
+            persistent: Whether it survives a restart of the broker; ``properties.delivery_mode`` decides that, if it is
                 set, before this.
 
         Raises:
@@ -169,7 +169,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         await pipeline.wait_confirmed()
 
     def encode(self, properties: BasicProperties | None, persistent: bool) -> bytes:
-        """Write properties; publishers say the same again and again."""
+        """Encode properties; the last ones are remembered, since publishers repeat them."""
         last = self._encoded
         if properties is last[0] and persistent is last[1]:
             return last[2]
@@ -209,7 +209,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
         Raises:
             LocalProtocolError: The channel has confirms, which exclude transactions, or is in a transaction already.
-            Disconnected: The connection was lost; if that was during the commit, nobody knows whether it took effect.
+            Disconnected: The connection was lost; if that was during the commit, it may have taken effect or not.
         """
         if self._confirms:
             raise LocalProtocolError("a channel with confirms cannot have transactions; open one with confirms=False")
@@ -274,7 +274,7 @@ class AMQPChannel(ConsumingMethods, Owner):
             await consumer.begin(line)
 
     async def close(self) -> None:
-        """Close it; raises what the broker has closed it with, unless somebody was told that."""
+        """Close it; raises what the broker has closed it with, unless a caller has got that already."""
         line = self.line
         if self._sinks is not None:
             await self._sinks.close()

@@ -1,8 +1,21 @@
 """Publishes that the broker has yet to confirm: it numbers what is published on a channel, from 1 (confirm.select).
 
-A message that no queue took comes back (basic.return) before its number is confirmed, and without a number. It is known
-by its looks: the oldest unconfirmed mandatory publish with the same exchange, key, properties and body. Where several
-look the same it makes no difference which of them it was.
+    publish ──► sent: 1, 2, 3 …       pending = {1: …, 2: …, 3: …}, in order
+    basic.ack 2, multiple ──► 1 and 2 are confirmed: popped from the front
+    basic.nack 3 ───────────► 3 is refused: ``LimitExceeded``
+    basic.return ───────────► which one?
+
+Rules:
+
+- The number of a publish is nowhere on the wire: both sides count. So ``sent`` is called for each publish in the order
+  in which they are written, and there is one ``PublisherConfirms`` for each channel of each connection.
+- A message that no queue took comes back before its number is confirmed, and without the number. It is known by its
+  looks: the oldest unconfirmed mandatory publish with the same exchange, key, properties and body. Where several look
+  the same it makes no difference which of them it was. A number in a header would have told them apart, but it would
+  reach consumers too.
+- ``pending`` holds all that it takes to publish again: after a reconnect the connection does that (``take_all``), in
+  order, with new numbers.
+- Confirms come in runs; an event for each would cost more than the publish.
 """
 
 from collections.abc import Iterable

@@ -19,7 +19,7 @@ from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, p
 from triomq.transports import Poller, StreamTransport, Transport, accept_raw
 
 HEARTBEAT = 60
-"""Seconds, where the URL says nothing: what RabbitMQ offers."""
+"""Seconds, where the URL has none: what RabbitMQ offers."""
 
 MESSAGE_MOST = 512 * 1024 * 1024
 """Octets of a body; no RabbitMQ sends more."""
@@ -71,7 +71,7 @@ async def connect(
         url: Where to, as whom, and how many seconds it may take.
         ssl_context: Whom to trust and who we are; None trusts what the system trusts.
         nursery: Where the connection runs, until it ends or this is cancelled.
-        properties: What else to say of ourselves.
+        properties: Further properties of the client.
 
     Raises:
         Disconnected: Nobody listens there, or lets us in in time.
@@ -111,7 +111,7 @@ def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = Non
         frame_max=url.frame_max,
         channel_max=url.channel_max,
         max_message_size=MESSAGE_MOST,
-        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
+        handshake_timeout=2 * url.timeout,  # our own deadline comes first, and its error has more words
         client_properties=known,
         login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
         virtual_host=url.virtual_host,
@@ -119,7 +119,7 @@ def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = Non
 
 
 async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
-    """Connect, and speak TLS where the URL says so.
+    """Connect, with TLS where the URL asks for it.
 
     Args:
         url: Where to.
@@ -151,7 +151,7 @@ async def _connect(url: AMQPUrl) -> trio.SocketStream:
 
 async def _greet(stream: trio.SocketStream, url: AMQPUrl, context: ssl.SSLContext) -> trio.abc.Stream:
     """Perform the handshake of TLS."""
-    # AMQP says goodbye itself, so TLS need not: brokers hang up without its close_notify.
+    # AMQP has a close of its own, so TLS needs none: brokers shut the socket without its close_notify.
     secure = trio.SSLStream(stream, context, server_hostname=url.host, https_compatible=True)
     try:
         await secure.do_handshake()

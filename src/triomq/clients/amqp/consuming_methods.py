@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class ConsumingMethods(TopologyMethods):
-    """The base of ``AMQPChannel`` that takes messages; it keeps the consumers that are open."""
+    """The base of ``AMQPChannel`` that takes messages; it holds the consumers that are open."""
 
     def __init__(self, connection: "AMQPConnection", *, prefetch: int) -> None:
         self.shared_prefetch: int | None = None
-        """How many deliveries of all consumers together may be unsettled, if that was said."""
+        """How many deliveries of all consumers together may be unsettled; None if that was not limited."""
         self.connection = connection
         """The connection that it belongs to."""
         self.lost_from: dict[str, Callable[[int], None]] = {}
@@ -72,7 +72,7 @@ class ConsumingMethods(TopologyMethods):
             prefetch: How many deliveries may be unsettled at a time; 0 sets no limit, None is the channel's own.
             no_ack: Whether deliveries are settled by being sent. Then nothing holds the broker back but the socket,
                 and what was sent and not read is lost with the connection.
-            exclusive: Whether nobody else may consume from it.
+            exclusive: Whether no other consumer may consume from it.
             no_local: Whether messages that this connection publishes are left out; RabbitMQ ignores it.
             consumer_tag: The name of this consumer; one is made up if it is empty.
             arguments: As ``x-priority``.
@@ -130,7 +130,7 @@ class ConsumingMethods(TopologyMethods):
         """Requeue everything that this channel has not settled; it is delivered again, marked.
 
         Args:
-            requeue: Whether anybody may have it then; RabbitMQ refuses False, which means the same consumer.
+            requeue: Whether any consumer may have it then; RabbitMQ refuses False, which means the same one.
         """
         line = await self.ready()
         line.acks.flush()
@@ -148,10 +148,10 @@ class ConsumingMethods(TopologyMethods):
         Args:
             prefetch: How many; 0 sets no limit.
             shared: Whether that is for all consumers of this channel together, at once; otherwise it is for each
-                consumer that begins later, unless that says something else.
+                consumer that begins later, unless that has a prefetch of its own.
         """
         if not shared:
-            self._prefetch = prefetch  # each consumer says it when it begins
+            self._prefetch = prefetch  # each consumer sends it when it begins
             return
         await self.call(BasicQos(0, prefetch, True), BasicQosOk)
         self.shared_prefetch = prefetch

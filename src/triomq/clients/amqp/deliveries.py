@@ -1,4 +1,22 @@
-"""A consumer: ``async for delivery in deliveries``."""
+"""A consumer: ``async for delivery in deliveries``.
+
+    Line ── put(run) ──► _inbox ── _begin ──► _ready ── __anext__ ──► the user's task
+             reader task   runs      one checkpoint each    no task switch
+
+Runs stay whole until a task takes from them: a hundred deliveries cost one entry, one wake-up and one checkpoint.
+``_ready`` is stored backwards, since ``pop()`` at the end of a list costs nothing.
+
+How much may wait depends on who could hold the broker back:
+
+- With a prefetch the broker stops by itself; nothing is counted here.
+- Without one, or with ``no_ack``, only the socket can. So what waits is counted, for the consumer and for its link,
+  which stops reading at 4 MiB. Where the link has to read on, because a task waits for a reply, the consumer may fall
+  behind by 64 MiB; then it fails, which is better than a process that grows until it is killed.
+- Runs that come over a direct connection have a socket of their own and are not counted for the link.
+
+What is not settled when a consumer ends is requeued. After a reconnect the broker delivers it again, and tags of the
+old connection, which ``Acks`` belongs to, settle nothing.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -139,7 +157,7 @@ class Deliveries:
                 self._from_link -= run.size
                 self._line.link.taken(run.size)
 
-    # What the line says
+    # What the line calls
 
     def put(self, run: DeliverRun, acks: Acks) -> None:
         """Add a run; one that comes after the end is requeued."""
@@ -214,7 +232,7 @@ class Deliveries:
     # Beginning and ending
 
     async def begin(self, line: "Line") -> None:
-        """Ask for deliveries on this line; raises what the broker says to that."""
+        """Ask for deliveries on this line; raises what the broker refuses it with."""
         what = self.consuming
         self.put_back()
         self._line = line
@@ -240,14 +258,14 @@ class Deliveries:
     def _limit(self, line: "Line", prefetch: int) -> None:
         """Send the prefetch that holds for consumers from here on.
 
-        Answers come in order, so nobody waits for them; a refusal closes the channel.
+        Replies come in order, so no task waits for them; a refusal closes the channel.
         """
         if prefetch == line.prefetch:
             return
         line.prefetch = prefetch
         line.ask(BasicQos(0, prefetch), BasicQosOk)
         if self._channel.shared_prefetch is not None:
-            # RabbitMQ forgets the limit of the whole channel when it is told one for consumers.
+            # RabbitMQ drops the limit of the whole channel when it gets one for consumers.
             line.ask(BasicQos(0, self._channel.shared_prefetch, True), BasicQosOk)
 
     def leave_direct(self) -> None:
@@ -279,14 +297,14 @@ class Deliveries:
             await asked.wait()
 
     def _cancel(self, line: "Line") -> "PendingReply[Reply]":
-        """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
+        """Send basic.cancel; what comes before cancel-ok is requeued, so the line holds this consumer until then."""
         return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, on_reply=self._forgotten)
 
     def _began(self, reply: object, abandoned: bool) -> None:
         """Handle consume-ok: deliveries will come.
 
         One that was left before that is cancelled now and not earlier: a RabbitMQ channel crashes when the cancel comes
-        before it has said consume-ok (3.10: 541 INTERNAL_ERROR).
+        before its consume-ok (3.10: 541 INTERNAL_ERROR).
         """
         self._begun = True
         if self._over and self._line is not None:

@@ -53,7 +53,7 @@ class AMQPDelivery:
 
     @property
     def properties(self) -> BasicProperties:
-        """What the publisher said about it; read anew each time."""
+        """The properties that its publisher gave it; decoded anew each time."""
         return decode_properties(self._framing.properties(self._content))
 
     @property
@@ -95,7 +95,7 @@ class AMQPDelivery:
         self._refuse(requeue=False, multiple=multiple)
 
     def requeue(self, *, multiple: bool = False) -> None:
-        """Put it back in its old place, for whoever comes next.
+        """Put it back in its old place, for any consumer.
 
         Args:
             multiple: Put all earlier deliveries of the channel back with it, but what is settled already.
@@ -147,7 +147,7 @@ class ReturnedMessage:
 
     def __init__(self, method: BasicReturn, framing: Framing, content: bytes) -> None:
         self.code = method.reply_code
-        """The reply code, 312 where nothing was bound, 313 where nobody consumed."""
+        """The reply code, 312 where nothing was bound, 313 where there was no consumer."""
         self.text = method.reply_text
         """The broker's words for it."""
         self.exchange = method.exchange
@@ -164,7 +164,7 @@ class ReturnedMessage:
 
     @property
     def properties(self) -> BasicProperties:
-        """What was said about it."""
+        """The properties that it was published with; decoded anew each time."""
         return decode_properties(self._properties)
 
     @property

@@ -1,6 +1,6 @@
 """One channel of one link: what is asked there, what comes there, until either ends.
 
-Replies of one kind come in the order of the questions, so a deque of who asked is all that it takes; those to a
+Replies of one kind come in the order of the requests, so a deque of pending requests is all that it takes; those to a
 consumer name it. Replies of different kinds may overtake each other: RabbitMQ answers consume when it finds the time. A
 task that is cancelled while it waits leaves its request in the deque, and the reply is taken in its stead: all stays
 in step.
@@ -56,10 +56,10 @@ _Handler: TypeAlias = "Callable[[Line, Event], None]"
 
 
 class PendingRequest(msgspec.Struct, gc=True):
-    """What was asked, who waits for the reply, and what is to be done as soon as it is read.
+    """A method that was sent: its replies, what the task waits for, and what to do as soon as the reply is read.
 
     The task that waits goes on only after the rest of the chunk is handled. What must happen before that, or also when
-    nobody waits any more (the second argument says so), is done by ``on_reply``.
+    no task waits any more (its second argument), is done by ``on_reply``.
     """
 
     replies: tuple[type, ...]
@@ -89,7 +89,7 @@ class Line:
 
     Args:
         link: The connection.
-        number: The channel's number there; nobody else's until the broker has confirmed its end.
+        number: The channel's number there; no other channel's until the broker has confirmed its end.
         owner: Whom to tell what concerns the channel.
     """
 
@@ -102,12 +102,12 @@ class Line:
         self.consumers: dict[str, Deliveries] = {}
         self.error: TriomqError | None = None
         self.reported = False
-        """Whether somebody has been told why it ended."""
+        """Whether the reason of its end was raised to a caller."""
         self.go = not link.held
         """Whether one may publish at once."""
         self.closing = False
         self.prefetch = 0
-        """What the broker was told last of how many deliveries each new consumer may have; none yet is no limit."""
+        """How many deliveries each new consumer may have, as it was sent last; none yet is no limit."""
         self.gated = False
         """Whether one may not publish just now, for there is no transaction."""
         self._owner = owner
@@ -130,7 +130,7 @@ class Line:
         Args:
             method: What to send; None if it is sent already.
             replies: Types of what may come.
-            on_reply: What to do with the reply at once; told also whether nobody waits for it any more.
+            on_reply: Called with the reply at once, and with whether its task has stopped to wait.
 
         Raises:
             TriomqError: The channel is closed.
@@ -163,7 +163,7 @@ class Line:
         await self.ask(ChannelOpen(), ChannelOpened).wait()
 
     def begin_close(self) -> "PendingReply[Reply] | None":
-        """Close the channel; whoever wants to may wait for the end."""
+        """Close the channel; return what to wait for, None if it is closed or closing already."""
         if self.error is not None or self.closing:
             return None
         self.acks.flush()
@@ -264,7 +264,7 @@ class Line:
             self.link.write_later()
             self._fail(error_of(event.code, event.text))
         elif self.closing:
-            # The broker's close may have crossed ours; then it says why, and we are to know.
+            # The broker's close may have crossed ours; then its reason is to be raised.
             self._replied(event)
             self._fail(error_of(event.code, event.text))
             self.reported = event.code == NO_REASON
@@ -283,7 +283,7 @@ class Line:
         self.link.may_publish.unpark_all()
 
     def lost(self, error: TriomqError) -> None:
-        """End with the link; publishes are left to who may send them again."""
+        """End with the link; publishes are left to the owner, which may send them again."""
         if self._end(error):
             self._owner.line_lost(self, error)
 

@@ -1,8 +1,23 @@
 """One connection to one broker, from the protocol header to the last octet: engine, transport and three small tasks.
 
-What comes is handled where it comes, in the task that reads, a chunk at a time. What goes out gathers until the tasks
-that are running have all had their turn, and leaves in one write; only the first since the broker spoke does not wait
-for others, so that a single round trip costs no more than it must.
+    transport ──► received ──► engine ──► events ──► Line.handle, by channel number     reads: in the transport's task
+    tasks ──► Line.publish, ask ──► engine ──► write ─┬─ at once ──────────► transport  writes
+                                                      └─ _run_writer, soon ─► transport
+    _run_timers: the engine's next deadline                                             timers
+
+Rules:
+
+- What comes is handled where it comes, in the task that reads, a chunk at a time and without waiting. So it is handled
+  in the order of the wire, whatever the tasks do that wait for it.
+- What is sent gathers until the tasks that are running have all had their turn, and leaves in one write. That is what
+  the writer task is for: once rescheduled, it runs in Trio's next round, behind those that can run already. Only the
+  first write since the broker has sent anything waits for no others, so that a single round trip costs no more than it
+  must.
+- Transports never wait. Publishing does (``held``), while the broker has blocked it or has not taken 256 KiB.
+- Reading stops when consumers without a prefetch have not taken 4 MiB, unless a task waits for a reply: that may stand
+  behind them on the same socket.
+- A link ends once, with ``error``, and everything that waits fails with it. It never reconnects: its connection makes
+  another one, and nothing old can be taken for something new.
 """
 
 from collections.abc import Callable
@@ -93,7 +108,7 @@ class Link(TransportLink):
             await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
 
     def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self.armed = True  # there is nobody to wake any more
+        self.armed = True  # the writer task has ended and cannot be woken
         return trio.lowlevel.Abort.SUCCEEDED
 
     # Sending
@@ -184,7 +199,7 @@ class Link(TransportLink):
 
     @property
     def expects(self) -> bool:
-        """Whether anybody waits for an answer: then it is read on, whatever else may come with it."""
+        """Whether a task waits for a reply: then reading goes on, whatever else may come with it."""
         return bool(self.secrets) or any(line.expects for line in self.lines.values())
 
     def taken(self, octets: int) -> None:
@@ -194,7 +209,7 @@ class Link(TransportLink):
             self._pause(paused=False)
 
     def expecting(self) -> None:
-        """Read on, for somebody waits for an answer."""
+        """Read on, since a task waits for a reply."""
         if self._paused:
             self._pause(paused=False)
 

@@ -1,4 +1,4 @@
-"""What a client has declared and bound, kept so that it can be done again after a reconnect."""
+"""What a client has declared and bound, to be done again after a reconnect."""
 
 from collections.abc import Awaitable, Callable
 
@@ -28,8 +28,8 @@ Ask = Callable[[Method, type[Method]], Awaitable[Method]]
 class Topology:
     """Owned by one connection that reconnects: what it has made and not deleted, in order.
 
-    A queue that the broker has named gets another name when it is declared again. Whoever says the old name means the
-    new one: ``current`` tells.
+    A queue that the broker has named gets another name when it is declared again. ``current`` maps the old name to the
+    new one.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Declaring, binding and deleting: the part of a channel's methods that say what there is to be."""
+"""Declaring, binding and deleting: the part of a channel's methods that concern the topology."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Method)
 class DeclaredQueue:
     """What declaring a queue gives; every method of a channel that wants a queue takes this or a name.
 
-    A queue that the broker has named is another one after a reconnect, with another name: ``name`` says which.
+    A queue that the broker has named is another one after a reconnect, with another ``name``.
     """
 
     __slots__ = ("_current", "_name", "consumer_count", "message_count")

@@ -10,7 +10,7 @@ from triomq.errors import Disconnected, LocalProtocolError
 from triomq.protocols.amqp import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 COMMIT = 5.0
-"""Seconds that a broker gets for a commit when nobody wants to wait for it any more; then the channel is closed."""
+"""Seconds that a broker gets for a commit whose task was cancelled; then the channel is closed."""
 
 
 class ClientTransaction:

@@ -41,7 +41,7 @@ class DMPMessage:
 
     @property
     def properties(self) -> BasicProperties:
-        """What the publisher said about it; read anew each time."""
+        """The properties that its publisher gave it; decoded anew each time."""
         return decode_properties(self._encoded)
 
 
@@ -55,7 +55,7 @@ class DMPFeed:
         self.queue = queue
         """The queue's name."""
         self.lost = 0
-        """How many messages the broker had to drop, for they were not read in time; it says so every five seconds."""
+        """How many messages the broker had to drop, because they were not read in time, as it reports now and then."""
         self.link: DirectLink
         """The direct connection; for ``open_dmp_feed``."""
         self._runs: deque[tuple[list[DMPMessage], int]] = deque()
@@ -157,7 +157,7 @@ class DMPFeed:
         except ConsumerCancelled as error:
             self.fail(error)
         except TriomqError:
-            pass  # the channel or its connection has gone: that ends the feed only if the broker says so
+            pass  # the channel or its connection has gone: the broker may let the feed go on
 
     def close(self) -> None:
         """End the iteration; what still comes is read and dropped."""

@@ -26,7 +26,7 @@ _MILLISECONDS = re.compile(r"\+?[0-9]+|-0+")
 
 
 class InvalidProperties(PreconditionFailed):
-    """A message says something of itself that cannot be, or that its publisher may not say; it is not taken."""
+    """A message has a property that is not possible, or that its publisher may not set; it is refused."""
 
 
 def from_amqp(encoded: bytes) -> Properties:
@@ -72,7 +72,7 @@ def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
 
 
 def to_amqp(properties: Properties) -> bytes:
-    """Encode the core's properties as a content header carries them, flags first; what AMQP cannot say is left out."""
+    """Encode the core's properties as a content header carries them, flags first; other properties are left out."""
     headers = properties.headers
     basic = BasicProperties(
         content_type=properties.content_type,

@@ -32,7 +32,7 @@ _TYPE_NAMES = {
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """What CC and BCC of one message say.
+    """The further keys of one message, from CC and BCC.
 
     Args:
         keys: The further keys, in their order; the message's own is not among them.

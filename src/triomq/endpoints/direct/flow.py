@@ -2,7 +2,7 @@
 
 After each turn a sink's connection looks at the feeds that it has published to. While the backlog of one is above its
 mark nothing is read from the sink, until the backlog is a step below; so a publisher at full rate gets the rate of its
-slowest reader, and nothing is lost. The queues never wait, and neither does anyone else who publishes into them.
+slowest reader, and nothing is lost. The queues never wait, and neither do other publishers.
 
 A feed may hold a sink back as long as it takes at least a tenth of what the fastest feed of that sink takes, and
 anything at all within five seconds. Amounts do not tell that, since a sink that is held back gives all feeds the same.
@@ -76,7 +76,7 @@ class Pace(Protocol):
 
     @property
     def backlog(self) -> int:
-        """Octets that its queue has for it; 0 while nobody consumes."""
+        """Bytes that its queue has for it; 0 while it has no consumer."""
 
     @property
     def taken(self) -> int:
@@ -108,7 +108,7 @@ class FeedPace:
 
     @property
     def backlog(self) -> int:
-        """Octets that its queue has for it; 0 while nobody consumes."""
+        """Bytes that its queue has for it; 0 while it has no consumer."""
         queue = self._queue
         return bytes_ready(queue) if queue.feeds else 0
 
@@ -127,7 +127,7 @@ class FeedPace:
         return self._queue.lost > self._reported and now >= self._quiet_until
 
     def take_lost(self, now: float) -> int:
-        """Count what was lost since this was asked last, and say no more about it for a while."""
+        """Return how many messages were lost since the last call, and be quiet about more for a while."""
         lost, self._reported = self._queue.lost - self._reported, self._queue.lost
         self._quiet_until = now + STALL
         return lost
@@ -198,7 +198,7 @@ class SinkFlow:
     Args:
         feeds: All direct feeds of the broker, by their queues.
         now: Gives the time in seconds.
-        go_on: Called when there is no feed to wait for any more, in somebody else's turn.
+        go_on: Called when there is no feed to wait for any more, in the turn of another actor.
         log: Called with a level, an event and fields when a feed is left behind or waited for again.
     """
 
@@ -226,7 +226,7 @@ class SinkFlow:
         self._go_on = go_on
         self._log = log
         self.published: list[tuple[Ref, ...]] = []
-        """The queues of each run of this turn, to be added by who publishes: a call for each would cost more."""
+        """The queues of each run of this turn, which the publisher adds itself: a call for each would cost more."""
         self._accounts: dict[Pace, _Account] = {}
         self._behind: dict[Pace, _Account] = {}  # those that are waited for
         self._left: dict[Pace, _Account] = {}  # those that are left behind
@@ -288,7 +288,7 @@ class SinkFlow:
     # While it waits
 
     def look_after(self, feed: Pace) -> None:
-        """Look, as a feed that is waited for has taken something; if it has caught up, or nobody has looked lately."""
+        """Check, as a feed that is waited for has taken something: if it has caught up, or not every time."""
         if feed.backlog <= self._accounts[feed].mark - STEP or self._now() >= self._looked_at + _OFTEN:
             self.look()
 
@@ -322,7 +322,7 @@ class SinkFlow:
             self._end_wait(feed)
             if not self._behind:
                 self._go_on()
-        self._find_fastest()  # the others are not held up by one that has gone
+        self._find_fastest()  # the others are not compared with one that has gone
 
     def close(self) -> None:
         """Leave all feeds."""

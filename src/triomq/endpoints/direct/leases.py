@@ -1,4 +1,4 @@
-"""Leases: what is remembered of one, who has taken it, and what the direct connection tells that one."""
+"""Leases: what is remembered of one, its lessee, and what the direct connection tells that lessee."""
 
 from enum import Enum
 from typing import Protocol
@@ -14,7 +14,7 @@ class DirectFeed(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Its actor, which is told of them."""
+        """Its actor, which gets ``Deliver``."""
 
     @property
     def window(self) -> Window:
@@ -108,7 +108,7 @@ class Undelivered(Enum):
 
 
 class ReturnMessage(Message, frozen=True):
-    """To a principal connection: this message came over a direct one and reaches nobody."""
+    """To a principal connection: this message came over a direct one and was placed nowhere."""
 
     lessee: Lessee
     reason: Undelivered

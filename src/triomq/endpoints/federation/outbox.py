@@ -1,11 +1,23 @@
-"""What a peer is still to be told: all resources of our own when it comes, then each change.
+"""What a peer is still to be sent of our resources: all of them when it connects, then each change.
 
-Every create is known by the delete that would undo it; so one table says what the peer has been told, what it need not
-be told twice, and of what it must hear that it is gone. The table outlives connections, for what is deleted while the
-peer is away is in it alone.
+    begin ──► replay: feeds, then each pipe with its joins, then deletes ──┐
+                                                                           ├──► take ──► methods for the peer
+    changed ──► changes, at most ``limit`` ────────────────────────────────┘
+                     └── more: begin again
 
-Changes wait in a list of limited length. When that overflows, the list is dropped and everything is told once more,
-which does no harm: resources are told in a way that may be repeated.
+The class restms has no replies, and creates and deletes may be repeated. So there is no protocol to find out what a
+peer missed while it was not connected: it is sent everything. Deletes are the exception, for a peer would never learn
+of them. Therefore:
+
+- Each create is stored under the delete that would undo it (``_announced``). That one table answers what the peer
+  knows, what need not be sent twice, and what must be deleted. It outlives connections.
+- A delete that was sent may be lost with the connection. It stays in ``_gone`` until the peer has answered a mark that
+  was sent behind it (``mark_reached``), and is sent again in the next replay.
+- What was announced before a replay and is not met in it (``_former``) is gone: its delete is sent at the end.
+- The replay is a generator over the directory itself, not a copy: changes that come meanwhile are changes, and what
+  the generator then finds is as new as they are. An announcement that the peer knows already is left out.
+
+A list of all changes since the last connection was the alternative: it grows for as long as a peer is not there.
 """
 
 from collections import deque
@@ -47,7 +59,7 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
         announced: Resources that the peer knows of.
         sent: Methods that were given out, all in all.
         waiting: Changes that wait.
-        replays: How often everything was told.
+        replays: How often everything was announced.
     """
 
     announced: int
@@ -57,7 +69,7 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResourceOutbox:
-    """Made once for a peer, with its specification; outlives connections to it and crashes of who sends.
+    """Made once for a peer, with its specification; outlives connections to it and crashes of its actor.
 
     Args:
         pipe_type: What the peer calls a pipe.
@@ -68,9 +80,9 @@ class ResourceOutbox:
         self._pipe_type = pipe_type
         self._limit = limit
         self._announced: dict[Delete, Create] = {}
-        self._gone: dict[Delete, int] = {}  # told, behind which mark; the peer may not have heard it
+        self._gone: dict[Delete, int] = {}  # deletes that may not have arrived: with the mark before them
         self._mark = 0
-        self._former: dict[Delete, Create] = {}  # what had been told when the present replay began
+        self._former: dict[Delete, Create] = {}  # what had been announced when the present replay began
         self._changes: deque[Change] = deque()
         self._replay: Iterator[Create | Delete] = iter(())
         self._is_live = False

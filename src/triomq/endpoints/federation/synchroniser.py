@@ -1,8 +1,15 @@
-"""The actor that tells a peer of what there is here, and takes what comes into our pipes there.
+"""The actor of one peer: announces what there is here, and handles what comes into our pipes there.
 
-The class restms (61501): a peer is told of each sink, queue and binding of a domain that was made here, as feed, pipe
-and join, again whenever it comes back. What it had made here itself is not told: so nothing goes round among brokers.
-What its clients publish into our pipes comes back and goes into our queues; see ``Intake``.
+The class restms (61501): each sink, queue and binding of a domain that was made here is announced to the peer, as feed,
+pipe and join, again whenever it comes back. What the peer itself had made here is not announced to it: so nothing goes
+round among brokers. What its clients publish into our pipes comes back and goes into our queues.
+
+    Directory ── Changed ──► Synchroniser ──► ResourceOutbox ──► Peering.announce ──► peer
+    queues ◄── Intake ◄────── delivered ◄─────────────────────── Peering ◄─────────── peer
+
+``run`` is the one task: connect, announce until there is nothing left, send a mark, wait for a change. The peer is up
+to date when it has answered the last mark. Everything that comes from it is handled in turns of this actor. The outbox
+is passed in by the actor's specification, so that what the peer knows outlives a crash of the actor.
 """
 
 import logging
@@ -24,16 +31,16 @@ __all__ = ["ResourceOutbox", "Synchroniser"]
 _log = logging.getLogger("triomq.synchronise")
 
 _BATCH = 256
-"""Methods that are told before others have the loop: encoding them takes a millisecond."""
+"""Methods that are sent before other tasks run: encoding them takes a millisecond."""
 
 
 class Synchroniser(PeerActor):
-    """The actor for one peer; made by ``peer_spec``, has a task that connects and tells.
+    """The actor for one peer; made by ``peer_spec``, has a task that connects and announces.
 
     Args:
         config: The peer.
-        directory: The domain of which it is told.
-        outbox: What it is still to be told.
+        directory: The domain whose resources are announced.
+        outbox: What is still to be announced.
         url: Where it is.
         context: How to speak TLS with it.
         instance: What tells this broker and domain from others of the same origin.
@@ -58,7 +65,7 @@ class Synchroniser(PeerActor):
         self._reconnect = Reconnect(max_delay=config.retry, delay=min(0.1, config.retry))
         self._intake: Intake | None = None
         self._wake = trio.Event()
-        self._marked = False  # whether it was asked whether it has heard everything
+        self._marked = False  # whether a mark was sent behind everything
         self._is_up_to_date = False
         self._waiting = trio.Event()  # set when it is, and when this incarnation ends
         self._failures = 0  # since the peer was up to date
@@ -73,7 +80,7 @@ class Synchroniser(PeerActor):
         self._directory.observers.remove(self.ref)
 
     async def wait_announced(self) -> bool:
-        """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
+        """Wait until the peer knows everything; return whether it does, since this incarnation may end first."""
         while not self._is_up_to_date and not self._waiting.is_set():
             await self._waiting.wait()
         return self._is_up_to_date
@@ -186,7 +193,7 @@ class Synchroniser(PeerActor):
         self._wake.set()
 
     def resource_announced(self, method: Method) -> None:
-        """Pass over a resource of the peer's: it tells them on a connection of its own, where it is a client."""
+        """Pass over a resource of the peer's: it announces them on a connection of its own, as a client."""
         self._log_change(logging.INFO, "resource passed over", method=type(method).__name__)
 
     def ended(self) -> None:
@@ -194,7 +201,7 @@ class Synchroniser(PeerActor):
         self._wake.set()
 
     def _log_change(self, level: int, event: str, **fields: object) -> None:
-        """Log an event; one that comes again at once, with the same words, is of interest to nobody."""
+        """Log an event, unless it is the same as the last one."""
         text = f"{event} {fields}"
         if text != self._trouble:
             _log.log(level, event, extra={"fields": {"peer": self._url.place, **fields}})

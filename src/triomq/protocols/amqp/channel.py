@@ -7,8 +7,8 @@ from triomq.protocols.amqp.states import CHANNEL, ChannelPhase
 class ChannelState:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
 
-    ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
-    ``failed`` says that the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
+    ``plain``: whether the fast readers may read the next frame: the channel is usable, no content is under way.
+    ``failed``: whether the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
     that had this number before, which the endpoint has yet to give. ``unanswered`` counts our closes that the peer has
     yet to answer, those of channels that had this number before among them.
     """
@@ -39,7 +39,7 @@ class ChannelState:
         self._is_answered = False
 
     def move(self, event: str) -> bool:
-        """Follow the table; say whether it has this event here."""
+        """Follow the table; return whether it has this event here."""
         state = CHANNEL[self.state].get(event)
         if state is None:
             return False
@@ -65,7 +65,7 @@ class ChannelState:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the endpoint has yet to end a channel that had this number before: what it says is for that one."""
+        """Whether the endpoint has yet to end a channel that had this number before: what it sends is for that one."""
         return bool(self._owed)
 
     def owes(self, name: str) -> bool:

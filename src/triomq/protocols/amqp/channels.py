@@ -1,4 +1,25 @@
-"""All channels of one connection: what comes in on them, what may go out on them (AMQP 0-9-1 sections 2.2.5, 4.9)."""
+"""All channels of one connection: what comes in on them, what may be written on them (AMQP 0-9-1 sections 2.2.5, 4.9).
+
+A number is a channel's only while that is open; closes may cross, and a client may open the number again before it has
+seen our answer. All of this happens to real clients, so it is a table (``states.py``) and a few counters:
+
+    client                      server
+      │ ── channel.open 1 ───────► │  opening ─► open
+      │ ── publish ──────────────► │
+      │ ◄────── channel.close 1 ── │  closing: all but close and close-ok is dropped (section 1.5.2.5)
+      │ ── channel.close 1 ──────► │  crossed: answered at once; the number is free with the client's close-ok
+      │ ── channel.open 1 ───────► │  a new channel under the number
+      │ ── channel.close-ok ─────► │  ``unanswered`` goes to 0
+
+Rules:
+
+- An engine reads a whole chunk before its events are acted on. So an endpoint may answer to a channel that has ended,
+  even to one whose number has been opened again: such answers are dropped, or belong to the old one (``owes``).
+- Content frames are collected by an ``Assembly``; all channels share one limit of what is unfinished.
+- A method on a channel that is not open ends the connection with 504, as the specification has it; a method that is too
+  late ends nothing.
+- What is written per run looks up its channel in ``open`` itself and asks ``writable`` only if that is not open.
+"""
 
 from collections.abc import Callable
 from typing import cast
@@ -41,7 +62,7 @@ from triomq.protocols.amqp.runs import MethodCache
 NO_REASON = 200
 
 # Large bodies that a peer may have under way at once: a broker sends those of several channels side by side, while of a
-# client, of which there may be thousands, nobody is to hold more than it can publish with.
+# client, of which there may be thousands, may have one.
 _LARGE_ONES = {"server": 1, "client": 4}
 
 _CLOSE_OK = b"\x00\x14\x00\x29"
@@ -83,7 +104,7 @@ class ChannelTable:
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
         self.open: dict[int, ChannelState] = {}
-        self._begun: dict[int, Assembly] = {}  # publishes that nobody has asked for yet, by their channels' numbers
+        self._begun: dict[int, Assembly] = {}  # what ``take_begun`` has not returned yet, by channel number
 
     # What comes in
 
@@ -266,7 +287,7 @@ class ChannelTable:
         """
         channel = self.writable(number)
         if channel is None or (channel.state == "ending" and self._core.role == "client"):
-            return  # for a client's close nothing is left to say but an answer
+            return  # a client that was closed has nothing left to send but the answer
         text = close_text(code, text)
         channel.unanswered += 1
         if not channel.is_behind:

@@ -1,4 +1,22 @@
-"""The engine of one AMQP 0-9-1 connection: octets in, events and octets out, for server and client alike."""
+"""The engine of one AMQP 0-9-1 connection: octets in, events and octets out, for server and client alike.
+
+    receive_data ──► FrameReader ──► RunReader         publishes, deliveries and acks in runs
+                          │    └───► ChannelTable      everything else on channels
+                          └────────► Server/ClientHandshake
+                                          │
+                          Core: state, events, timers, outbox   shared by all parts
+                                          │
+    events() ◄────────────────────────────┤
+    data_to_send() ◄── Outbox ◄───────────┴── send_…, close, accept_login, …
+
+One class serves both roles: they share framing, channels and the end of a connection, and differ in a state table and
+a handshake. The parts hold ``Core`` and never the engine, so nothing is a cycle: an engine goes when its driver drops
+it, without the garbage collector, thousands of them when many clients leave.
+
+Commands come in two kinds. ``send_method`` and ``send_content`` take any method and look up its row in the table: role,
+content, state. ``send_publish``, ``send_deliveries`` and ``send_ack`` are for one method each, which is sent in runs;
+they check what can differ, connection and channel, with three comparisons and no call, and go to the outbox.
+"""
 
 from collections.abc import Sequence
 
@@ -47,7 +65,7 @@ class AMQPEngine:
         Args:
             role: which side.
             now: the present moment in seconds, on the clock that ``handle_timer`` will be given.
-            settings: limits, deadlines and what to say of ourselves.
+            settings: limits, deadlines and our own description.
             methods: the methods that are known; an extension class passes a table with more rows.
         """
         self._core = Core(role, now, settings or Settings(), methods)
@@ -75,7 +93,7 @@ class AMQPEngine:
         core.reads_closes = False
         if core.state != "closed":
             core.events.append(EndOfStream())
-        if core.state != "ending":  # who has closed may still read the answer
+        if core.state != "ending":  # a peer that has closed may still read the answer
             core.end()
 
     def events(self) -> list[Event]:

@@ -26,7 +26,7 @@ FRAMINGS = 256
 class Framing(msgspec.Struct, frozen=True, gc=False):
     """Where properties and body stand in the octets of a content.
 
-    A content that came in one header and at most one body frame is kept as those frames' octets, so that it can be
+    A content that came in one header and at most one body frame stays as those frames' octets, so that it can be
     passed on untouched to a consumer whose channel has the same number. All others are properties and body joined, and
     have channel 0. "Properties" are the flags and what follows them, as ``decode_properties`` reads them.
     """
@@ -157,7 +157,7 @@ class Assembly:
         except RemoteProtocolError as error:
             raise PeerError(502, str(error), row.class_id, row.method_id) from None
         if body_size > self._limits.max_message_size:
-            # Section 1.2, content-too-large: refused before any of it is kept.
+            # Section 1.2, content-too-large: refused before any of it is stored.
             text = f"message size {body_size} is larger than configured max size {self._limits.max_message_size}"
             raise ChannelRefusal(311, text, row.class_id, row.method_id)
         self._hold(len(frame))

@@ -12,7 +12,7 @@ from triomq.protocols.amqp.timers import Timers
 
 
 class Core:
-    """Made by the engine for its parts, which read and change it; nobody else sees it.
+    """Made by the engine for its parts alone, which read and change it.
 
     ``frame_max`` is the limit for what comes in, ``outbox.frame_max`` for what goes out; both are 4096 until tuned.
     """
@@ -48,11 +48,11 @@ class Core:
 
     @property
     def over(self) -> bool:
-        """Whether the connection is ending: what is said now would not be read."""
+        """Whether the connection is ending: what is sent now would not be read."""
         return self.state in ("closing", "closed")
 
     def move(self, event: str) -> bool:
-        """Follow the role's table; say whether it has this event here."""
+        """Follow the role's table; return whether it has this event here."""
         state = (SERVER if self.role == "server" else CLIENT)[self.state].get(event)
         if state is None:
             return False

@@ -41,7 +41,7 @@ HANDSHAKE = frozenset(
 
 
 class ServerHandshake:
-    """What a server hears and says until the connection is open."""
+    """The server's side of the handshake, until the connection is open."""
 
     __slots__ = ("_core",)
 
@@ -123,7 +123,7 @@ class ServerHandshake:
 
 
 class ClientHandshake:
-    """What a client hears and says until the connection is open."""
+    """The client's side of the handshake, until the connection is open."""
 
     __slots__ = ("_core", "_heartbeat", "_server_properties")
 

@@ -1,4 +1,4 @@
-"""What an engine has to say: methods, contents and runs of deliveries as octets, until the endpoint takes them.
+"""What an engine sends: methods, contents and runs of deliveries as octets, until the endpoint takes them.
 
 Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once:
 between one delivery and the next only the tag and the content differ.
@@ -32,7 +32,7 @@ _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
 class Outbox:
     """Owned by one engine, and looked at by its driver after each step: attributes, because a property costs a call.
 
-    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
+    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut.
     ``has_sent`` is set whenever octets are added, for the heartbeats.
     """
 

@@ -1,4 +1,26 @@
-"""Reads what the peer sends, frame by frame: the general way, which knows every rule of AMQP 0-9-1 section 4.2."""
+"""Reads what the peer sends, frame by frame: the general way, which knows every rule of AMQP 0-9-1 section 4.2.
+
+    octets ──► feed ──► _read ──► protocol header, once
+                 │        │
+                 └────────┴─────► _read_frames ──► a run?  RunReader: many frames, one event
+                                       │
+                                       └─ one frame ──► channel 0: _receive_control, handshake, close
+                                                   └──► others:    ChannelTable.receive
+
+Rules:
+
+- A chunk is read with a position and never cut. Only an unfinished frame at its end is copied, into ``pending``, and
+  once more when the rest has come. A large frame in many chunks is finished alone, so that no octet is copied thrice.
+- Each method frame is offered to the fast reader of its method first (``runs.py``). Where that does not move the
+  position, the frame is read here. Errors are found here and nowhere else.
+- How a stream is cut into chunks makes no difference to the events; the fuzzer compares. So an octet counts when it is
+  read, not when its event is acted on.
+- While the endpoint judges a login or a virtual host, nothing is read: the answer may change what the next octets mean.
+  A client may send ``HELD_MAX`` octets ahead meanwhile.
+- After a close of the peer's a server goes on reading, for further closes alone: each is answered.
+
+A generator that yields frames was tried: 0.70 µs a frame, against 0.29 µs for the loop below.
+"""
 
 from triomq.protocols.amqp.channels import ChannelTable
 from triomq.protocols.amqp.codes import PeerError, show_octets
@@ -36,7 +58,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 
 
 class FrameReader:
-    """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
+    """Owned by one engine; holds the octets of an unfinished frame."""
 
     __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
@@ -91,7 +113,7 @@ class FrameReader:
         elif isinstance(self._handshake, ServerHandshake):
             self._greet_client(data, self._handshake)
         elif data.startswith(b"AMQP"):
-            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
+            # A server that wants another version sends a protocol header of its own (section 2.2.4).
             self.fail(PeerError(501, f"the server does not speak {PROTOCOL_HEADER!r}"))
         else:
             self._read_frames(data, 0)
@@ -168,7 +190,7 @@ class FrameReader:
             if number == 0 and kind == METHOD:
                 self._receive_last(bytes(frame[7:-1]))
         elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
-            pass  # that it came was noted
+            pass  # ``has_received`` is set, and that is all it is for
         elif kind not in (METHOD, HEADER, BODY, HEARTBEAT) or (kind == HEARTBEAT and number == 0):
             raise PeerError(501, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}: unknown_frame")
         elif kind == HEARTBEAT or (number == 0 and kind != METHOD) or (number and core.state != "running"):
@@ -217,7 +239,7 @@ class FrameReader:
         """Fail because the handshake takes too long."""
         core = self._core
         if core.state == "waiting" and core.role == "server":
-            # Section 4.2.2: who says nothing is told what we speak, as one who says something else.
+            # Section 4.2.2: a silent client is sent our protocol header, as one that speaks another protocol is.
             core.outbox.put(PROTOCOL_HEADER)
         self.fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
 

@@ -1,7 +1,7 @@
 """Deadlines and heartbeats of one connection, without a clock.
 
 Time only comes in with ``handle(now)``. What begins between two calls (a close to wait for, a heartbeat agreed on) is
-not armed yet: then ``next()`` says "at once", and the call that follows brings the time.
+not armed yet: then ``next()`` returns "at once", and the call that follows brings the time.
 """
 
 from typing import Literal, TypeAlias
@@ -76,7 +76,7 @@ class Timers:
         return self._tick
 
     def handle(self, now: float) -> list[Due]:
-        """Arm what has begun; say what is due."""
+        """Arm what has begun; return what is due."""
         self._now = now
         due: list[Due] = []
         if self._unarmed is not None:
@@ -92,7 +92,7 @@ class Timers:
 
     def _look(self) -> list[Due]:
         """Return what is due by the flags that traffic has set since the last tick."""
-        # While we do not read, the peer cannot be heard: its silence is not counted.
+        # While we do not read, nothing can come from the peer: its silence is not counted.
         self._silent = 0 if self.has_received or self.paused else self._silent + self._quarters
         sent, self.has_received, self.has_sent = self.has_sent, False, False
         if self._silent >= SILENT_QUARTERS:

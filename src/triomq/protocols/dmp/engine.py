@@ -1,6 +1,22 @@
-"""The engine of one direct connection: octets in, events and octets out, for server and client alike.
+"""The engine of one direct connection (6/DMP): octets in, events and octets out, for server and client alike.
 
-6/DMP: a protocol header, a lease and an answer to each, all as short strings; then messages, one way.
+    client                                    server
+      │ ── AMQP 0x0A 0x01 0x00 0x01 ────────────► │  waiting ─► leasing
+      │ ◄──────────────────────── "200 DMP/0.1" ── │
+      │ ── lease ───────────────────────────────► │  LeasePresented; the endpoint accepts or refuses
+      │ ◄────── "200 Ready to write to ..." ────── │  a sink: the client writes messages, the server reads
+      │ ◄────── "200 Ready to read from ..." ───── │  a feed: the server writes messages, the client reads
+
+Rules:
+
+- Messages go one way, and nothing is acknowledged. A server that reads from a sink can answer once, with a refusal, and
+  that is the end. On a feed there is no place for even that, since only sized messages stand there.
+- A null message, a size of zero, shows on a quiet feed that the server is alive; a client gives up after three times
+  its interval. A message that was begun must be finished in time, or a peer could hold memory for nothing.
+- Words before the messages are short strings, read one by one. Messages are read and written in runs
+  (``messages.py``, ``outbox.py``), as AMQP's are, and with the same contents: what came over AMQP is sent without being
+  decoded.
+- A client that reads a feed has nothing to send; what it sends all the same is dropped.
 """
 
 from collections.abc import Sequence
@@ -35,7 +51,7 @@ class DMPEngine:
     """One side of one direct connection, as ``Engine`` describes it.
 
     Whoever owns the socket creates the engine, and drops it when ``finished`` is true and what ``data_to_send()`` gave
-    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped, for nobody would
+    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped: the peer would not
     read them; those that the state does not allow raise ``LocalProtocolError``.
 
     Two habits of the driver, as with AMQP: look at ``next_timer()`` after each turn, and take ``events()`` until there
@@ -149,7 +165,7 @@ class DMPEngine:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
+        """Whether no event will follow; then write what is left to send, and shut the transport."""
         return self.outbox.finished
 
     # The dialog

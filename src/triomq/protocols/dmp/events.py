@@ -35,7 +35,7 @@ class MessageRun(msgspec.Struct, frozen=True):
 
 
 class RefusalReceived(msgspec.Struct, frozen=True, gc=False):
-    """The server says why it closes: to the header, to the lease, or to what was sent into a sink."""
+    """The server's reason to close: an answer to the header, to the lease, or to what was sent into a sink."""
 
     code: int
     text: str

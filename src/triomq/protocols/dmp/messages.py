@@ -2,7 +2,7 @@
 
 A size of four octets, not counting itself; exchange and routing key, short strings; property flags and fields as in an
 AMQP content header, without its class, weight and body size; an octet of options; the body behind its length in three
-octets. A size of zero is a null message, which says no more than that somebody is there.
+octets. A size of zero is a null message, which shows no more than that the sender is alive.
 
 Publishers repeat themselves. What stands between size and body is compared with that of the message before as one
 slice, and looked into only if it differs. Size and length of the body are looked at always.
@@ -83,7 +83,7 @@ def front_of(exchange: str, routing_key: str, properties: bytes, options: int, l
 class MessageReader:
     """Cuts a stream into runs of messages; owned by one engine.
 
-    It keeps the octets of an unfinished message, and never copies them more than twice.
+    It holds the octets of an unfinished message, and never copies them more than twice.
 
     Args:
         max_size: octets of a message behind its size.

@@ -1,4 +1,4 @@
-"""What an engine of a direct connection has to say, as octets, until its driver takes them."""
+"""What an engine of a direct connection sends, as octets, until its driver takes them."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _Key = tuple[str, str, bytes, int, int]
 class Outbox:
     """Owned by one engine, and looked at by its driver in each turn: attributes, because a property costs a call.
 
-    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
+    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut.
     ``has_sent`` is set whenever octets are added, for the null messages.
     """
 
@@ -51,7 +51,7 @@ class Outbox:
         self.has_sent = True
 
     def message(self, exchange: str, routing_key: str, properties: bytes, options: int, body: bytes) -> None:
-        """Add one message; raises LocalProtocolError if it cannot be said."""
+        """Add one message; raises LocalProtocolError if it cannot be written."""
         front = self._front((exchange, routing_key, properties, options, len(body)))
         if len(body) < LARGE:
             self.put(front + body)

@@ -1,6 +1,6 @@
 """Deadlines and null messages of one direct connection, without a clock: time only comes in with ``handle(now)``.
 
-What begins between two calls is armed by the next one, so ``next()`` may say "at once".
+What begins between two calls is armed by the next one, so ``next()`` may return "at once".
 """
 
 from typing import Literal, TypeAlias
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 Due: TypeAlias = Literal["handshake", "message", "null", "silent"]
 
 # Traffic sets a flag that is looked at so often in an interval, so a null message is late by a fifth at most, or by as
-# much as who calls is late.
+# much as the caller is late.
 TICKS_PER_INTERVAL = 5
 # An interval may be lost on the way, and another to a busy machine.
 SILENT_INTERVALS = 3
@@ -58,7 +58,7 @@ class Timers:
         return min(moments, default=None)
 
     def handle(self, now: float, begun: int, traffic: bool) -> list[Due]:
-        """Arm what has begun; say what is due. ``traffic`` is whether there was any since the last call."""
+        """Arm what has begun; return what is due. ``traffic`` is whether there was any since the last call."""
         self._now = now
         if traffic:
             self._quiet_since = now
