@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable
 
 import trio
 
-from triomq.app.broker import Broker, open_broker
+from triomq.app.broker import Broker
 from triomq.app.config import Config
 from triomq.app.logs import set_up_logging
 from triomq.app.reload import change_to, keep_what_stays, set_up_domains
+from triomq.app.start import open_broker
 from triomq.errors import ConfigError
 
 _log = logging.getLogger("triomq.serve")
