@@ -64,7 +64,7 @@ class AMQPStates(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the directives."""
+    """Register the directives."""
     app.add_directive("amqp-methods", AMQPMethods)
     app.add_directive("amqp-states", AMQPStates)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

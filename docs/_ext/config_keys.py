@@ -95,6 +95,6 @@ class ConfigKeys(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Give the directive to Sphinx."""
+    """Register the directive."""
     app.add_directive("config-keys", ConfigKeys)
     return {"parallel_read_safe": True}

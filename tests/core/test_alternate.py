@@ -15,7 +15,7 @@ from triomq.core import (
 )
 from triomq.core.routing.predicate import Comparison, Condition
 
-from .cast import Harness, open_harness, publish, ready
+from .harness import Harness, open_harness, publish, ready
 
 
 def reached(harness: Harness, sink: str, *keys: str, **headers: object) -> list[str]:

@@ -3,7 +3,7 @@ import pytest
 from triomq.core import QueueMessage
 from triomq.core.backlog import MemoryBacklog
 
-from .cast import HEAD
+from .harness import HEAD
 
 
 def test_messages_are_found_by_position_until_they_are_settled() -> None:

@@ -7,7 +7,7 @@ import pytest
 from triomq.core import Bind, Properties, SinkKind, Target, make_binding
 from triomq.errors import PreconditionFailed
 
-from .cast import Harness, open_harness
+from .harness import Harness, open_harness
 
 QUEUES = [f"q{number}" for number in range(8)]
 VALUES = [f"v{number}" for number in range(50)]

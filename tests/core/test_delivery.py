@@ -2,7 +2,7 @@ import trio.testing
 
 from triomq.core import Batch, Deliver, FeedClosed
 
-from .cast import Consumer, close, open_harness, publish, ready
+from .harness import Consumer, close, open_harness, publish, ready
 
 
 class Clumsy(Consumer):

@@ -12,7 +12,7 @@ from .machine.kept_books import SPILL
 from .machine.kept_machine import KeptMachine
 from .machine.kept_topology_machine import KeptTopologyMachine
 from .machine.model import Kind, kind
-from .machine.wall import WALL
+from .machine.wall_clock import WALL_CLOCK
 
 KINDS = [kind(persistent=True), kind(persistent=True, publisher=7), kind(), kind(publisher=7)]
 
@@ -31,7 +31,7 @@ def small_pieces_and_a_clock(caplog: pytest.LogCaptureFixture, monkeypatch: pyte
     monkeypatch.setattr("triomq.core.backlog.tail._PEEK", 100)
     monkeypatch.setattr("triomq.store.batch_builder._SEGMENT", 150)
     for module in ("persistence.records", "persistence.recorded_delay", "queue.timekeeper"):
-        monkeypatch.setattr(f"triomq.core.{module}.time", WALL)
+        monkeypatch.setattr(f"triomq.core.{module}.time", WALL_CLOCK)
 
 
 class KeptInOrderMachine(KeptMachine):

@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from core.cast import HEAD, Harness, open_harness, publish, settle
+from core.harness import HEAD, Harness, open_harness, publish, settle
 from triomq.core import (
     EVERYTHING,
     CachedRoute,

@@ -11,18 +11,18 @@ from triomq.core import Browse, Get, NotResident, Purge, QueueState, QueueStoppe
 from triomq.errors import StoreCorrupt
 from triomq.store import Damaged, Reading
 
-from .cast import publish
-from .kept import KEPT, ONE, DurableHarness, get, open_durable_harness
+from .durable import ONE, PERSISTENT, DurableHarness, get, open_durable_harness
+from .harness import publish
 
 
 @asynccontextmanager
-async def kept_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[DurableHarness, QueueState]]:
-    """A house whose queue has two messages, both on disk alone."""
+async def durable_messages(backoff: Backoff | None = None) -> AsyncIterator[tuple[DurableHarness, QueueState]]:
+    """A harness whose queue has two messages, both on disk alone."""
     async with open_durable_harness() as before:
-        publish(before.harness.queue(), b"1", b"2", head=KEPT)
+        publish(before.harness.queue(), b"1", b"2", head=PERSISTENT)
         before.disk.work()
-    async with open_durable_harness(before.disk.store, backoff=backoff) as kept:
-        yield kept, kept.harness.directory.queues["q"]
+    async with open_durable_harness(before.disk.store, backoff=backoff) as durable:
+        yield durable, durable.harness.directory.queues["q"]
 
 
 def refused(queue: QueueState, request: Get | Browse | None = None) -> NotResident:
@@ -32,18 +32,18 @@ def refused(queue: QueueState, request: Get | Browse | None = None) -> NotReside
 
 
 async def test_who_asks_for_what_is_on_disk_is_told_to_ask_again() -> None:
-    async with kept_messages() as (kept, queue):
+    async with durable_messages() as (durable, queue):
         for request in (Get(), Browse()):
             refused(queue, request)
-        kept.disk.work()
+        durable.disk.work()
         assert [entry.message.content for entry in queue.ref.ask_nowait(Browse())] == [b"1", b"2"]
-        assert get(queue, kept.disk) == (b"1", False)
-        assert get(queue, kept.disk) == (b"2", False)
-        assert get(queue, kept.disk) is None
+        assert get(queue, durable.disk) == (b"1", False)
+        assert get(queue, durable.disk) == (b"2", False)
+        assert get(queue, durable.disk) is None
         assert list(queue.ref.ask_nowait(Browse())) == []
 
 
-async def waits_until(kept: DurableHarness, queue: QueueState, happens: str) -> None:
+async def waits_until(durable: DurableHarness, queue: QueueState, happens: str) -> None:
     """Wait until messages are at hand, which is over when something happens."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -52,122 +52,122 @@ async def waits_until(kept: DurableHarness, queue: QueueState, happens: str) -> 
             assert nursery.child_tasks
             match happens:
                 case "read":
-                    kept.disk.work()
+                    durable.disk.work()
                 case "purge":
                     queue.ref.ask_nowait(Purge())
                 case "delete":
-                    kept.harness.delete("q")
+                    durable.harness.delete("q")
                 case "restart":
-                    await kept.harness.crash(queue)
+                    await durable.harness.crash(queue)
                 case "end":
-                    await kept.harness.crash_for_good(queue)
+                    await durable.harness.crash_for_good(queue)
 
 
 async def test_waiting_is_over_when_the_messages_are_read() -> None:
-    async with kept_messages() as (kept, queue):
-        await waits_until(kept, queue, "read")
-        assert get(queue, kept.disk) == (b"1", False)
+    async with durable_messages() as (durable, queue):
+        await waits_until(durable, queue, "read")
+        assert get(queue, durable.disk) == (b"1", False)
 
 
 async def test_waiting_is_over_when_the_messages_are_purged() -> None:
-    async with kept_messages() as (kept, queue):
-        await waits_until(kept, queue, "purge")
+    async with durable_messages() as (durable, queue):
+        await waits_until(durable, queue, "purge")
         assert queue.ref.ask_nowait(Get()) is None
 
 
 async def test_waiting_is_over_when_the_queue_is_deleted() -> None:
-    async with kept_messages() as (kept, queue):
-        await waits_until(kept, queue, "delete")
-        kept.disk.work()
+    async with durable_messages() as (durable, queue):
+        await waits_until(durable, queue, "delete")
+        durable.disk.work()
 
 
 @pytest.mark.usefixtures("quiet_crashes")
 async def test_waiting_is_over_when_the_queue_begins_anew() -> None:
-    async with kept_messages() as (kept, queue):
-        await waits_until(kept, queue, "restart")
+    async with durable_messages() as (durable, queue):
+        await waits_until(durable, queue, "restart")
         refused(queue)
-        kept.disk.work()
-        assert get(queue, kept.disk) == (b"1", False)
+        durable.disk.work()
+        assert get(queue, durable.disk) == (b"1", False)
 
 
 @pytest.mark.usefixtures("quiet_crashes")
 async def test_waiting_is_over_when_the_queue_has_crashed_for_good() -> None:
     async with open_durable_harness() as before:
-        publish(before.harness.queue(), b"1", head=KEPT)
+        publish(before.harness.queue(), b"1", head=PERSISTENT)
         before.disk.work()
-    async with open_durable_harness(before.disk.store, max_restarts=1) as kept:
-        await waits_until(kept, kept.harness.directory.queues["q"], "end")
+    async with open_durable_harness(before.disk.store, max_restarts=1) as durable:
+        await waits_until(durable, durable.harness.directory.queues["q"], "end")
         with pytest.raises(QueueStopped):
-            kept.harness.directory.queue("q", kept.harness.session)
+            durable.harness.directory.queue("q", durable.harness.session)
 
 
 @pytest.mark.usefixtures("quiet_crashes")
 async def test_what_was_read_while_nobody_was_there_is_read_again(autojump_clock: trio.testing.MockClock) -> None:
-    async with kept_messages(Backoff(initial=5)) as (kept, queue):
+    async with durable_messages(Backoff(initial=5)) as (durable, queue):
         refused(queue)
-        kept.disk.read()
-        kept.harness.crash_domain_nowait()
+        durable.disk.read()
+        durable.harness.crash_domain_nowait()
         await trio.testing.wait_all_tasks_blocked()
-        kept.disk.give()
-        await kept.harness.domain.wait_running()
-        assert get(queue, kept.disk) == (b"1", False)
+        durable.disk.answer_fetches()
+        await durable.harness.domain.wait_running()
+        assert get(queue, durable.disk) == (b"1", False)
 
 
 async def test_who_asks_for_what_cannot_be_read_is_told_so() -> None:
-    async with kept_messages() as (kept, queue):
+    async with durable_messages() as (durable, queue):
         refused(queue)
-        for fetch in kept.disk.journal.take_fetches():
-            kept.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
+        for fetch in durable.disk.journal.take_fetches():
+            durable.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
         with pytest.raises(QueueUnreadable, match="store check"):
             queue.ref.ask_nowait(Get())
         assert queue.statistics().ready == 2
         assert queue.ref.ask_nowait(Purge()) == 2
-        publish(queue, b"3", head=KEPT)
-        assert get(queue, kept.disk) == (b"3", False)
+        publish(queue, b"3", head=PERSISTENT)
+        assert get(queue, durable.disk) == (b"3", False)
 
 
 async def test_feeds_get_what_is_on_disk_as_it_comes() -> None:
-    async with open_durable_harness(MemoryStore(), ONE) as kept:
-        queue, consumer = kept.harness.queue(), kept.harness.consumer()
+    async with open_durable_harness(MemoryStore(), ONE) as durable:
+        queue, consumer = durable.harness.queue(), durable.harness.consumer()
         for content in (b"1", b"2", b"3"):
-            publish(queue, content, head=KEPT)
-        kept.disk.work()
-        kept.harness.feed(queue, consumer)
+            publish(queue, content, head=PERSISTENT)
+        durable.disk.work()
+        durable.harness.feed(queue, consumer)
         assert consumer.take() == [b"1"]
-        kept.disk.work()
+        durable.disk.work()
         assert consumer.take() == [b"2", b"3"]
 
 
 async def test_a_get_gets_what_is_on_disk_if_no_feed_has_room_for_it() -> None:
-    async with kept_messages() as (kept, queue):
-        consumer = kept.harness.consumer()
-        kept.harness.feed(queue, consumer, messages=1)
+    async with durable_messages() as (durable, queue):
+        consumer = durable.harness.consumer()
+        durable.harness.feed(queue, consumer, messages=1)
         assert queue.ref.ask_nowait(Get()) is None  # it is for the feed
-        kept.disk.work()
+        durable.disk.work()
         assert consumer.take() == [b"1"]
-        assert get(queue, kept.disk) == (b"2", False)
+        assert get(queue, durable.disk) == (b"2", False)
 
 
 async def test_a_get_waits_for_the_disk_beside_a_feed_that_is_full() -> None:
-    async with open_durable_harness(MemoryStore(), ONE) as kept:
-        queue, consumer = kept.harness.queue(), kept.harness.consumer()
-        kept.harness.feed(queue, consumer, messages=1)
+    async with open_durable_harness(MemoryStore(), ONE) as durable:
+        queue, consumer = durable.harness.queue(), durable.harness.consumer()
+        durable.harness.feed(queue, consumer, messages=1)
         for content in (b"1", b"2", b"3", b"4"):
-            publish(queue, content, head=KEPT)
-        kept.disk.work()
-        assert get(queue, kept.disk) == (b"2", False)
+            publish(queue, content, head=PERSISTENT)
+        durable.disk.work()
+        assert get(queue, durable.disk) == (b"2", False)
         refused(queue)
-        kept.disk.work()
-        assert get(queue, kept.disk) == (b"3", False)
+        durable.disk.work()
+        assert get(queue, durable.disk) == (b"3", False)
 
 
 async def test_whole_messages_behind_damaged_ones_are_given(caplog: pytest.LogCaptureFixture) -> None:
-    async with kept_messages() as (kept, queue):
+    async with durable_messages() as (durable, queue):
         refused(queue)
-        for fetch in kept.disk.journal.take_fetches():
+        for fetch in durable.disk.journal.take_fetches():
             damaged = Damaged(1, 1, b"", "the disk has changed them")
-            kept.disk.journal.fetched(fetch.request.number, Reading([], 2, [damaged]))
-        assert get(queue, kept.disk) == (b"2", False)
+            durable.disk.journal.fetched(fetch.request.number, Reading([], 2, [damaged]))
+        assert get(queue, durable.disk) == (b"2", False)
         assert queue.statistics().ready == 0
         assert queue.ref.ask_nowait(Get()) is None
     (record,) = [record for record in caplog.records if "set aside" in record.message]

@@ -20,7 +20,7 @@ from triomq.core import (
     make_binding,
 )
 
-from .cast import Harness, open_harness
+from .harness import Harness, open_harness
 
 PEER = "guest@there"
 JOIN = make_binding("s", Target.QUEUE, "q", "k")

@@ -16,7 +16,7 @@ from triomq.core import (
 )
 from triomq.errors import Refused
 
-from .cast import open_harness
+from .harness import open_harness
 
 NAMED = [
     InExclusiveUse,

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from triomq.core import Browse, CloseFeed, Feed, Get, Outcome, Purge, QueueOptions, QueueState
 
-from .cast import Consumer, publish, settle
+from .harness import Consumer, publish, settle
 from .machine.still_harness import StillHarness
 
 pytestmark = pytest.mark.usefixtures("quiet_crashes")

@@ -127,6 +127,18 @@ def test_sink_waits_for_the_only_feed_that_takes_much_beside_one_that_gets_littl
     assert Simulation([Reader(300 * 1024), Reader(100 * MEGABYTE, part=0.0001)]).run(100) == []
 
 
+def test_feed_that_ends_costs_the_others_no_patience() -> None:
+    fast, slow = Reader(100 * MEGABYTE), Reader(MEGABYTE)
+    simulation = Simulation([fast, slow])
+    simulation.run(1)
+    assert simulation.waits
+    simulation.flow.forget(fast)
+    simulation.now += STALL  # nobody looks for so long
+    slow.read(STEP)
+    simulation.flow.look()
+    assert simulation.events == []
+
+
 def test_sink_alone_with_a_feed_waits_for_anything_at_all() -> None:
     reader = Reader(1000)
     assert Simulation([reader]).run(100) == []

@@ -19,7 +19,7 @@ from triomq.core.backlog import (
 from triomq.errors import StoreError
 from triomq.store import QueueDeclared, Reading
 
-from ..machine.disk import Disk
+from ..simulated_disk import SimulatedDisk
 
 HEAD = Head(routing_key="q", persistent=True)
 OTHER = Head(routing_key="other", persistent=True)
@@ -33,7 +33,7 @@ class Subject:
     """
 
     def __init__(self, name: str) -> None:
-        self.disk: Disk | None = None
+        self.disk: SimulatedDisk | None = None
         kind, _, durable = name.partition(" ")
         self.backlog: Backlog
         if kind == "memory":
@@ -41,7 +41,7 @@ class Subject:
         elif kind == "priority":
             self.backlog = PriorityBacklog(3)
         else:
-            self.disk = Disk(MemoryStore())
+            self.disk = SimulatedDisk(MemoryStore())
             self.disk.journal.add(QueueDeclared(1, b"", b""))
             persistence = Persistence(self.disk.journal, 300)  # two messages are resident
             if kind == "paged":

@@ -1,6 +1,6 @@
 from triomq.core import Browse
 
-from ..cast import HEAD, open_harness, publish
+from ..harness import HEAD, open_harness, publish
 
 
 async def test_an_entry_shows_a_message_in_its_place() -> None:

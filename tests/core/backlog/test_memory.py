@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 from triomq.core import Batch, Head
 from triomq.core.backlog import MemoryBacklog
 
-from ..cast import HEAD, OTHER_HEAD
+from ..harness import HEAD, OTHER_HEAD
 
 # Heads with and without octets around the body.
 HEADS = st.sampled_from([HEAD, OTHER_HEAD, Head(body_start=1, body_trailer=1)])

@@ -9,9 +9,9 @@ from triomq.core.queue.limits import is_full
 from triomq.errors import StoreError
 from triomq.store import QueueDeclared, Reading
 
-from ..cast import publish
-from ..kept import KEPT, ONE, TRANSIENT, get, open_durable_harness
-from ..machine.disk import Disk
+from ..durable import ONE, PERSISTENT, TRANSIENT, get, open_durable_harness
+from ..harness import publish
+from ..simulated_disk import SimulatedDisk
 
 OTHER = Head(routing_key="other", persistent=True)
 
@@ -26,7 +26,7 @@ class Place:
         self.journal.add(QueueDeclared(1, b"", b""))
 
     def begin(self) -> None:
-        self.disk = Disk(self.store)
+        self.disk = SimulatedDisk(self.store)
         self.journal = self.disk.journal
         persistence = Persistence(self.journal, self.memory)
         self.backlog: PagedBacklog = (
@@ -45,7 +45,7 @@ class Place:
         size = sum(segment.size for segment in found.segments)
         self.backlog.recover(found.found.next_id, left, size, found.delivered, found.attempts)
 
-    def push(self, *contents: bytes, head: Head = KEPT, deadline: float = inf, level: int = 0) -> None:
+    def push(self, *contents: bytes, head: Head = PERSISTENT, deadline: float = inf, level: int = 0) -> None:
         size = sum(map(len, contents))
         self.backlog.push(head, contents, size, deadline, level)
 
@@ -55,7 +55,7 @@ class Place:
         while True:
             self.backlog.fetch(found.append)
             self.disk.read()
-            self.disk.give()
+            self.disk.answer_fetches()
             if not found:
                 return
             self.backlog.arrived(found.pop())
@@ -69,11 +69,11 @@ class Place:
 
     def marks(self) -> dict[int, int]:
         self.disk.work()
-        return Disk(self.store).journal.recovered.queues[1].delivered  # type: ignore[union-attr]
+        return SimulatedDisk(self.store).journal.recovered.queues[1].delivered  # type: ignore[union-attr]
 
     def attempts(self) -> dict[int, int]:
         self.disk.work()
-        return Disk(self.store).journal.recovered.queues[1].attempts  # type: ignore[union-attr]
+        return SimulatedDisk(self.store).journal.recovered.queues[1].attempts  # type: ignore[union-attr]
 
 
 def test_what_is_persistent_is_kept_and_nothing_else() -> None:
@@ -240,7 +240,7 @@ def test_in_another_life_all_is_away_at_first_and_in_order() -> None:
 
 def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> None:
     place = Place()
-    for head in (KEPT, OTHER):
+    for head in (PERSISTENT, OTHER):
         place.push(b"1", b"2", b"3", b"4", head=head)
     for _ in range(2):
         place.backlog.accept(place.take(), [1, 2])
@@ -361,26 +361,26 @@ def test_marks_are_kept_level_by_level() -> None:
 
 
 async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
-    async with open_durable_harness(queue_memory=ONE) as kept:
+    async with open_durable_harness(queue_memory=ONE) as durable:
         short = QueueOptions(max_length=3, overflow=Overflow.REJECT_PUBLISH)
         small = QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH)
-        for queue in (kept.harness.queue("short", short), kept.harness.queue("small", small)):
+        for queue in (durable.harness.queue("short", short), durable.harness.queue("small", small)):
             for content in (b"1", b"2", b"3"):
                 assert not is_full(queue)
-                publish(queue, content, head=KEPT)
+                publish(queue, content, head=PERSISTENT)
             assert queue.backlog.paged == 2
             assert is_full(queue)
-            publish(queue, b"4", head=KEPT)
+            publish(queue, b"4", head=PERSISTENT)
             assert (queue.statistics().ready, queue.statistics().dropped) == (3, 1)
-            assert not queue.ref.ask_nowait(Fits([Publish(KEPT, [b"4"], 1)]))
+            assert not queue.ref.ask_nowait(Fits([Publish(PERSISTENT, [b"4"], 1)]))
 
 
 async def test_the_oldest_give_way_to_what_is_away() -> None:
-    async with open_durable_harness(queue_memory=ONE) as kept:
+    async with open_durable_harness(queue_memory=ONE) as durable:
         short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
-        for queue in (kept.harness.queue("short", short), kept.harness.queue("small", small)):
+        for queue in (durable.harness.queue("short", short), durable.harness.queue("small", small)):
             for content in (b"1", b"2", b"3", b"4"):
-                publish(queue, content, head=KEPT)
-            kept.disk.work()
-            assert [get(queue, kept.disk) for _ in range(3)] == [(b"3", False), (b"4", False), None]
+                publish(queue, content, head=PERSISTENT)
+            durable.disk.work()
+            assert [get(queue, durable.disk) for _ in range(3)] == [(b"3", False), (b"4", False), None]
             assert queue.statistics().dropped == 2

@@ -9,7 +9,7 @@ from triomq.core import Batch, Head, Outcome, Properties, Publish, QueueOptions,
 from triomq.core.backlog import PriorityBacklog
 from triomq.core.dispatch.window import UNLIMITED
 
-from ..cast import open_harness, settle
+from ..harness import open_harness, settle
 
 HIGHEST = 3
 HEADS = st.sampled_from([Head(), Head(routing_key="other")])

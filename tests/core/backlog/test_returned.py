@@ -7,7 +7,7 @@ from triomq.core import Head
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.dispatch.window import UNLIMITED
 
-from ..cast import HEAD, OTHER_HEAD
+from ..harness import HEAD, OTHER_HEAD
 
 INF = float("inf")
 

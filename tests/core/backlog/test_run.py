@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from triomq.core.backlog.run import Run
 
-from ..cast import HEAD
+from ..harness import HEAD
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(1, 12), st.integers(0, 40))

@@ -12,8 +12,8 @@ from triomq.core.backlog.tail import PagedRun, PagedTail, _unsettled
 from triomq.errors import StoreCorrupt, StoreError
 from triomq.store import QueueDeclared, Reading
 
-from ..kept import KEPT, TRANSIENT
-from ..machine.disk import Disk
+from ..durable import PERSISTENT, TRANSIENT
+from ..simulated_disk import SimulatedDisk
 
 INF = float("inf")
 
@@ -22,7 +22,7 @@ class Place:
     """What of a queue is away, and the disk that it is on."""
 
     def __init__(self) -> None:
-        self.disk = Disk(MemoryStore())
+        self.disk = SimulatedDisk(MemoryStore())
         self.journal = self.disk.journal
         self.persistence = Persistence(self.journal)
         self.journal.add(QueueDeclared(1, b"", b""))
@@ -31,10 +31,12 @@ class Place:
         self.answers: list[Reading | StoreError] = []
 
     def keep(self, *contents: bytes) -> None:
-        encoded, size = self.persistence.heads.encode(KEPT, 0, INF, 0), sum(map(len, contents))
+        encoded, size = self.persistence.heads.encode(PERSISTENT, 0, INF, 0), sum(map(len, contents))
         self.tail.spill()
         self.journal.append(1, self.next_id, encoded, contents, size)
-        self.tail.put(PagedRun(KEPT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.open_batch)
+        self.tail.put(
+            PagedRun(PERSISTENT, contents, self.next_id, size, INF, 0), encoded, size, self.journal.open_batch
+        )
         self.next_id += len(contents)
 
     def put(self, *contents: bytes) -> None:
@@ -50,7 +52,7 @@ class Place:
         """Get what must be read first."""
         assert self.get() == []
         self.disk.read()
-        self.disk.give()
+        self.disk.answer_fetches()
         return contents_of(self.tail.read(self.answers.pop()))
 
     def spilled(self) -> list[bytes]:
@@ -185,7 +187,7 @@ def test_who_asks_again_is_told_what_is_read_then(place: Place) -> None:
     place.keep(b"1")
     place.disk.work()
     assert place.get() == []
-    place.disk.look()
+    place.disk.collect_fetches()
     place.tail.forget_reading()
     assert place.read() == [b"1"]
     assert place.answers == []

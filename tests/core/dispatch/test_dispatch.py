@@ -5,7 +5,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cast import HEAD, OTHER_HEAD, Harness, open_harness
+from core.harness import HEAD, OTHER_HEAD, Harness, open_harness
 from triomq.core import Batch, Feed, Window
 from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch.dispatch import BATCH_BYTES, RoundRobin

@@ -1,4 +1,4 @@
-from core.cast import Harness, open_harness, publish, settle
+from core.harness import Harness, open_harness, publish, settle
 from triomq.core import Feed, Window
 from triomq.core.dispatch.window import UNLIMITED
 

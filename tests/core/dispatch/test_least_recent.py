@@ -3,24 +3,24 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.dealing import Table, deal, play, player
+from core.dispatching import DispatchHarness, deal, do_something, make_feed
 from triomq.core import Feed
 from triomq.core.dispatch.least_recent import LeastRecentlyUsed
 
 
-def table() -> Table:
-    return Table(lambda discard: LeastRecentlyUsed(count(1)))
+def harness() -> DispatchHarness:
+    return DispatchHarness(lambda discard: LeastRecentlyUsed(count(1)))
 
 
 def test_without_blocked_feeds_it_is_round_robin() -> None:
-    t, [a, b, c] = table(), [player(), player(), player()]
+    t, [a, b, c] = harness(), [make_feed(), make_feed(), make_feed()]
     t.open(a, b, c)
     assert deal(t, 4) == [a, b, c, a]
     assert deal(t, 3) == [b, c, a]
 
 
 def test_a_feed_that_was_blocked_stands_where_it_would_have_stood() -> None:
-    t, [a, b, c] = table(), [player(1), player(1), player(1)]
+    t, [a, b, c] = harness(), [make_feed(1), make_feed(1), make_feed(1)]
     t.open(a, b, c)
     assert deal(t, 3) == [a, b, c]
     for batch in reversed(list(t.out)):
@@ -29,7 +29,7 @@ def test_a_feed_that_was_blocked_stands_where_it_would_have_stood() -> None:
 
 
 def test_who_never_had_anything_goes_first() -> None:
-    t, [a, b, new] = table(), [player(), player(), player()]
+    t, [a, b, new] = harness(), [make_feed(), make_feed(), make_feed()]
     t.open(a, b)
     assert deal(t, 3) == [a, b, a]
     t.open(new)
@@ -37,20 +37,20 @@ def test_who_never_had_anything_goes_first() -> None:
 
 
 def test_several_feeds_are_dealt_to_at_once() -> None:
-    t, players = table(), [player() for _ in range(4)]
-    t.open(*players)
+    t, feeds = harness(), [make_feed() for _ in range(4)]
+    t.open(*feeds)
     t.publish(64)
     assert len(t.strategy.dispatch(t.backlog)) == 4
 
 
 @given(st.data())
 def test_nobody_gets_anything_before_those_with_room_who_waited_longer(data: st.DataObject) -> None:
-    t = table()
+    t = harness()
     last: dict[Feed, int] = {}
     used: dict[Feed, int] = {}
     tick = count(1)
     for _ in range(data.draw(st.integers(1, 15))):
-        dealt = play(t, data, st.builds(player, st.integers(0, 3)))
+        dealt = do_something(t, data, st.builds(make_feed, st.integers(0, 3)))
         for feed in t.feeds:
             used[feed] = feed.unsettled - sum(1 for _, other in dealt if other is feed)
         for _, feed in dealt:

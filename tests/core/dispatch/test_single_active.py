@@ -1,41 +1,41 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.dealing import Player, Table, deal, play, player
+from core.dispatching import DispatchHarness, HarnessFeed, deal, do_something, make_feed
 from triomq.core import Feed
 from triomq.core.dispatch.dispatch import RoundRobin
 from triomq.core.dispatch.single_active import SingleActive
 
 
-def table(*players: Player) -> Table:
-    made = Table(lambda discard: SingleActive(RoundRobin()))
-    made.open(*players)
+def harness(*feeds: HarnessFeed) -> DispatchHarness:
+    made = DispatchHarness(lambda discard: SingleActive(RoundRobin()))
+    made.open(*feeds)
     return made
 
 
-def active(t: Table) -> Feed | None:
+def active(t: DispatchHarness) -> Feed | None:
     assert isinstance(t.strategy, SingleActive)
     return t.strategy.active
 
 
 def test_the_first_gets_everything() -> None:
-    first, second = player(), player()
-    t = table(first, second)
+    first, second = make_feed(), make_feed()
+    t = harness(first, second)
     assert active(t) is first
     assert deal(t, 3) == [first] * 3
 
 
 def test_while_the_active_one_is_blocked_nobody_gets_anything() -> None:
-    first, second = player(1), player()
-    t = table(first, second)
+    first, second = make_feed(1), make_feed()
+    t = harness(first, second)
     assert deal(t, 3) == [first]
     t.settle(t.out[0])
     assert [feed for _, feed in t.turn()] == [first]
 
 
 def test_the_next_is_active_when_the_last_message_of_the_former_is_settled() -> None:
-    first, second = player(), player()
-    t = table(first, second)
+    first, second = make_feed(), make_feed()
+    t = harness(first, second)
     deal(t, 2)
     t.close(first)
     assert active(t) is None
@@ -49,8 +49,8 @@ def test_the_next_is_active_when_the_last_message_of_the_former_is_settled() -> 
 
 
 def test_what_comes_back_goes_to_the_next_first() -> None:
-    first, second = player(), player()
-    t = table(first, second)
+    first, second = make_feed(), make_feed()
+    t = harness(first, second)
     deal(t, 2)
     t.publish(1)
     t.close(first)
@@ -59,37 +59,37 @@ def test_what_comes_back_goes_to_the_next_first() -> None:
 
 
 def test_a_feed_that_does_not_settle_is_followed_at_once() -> None:
-    first, second = player(), player()
+    first, second = make_feed(), make_feed()
     first.settles = False
     first.limits = (first.socket_window,)
-    t = table(first, second)
+    t = harness(first, second)
     deal(t, 2)
     t.close(first)
     assert active(t) is second
 
 
 def test_the_next_is_the_one_with_the_highest_priority_and_among_them_the_oldest() -> None:
-    first, low, high, late = player(), player(), player(priority=1), player(priority=1)
-    t = table(first, low, high, late)
+    first, low, high, late = make_feed(), make_feed(), make_feed(priority=1), make_feed(priority=1)
+    t = harness(first, low, high, late)
     assert active(t) is first
     t.close(first)
     assert active(t) is high
 
 
 def test_one_that_is_opened_later_does_not_push_the_active_one_aside() -> None:
-    first, high = player(), player(priority=9)
-    t = table(first)
+    first, high = make_feed(), make_feed(priority=9)
+    t = harness(first)
     deal(t, 1)
     t.close(first)
-    t.open(second := player())
+    t.open(second := make_feed())
     t.settle(t.out[0])
     t.open(high)
     assert active(t) is second
 
 
 def test_one_that_stands_by_may_go() -> None:
-    first, second, third = player(), player(), player()
-    t = table(first, second, third)
+    first, second, third = make_feed(), make_feed(), make_feed()
+    t = harness(first, second, third)
     t.close(second)
     t.close(first)
     assert active(t) is third
@@ -100,12 +100,12 @@ def test_one_that_stands_by_may_go() -> None:
 
 @given(st.data())
 def test_only_one_feed_ever_has_messages_out(data: st.DataObject) -> None:
-    t = table()
+    t = harness()
     order: list[Feed] = []
     expected: Feed | None = None
     for _ in range(data.draw(st.integers(1, 20))):
         before = expected
-        dealt = play(t, data, st.builds(player, st.integers(0, 2), priority=st.integers(0, 1)))
+        dealt = do_something(t, data, st.builds(make_feed, st.integers(0, 2), priority=st.integers(0, 1)))
         order = [feed for feed in order if feed in t.feeds] + [feed for feed in t.feeds if feed not in order]
         if expected not in t.feeds and not any(batch.feed is not active(t) for batch in t.out):
             expected = max(order, key=lambda feed: feed.priority) if order else None

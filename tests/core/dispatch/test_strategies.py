@@ -1,7 +1,7 @@
 import pytest
 
-from core.cast import Consumer, Harness, close, open_harness, publish, settle
-from core.dealing import HEADS, Player, Table, deal, player
+from core.dispatching import HEADS, DispatchHarness, HarnessFeed, deal, make_feed
+from core.harness import Consumer, Harness, close, open_harness, publish, settle
 from triomq.core import Feed, Head, Offer, OpenFeed, Outcome, Purge, QueueOptions, QueueState
 from triomq.core.dispatch.dispatch import Dispatch, RoundRobin
 from triomq.core.dispatch.no_local import NoLocal
@@ -13,35 +13,35 @@ def nothing() -> None:
     raise AssertionError
 
 
-def choose(current: Dispatch | None, feed: Player, *others: Player, single_active: bool = False) -> Dispatch:
+def choose(current: Dispatch | None, feed: HarnessFeed, *others: HarnessFeed, single_active: bool = False) -> Dispatch:
     return suitable_dispatch(current, feed, others, discard=nothing, single_active=single_active)
 
 
 def test_feeds_without_wishes_are_served_in_turn() -> None:
-    strategy = choose(None, player())
+    strategy = choose(None, make_feed())
     assert isinstance(strategy, RoundRobin)
-    assert choose(strategy, player()) is strategy
+    assert choose(strategy, make_feed()) is strategy
 
 
 @pytest.mark.parametrize("wish", [{"priority": 1}, {"priority": -1}, {"weight": 3}, {"no_local": 1}])
 def test_the_first_feed_with_a_wish_brings_another_strategy_that_stays(wish: dict[str, int]) -> None:
-    particular = player(**wish)  # type: ignore[arg-type]
+    particular = make_feed(**wish)  # type: ignore[arg-type]
     strategy = choose(None, particular)
     assert isinstance(strategy, NoLocal)
-    assert choose(strategy, player()) is strategy
+    assert choose(strategy, make_feed()) is strategy
     assert choose(strategy, particular) is strategy
     assert isinstance(choose(RoundRobin(), particular), NoLocal)
 
 
 def test_a_queue_with_a_single_active_feed_has_one_strategy_for_all() -> None:
-    strategy = choose(None, player(), single_active=True)
+    strategy = choose(None, make_feed(), single_active=True)
     assert isinstance(strategy, SingleActive)
-    assert choose(strategy, player(priority=1), single_active=True) is strategy
+    assert choose(strategy, make_feed(priority=1), single_active=True) is strategy
 
 
 def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
-    t = Table(lambda discard: RoundRobin())
-    free, full, urgent = player(), player(1), player(2, priority=1)
+    t = DispatchHarness(lambda discard: RoundRobin())
+    free, full, urgent = make_feed(), make_feed(1), make_feed(2, priority=1)
     t.open(free, full)
     assert deal(t, 2) == [free, full]
     t.strategy = suitable_dispatch(t.strategy, urgent, t.feeds, discard=t.discard)
@@ -53,8 +53,8 @@ def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
 
 
 def test_a_feed_that_was_full_at_the_change_still_counts_as_one_that_wants_all() -> None:
-    t = Table(lambda discard: RoundRobin())
-    full, choosy = player(1), player(no_local=1)
+    t = DispatchHarness(lambda discard: RoundRobin())
+    full, choosy = make_feed(1), make_feed(no_local=1)
     t.open(full)
     deal(t, 1)
     t.strategy = suitable_dispatch(t.strategy, choosy, t.feeds, discard=t.discard)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.cast import Consumer, Harness, open_harness, publish
+from core.harness import Consumer, Harness, open_harness, publish
 from core.publishing.test_publishing import NotQ
 from triomq.core import EVERYTHING, Forbidden, InExclusiveUse, QueueState, Subscription, Window
 

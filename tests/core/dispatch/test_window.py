@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cast import Harness, close, open_harness, publish, settle
+from core.harness import Harness, close, open_harness, publish, settle
 from triomq.core import Batch, Feed, Window
 from triomq.core.dispatch.window import UNLIMITED
 

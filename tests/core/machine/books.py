@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueState, Receipt
 
-from ..cast import Consumer
+from ..harness import Consumer
 from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
 from .still_harness import StillHarness
 

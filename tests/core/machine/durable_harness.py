@@ -22,13 +22,13 @@ from triomq.core import (
     recover,
 )
 
-from ..cast import Consumer
-from .disk import Disk
+from ..harness import Consumer
+from ..simulated_disk import SimulatedDisk
 from .kept_books import Kept, Putting, QueueBooks
 from .kept_topology import Picture, Topology
 from .model import Kind
 from .still_harness import StillHarness
-from .wall import WALL
+from .wall_clock import WALL_CLOCK
 
 T = TypeVar("T")
 Runs = list[tuple[Kind, list[int]]]
@@ -66,7 +66,7 @@ class DurableHarness(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        WALL.begin()
+        WALL_CLOCK.begin()
         self.serial = 0
         self.store = MemoryStore()
         self.memory = 0
@@ -78,11 +78,11 @@ class DurableHarness(RuleBasedStateMachine):
     def begin_life(self) -> None:
         """Start a broker over what the store has, with books that say what that must be."""
         picture, queues = self.pictures.get(self.store.committed, (None, {}))
-        self.disk = Disk(self.store)
+        self.disk = SimulatedDisk(self.store)
         self.persistence = Persistence(self.disk.journal, self.memory)
-        WALL.stop()
+        WALL_CLOCK.stop()
         self.still = StillHarness(self.make_directory)
-        WALL.go_with(self.still)
+        WALL_CLOCK.go_with(self.still)
         self.harness = self.still.harness
         self.topology = Topology(picture)
         self.topology.check(self.harness.directory)
@@ -100,7 +100,7 @@ class DurableHarness(RuleBasedStateMachine):
         self.after()
 
     def make_directory(self) -> Directory:
-        directory = Directory("house", persistence=self.persistence)
+        directory = Directory("domain", persistence=self.persistence)
         recover(directory)
         return directory
 
@@ -210,7 +210,7 @@ class DurableHarness(RuleBasedStateMachine):
 
     @property
     def now(self) -> float:
-        return WALL()
+        return WALL_CLOCK()
 
     @property
     def taken(self) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from triomq.core import Batch, Entry, Head, Overflow, QueueOptions, QueueState, QueueStatistics, body_of
 from triomq.core.backlog import PagedBacklog
 
-from .disk import Disk
+from ..simulated_disk import SimulatedDisk
 from .model import Kind
 
 SPILL = 100
@@ -287,7 +287,7 @@ class QueueBooks:
         assert (statistics.dropped, statistics.expired) == (counts.dropped, counts.expired)
         assert statistics.dead_lettered == counts.lettered
 
-    def check_disk(self, disk: Disk) -> None:
+    def check_disk(self, disk: SimulatedDisk) -> None:
         """See that the disk has what it must, and what is only out of memory, once it has done all it was told."""
         everything = self.ready | {place: out.message for place, out in self.out.items()}
         kept = [everything[place].body for place in sorted(everything) if everything[place].is_kept]

@@ -21,10 +21,10 @@ from triomq.core import (
     Window,
 )
 
-from .disk import Given
+from ..simulated_disk import ReadResults
 from .durable_harness import LETTERS, DurableHarness, Runs, Taking
 from .kept_books import QueueBooks
-from .wall import WALL
+from .wall_clock import WALL_CLOCK
 
 MEMORY = st.sampled_from([300, 0, 1000])
 SIZES = st.lists(st.sampled_from([4, 4, 40, 150]), min_size=1, max_size=6)
@@ -272,7 +272,7 @@ class KeptMachine(DurableHarness):
             self.still.turn(lambda: self.harness.crash_nowait(self.books[name].queue))
         else:
             self.harness.crash_domain_nowait()
-        given = self.hear_from_disk() if gives else Given()
+        given = self.hear_from_disk() if gives else ReadResults()
         if name is None:  # until it takes note, its queues go on
             self.after()
             for each in self.books:
@@ -291,18 +291,18 @@ class KeptMachine(DurableHarness):
         number = self.disk.take() if takes else None
         if number is not None:
             self.pictures[number] = self.picture()
-        if self.disk.owes and self.disk.journal.fault is None:
+        if self.disk.has_unanswered and self.disk.journal.fault is None:
             self.disk.write(writes)
             if answers:
                 self.disk.answer()
         self.after()
 
-    @precondition(lambda self: self.disk.owes)
+    @precondition(lambda self: self.disk.has_unanswered)
     @rule(starts_again=st.booleans())
     def fail(self, starts_again: bool) -> None:
         """Fail to write, or forget everything and be told again."""
         if starts_again:
-            self.disk.start_again()
+            self.disk.restart()
         else:
             self.disk.fail()
         self.after()
@@ -310,7 +310,7 @@ class KeptMachine(DurableHarness):
     @precondition(lambda self: self.disk.journal.fault is not None)
     @rule()
     def mend(self) -> None:
-        self.disk.mend()
+        self.disk.recover()
         self.after()
 
     @rule(gives=st.booleans())
@@ -320,15 +320,15 @@ class KeptMachine(DurableHarness):
         if gives:
             self.enter_given()
 
-    def hear_from_disk(self) -> Given:
+    def hear_from_disk(self) -> ReadResults:
         """Tell what was read."""
-        given = self.disk.give()
+        given = self.disk.answer_fetches()
         for books in self.books.values():
             for each in books.put_off:
                 each.here = each.here or books.backlog.queue in given.delayed
         return given
 
-    def check_given(self, given: Given) -> None:
+    def check_given(self, given: ReadResults) -> None:
         for name, books in self.books.items():
             if books.backlog.queue in given.messages:
                 self.check_waiting(name)
@@ -346,7 +346,7 @@ class KeptMachine(DurableHarness):
         going = True
         while going:
             if self.disk.journal.fault is not None:
-                self.disk.mend()
+                self.disk.recover()
             before = self.disk.progress
             self.commit(1, 2, True)
             going = self.disk.progress != before
@@ -373,5 +373,5 @@ class KeptMachine(DurableHarness):
         """Crash the broker, perhaps with something written of which it has not heard, and start it somewhat later."""
         self.commit(1, writes, False)
         self.still.close()
-        WALL.pass_time(passed)
+        WALL_CLOCK.pass_time(passed)
         self.begin_life()

@@ -7,7 +7,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from triomq.core import Browse, Get, Outcome, Overflow, QueueMessage, QueueOptions, QueueState, SinkKind, body_of
 
-from ..cast import HEAD, OTHER_HEAD, settle
+from ..harness import HEAD, OTHER_HEAD, settle
 from .model import Death, Kind, Waiting, kind
 from .time_machine import PassingMachine
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_core
 
-from ..cast import HEAD, OTHER_HEAD, Consumer
+from ..harness import HEAD, OTHER_HEAD, Consumer
 
 
 class Kind:

@@ -15,7 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triomq.core import Directory
 
-from ..cast import Harness, open_harness
+from ..harness import Harness, open_harness
 
 T = TypeVar("T")
 

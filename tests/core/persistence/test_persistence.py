@@ -2,7 +2,7 @@ import pytest
 import trio
 import trio.testing
 
-from core.machine.disk import Disk
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import Directory, Persistence
 from triomq.store import QueueDeclared
@@ -11,29 +11,29 @@ DECLARE = QueueDeclared(1, b"", b"")
 
 
 @pytest.fixture
-def disk() -> Disk:
-    return Disk(MemoryStore())
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(MemoryStore())
 
 
 @pytest.fixture
-def persistence(disk: Disk) -> Persistence:
+def persistence(disk: SimulatedDisk) -> Persistence:
     return Persistence(disk.journal)
 
 
-def be_behind(disk: Disk) -> None:
+def be_behind(disk: SimulatedDisk) -> None:
     """Let more be on its way to the disk than publishers need not wait for."""
     disk.journal.append(1, 1, b"", [bytes(17 << 20)], 17 << 20)
 
 
-def test_queues_get_numbers_that_no_queue_on_disk_has(disk: Disk, persistence: Persistence) -> None:
+def test_queues_get_numbers_that_no_queue_on_disk_has(disk: SimulatedDisk, persistence: Persistence) -> None:
     assert [persistence.number_queue(), persistence.number_queue()] == [1, 2]
     disk.journal.add(QueueDeclared(7, b"", b""))
     disk.work()
-    assert Persistence(Disk(disk.store).journal).number_queue() == 8
+    assert Persistence(SimulatedDisk(disk.store).journal).number_queue() == 8
     assert Persistence(type(disk.journal)()).number_queue() == 1
 
 
-def test_what_is_noted_is_the_batch_that_was_said_last(disk: Disk, persistence: Persistence) -> None:
+def test_what_is_noted_is_the_batch_that_was_said_last(disk: SimulatedDisk, persistence: Persistence) -> None:
     persistence.mark_sync_point()
     assert (persistence.sync_point, persistence.sync_points) == (disk.journal.committed, 1)
     disk.journal.add(DECLARE)
@@ -47,7 +47,7 @@ def test_what_is_noted_is_the_batch_that_was_said_last(disk: Disk, persistence: 
     assert persistence.sync_point == disk.journal.committed
 
 
-async def test_waiting_ends_when_the_batch_is_on_disk(disk: Disk, persistence: Persistence) -> None:
+async def test_waiting_ends_when_the_batch_is_on_disk(disk: SimulatedDisk, persistence: Persistence) -> None:
     with trio.fail_after(5):
         await persistence.wait_synced()
         disk.journal.add(DECLARE)
@@ -68,7 +68,7 @@ async def test_waiting_ends_when_the_batch_is_on_disk(disk: Disk, persistence: P
         await persistence.wait_committed(1)
 
 
-def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: Disk, persistence: Persistence) -> None:
+def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: SimulatedDisk, persistence: Persistence) -> None:
     called: list[None] = []
     disk.journal.add(DECLARE)
     persistence.when_committed(disk.journal.open_batch, lambda: called.append(None))
@@ -78,7 +78,9 @@ def test_a_callback_is_called_once_when_its_batch_is_on_disk(disk: Disk, persist
         assert called == [None]
 
 
-def test_store_is_behind_from_a_look_on_until_all_of_it_is_on_disk(disk: Disk, persistence: Persistence) -> None:
+def test_store_is_behind_from_a_look_on_until_all_of_it_is_on_disk(
+    disk: SimulatedDisk, persistence: Persistence
+) -> None:
     called: list[int] = []
     disk.journal.add(DECLARE)
     persistence.look()
@@ -98,7 +100,7 @@ def test_store_is_behind_from_a_look_on_until_all_of_it_is_on_disk(disk: Disk, p
     assert called == [1, 2]
 
 
-def test_store_that_is_behind_again_goes_on_being_so(disk: Disk, persistence: Persistence) -> None:
+def test_store_that_is_behind_again_goes_on_being_so(disk: SimulatedDisk, persistence: Persistence) -> None:
     called: list[int] = []
     disk.journal.add(DECLARE)
     be_behind(disk)
@@ -113,7 +115,7 @@ def test_store_that_is_behind_again_goes_on_being_so(disk: Disk, persistence: Pe
     assert called == [1]
 
 
-def test_store_that_fails_is_not_behind(disk: Disk, persistence: Persistence) -> None:
+def test_store_that_fails_is_not_behind(disk: SimulatedDisk, persistence: Persistence) -> None:
     called: list[int] = []
     directory = Directory("a", persistence=persistence)
     disk.journal.add(DECLARE)
@@ -130,15 +132,17 @@ def test_store_that_fails_is_not_behind(disk: Disk, persistence: Persistence) ->
     assert not persistence.behind
 
 
-def test_a_fault_lets_publishers_look_for_their_routes_anew(disk: Disk, persistence: Persistence) -> None:
+def test_a_fault_lets_publishers_look_for_their_routes_anew(disk: SimulatedDisk, persistence: Persistence) -> None:
     directories = [Directory("a", persistence=persistence), Directory("b", persistence=persistence)]
     disk.fail()
     assert [directory.version for directory in directories] == [1, 1]
-    disk.mend()
+    disk.recover()
     assert [directory.version for directory in directories] == [2, 2]
 
 
-def test_waiting_for_the_end_of_a_fault_is_told_once_unless_given_up(disk: Disk, persistence: Persistence) -> None:
+def test_waiting_for_the_end_of_a_fault_is_told_once_unless_given_up(
+    disk: SimulatedDisk, persistence: Persistence
+) -> None:
     called: list[str] = []
 
     def patient() -> None:
@@ -155,6 +159,6 @@ def test_waiting_for_the_end_of_a_fault_is_told_once_unless_given_up(disk: Disk,
     disk.fail()
     assert not called
     for _ in range(2):
-        disk.mend()
+        disk.recover()
         assert called == ["patient"]
         disk.fail()

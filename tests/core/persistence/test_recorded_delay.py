@@ -2,10 +2,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import publish, ready
-from core.kept import KEPT, TRANSIENT, open_durable_harness
-from core.machine.disk import Disk
-from core.machine.wall import WALL
+from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
+from core.harness import publish, ready
+from core.machine.wall_clock import WALL_CLOCK
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import Backoff
 from triomq.core import Enlist, Head, Publish, Purge, QueueOptions, QueueState
@@ -17,12 +17,12 @@ LATER = 60.0
 
 @pytest.fixture(autouse=True)
 def no_time_passes_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    WALL.begin()
+    WALL_CLOCK.begin()
     for module in ("persistence.recorded_delay", "queue.timekeeper"):
-        monkeypatch.setattr(f"triomq.core.{module}.time", WALL)
+        monkeypatch.setattr(f"triomq.core.{module}.time", WALL_CLOCK)
 
 
-def put_off(queue: QueueState, *contents: bytes, delay: float = LATER, head: Head = KEPT) -> None:
+def put_off(queue: QueueState, *contents: bytes, delay: float = LATER, head: Head = PERSISTENT) -> None:
     queue.ref.tell_nowait(Publish(head, list(contents), sum(map(len, contents)), None, 0, delay))
 
 
@@ -32,38 +32,38 @@ def count(queue: QueueState) -> int:
 
 async def kept_for_later(*contents: bytes) -> MemoryStore:
     """A store in which a life of the broker has left messages that were put off."""
-    async with open_durable_harness() as kept:
-        queue = kept.harness.queue()
+    async with open_durable_harness() as durable:
+        queue = durable.harness.queue()
         for content in contents:
             put_off(queue, content)
-        kept.disk.work()
-    return kept.disk.store
+        durable.disk.work()
+    return durable.disk.store
 
 
 def delayed_on(store: MemoryStore) -> int:
-    recovered = Disk(store).journal.recovered
+    recovered = SimulatedDisk(store).journal.recovered
     assert recovered is not None
     return sum(each.count for queue in recovered.queues.values() for each in queue.delayed)
 
 
-async def test_only_what_is_kept_is_put_off_in_the_store() -> None:
-    async with open_durable_harness() as kept:
-        durable, other = kept.harness.queue("d"), kept.harness.queue("t", QueueOptions(durable=False))
-        put_off(durable, b"1")
-        put_off(durable, b"2", head=TRANSIENT)
+async def test_only_persistent_messages_are_delayed_in_the_store() -> None:
+    async with open_durable_harness() as durable:
+        queue, other = durable.harness.queue("d"), durable.harness.queue("t", QueueOptions(durable=False))
+        put_off(queue, b"1")
+        put_off(queue, b"2", head=TRANSIENT)
         put_off(other, b"3")
-        kept.disk.work()
-        assert delayed_on(kept.disk.store) == 1
-        assert [count(durable), count(other)] == [2, 1]
+        durable.disk.work()
+        assert delayed_on(durable.disk.store) == 1
+        assert [count(queue), count(other)] == [2, 1]
 
 
 async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1")
-    WALL.pass_time(20)
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
+    WALL_CLOCK.pass_time(20)
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
         assert count(queue) == 1
-        kept.disk.work()
+        durable.disk.work()
         assert count(queue) == 1
         await trio.sleep(39)
         assert ready(queue) == []
@@ -71,31 +71,31 @@ async def test_messages_wait_in_another_life_for_as_long_as_is_left(autojump_clo
         assert ready(queue) == [b"1"]
         assert count(queue) == 0
         assert delayed_on(store) == 1
-        kept.disk.work()
+        durable.disk.work()
         assert delayed_on(store) == 0
-        assert list(kept.disk.contents(1, spilled=False).values()) == [b"1"]
+        assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
 
 
 async def test_what_is_ready_is_no_longer_put_off_in_one_batch(autojump_clock: MockClock) -> None:
-    async with open_durable_harness() as kept:
-        queue = kept.harness.queue()
+    async with open_durable_harness() as durable:
+        queue = durable.harness.queue()
         put_off(queue, b"1")
-        kept.disk.work()
+        durable.disk.work()
         await trio.sleep(LATER + 1)
         assert ready(queue) == [b"1"]
-        kept.disk.take()
-        kept.disk.write()
-        assert delayed_on(kept.disk.store) == 0
-        assert list(kept.disk.contents(1, spilled=False).values()) == [b"1"]
-        assert kept.disk.take() is None
+        durable.disk.take()
+        durable.disk.write()
+        assert delayed_on(durable.disk.store) == 0
+        assert list(durable.disk.contents(1, spilled=False).values()) == [b"1"]
+        assert durable.disk.take() is None
 
 
 async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
         put_off(queue, b"3")
-        kept.disk.work()
+        durable.disk.work()
         assert delayed_on(store) == count(queue) == 3
         await trio.sleep(LATER + 1)
         assert sorted(ready(queue)) == [b"1", b"2", b"3"]
@@ -103,13 +103,13 @@ async def test_what_is_put_off_before_the_rest_is_read_gets_a_number_of_its_own(
 
 async def test_what_is_purged_before_it_is_read_does_not_come(autojump_clock: MockClock) -> None:
     store = await kept_for_later(b"1", b"2")
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
-        kept.disk.read()
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
+        durable.disk.read()
         assert queue.ref.ask_nowait(Purge()) == 2
         assert count(queue) == 0
-        kept.disk.give()
-        kept.disk.work()
+        durable.disk.answer_fetches()
+        durable.disk.work()
         assert (count(queue), delayed_on(store)) == (0, 0)
         await trio.sleep(LATER + 1)
         assert ready(queue) == []
@@ -117,10 +117,10 @@ async def test_what_is_purged_before_it_is_read_does_not_come(autojump_clock: Mo
 
 async def test_messages_are_read_again_if_the_queue_crashes_before_they_come(quiet_crashes: None) -> None:
     store = await kept_for_later(b"1")
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
-        await kept.harness.crash(queue)
-        kept.disk.work()
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
+        await durable.harness.crash(queue)
+        durable.disk.work()
         assert count(queue) == 1
         assert queue.delayed is not None
         assert not queue.delayed.expected
@@ -130,14 +130,14 @@ async def test_messages_are_read_again_if_nobody_was_there_to_be_told(
     quiet_crashes: None, autojump_clock: MockClock
 ) -> None:
     store = await kept_for_later(b"1")
-    async with open_durable_harness(store, backoff=Backoff(initial=5)) as kept:
-        kept.disk.read()
-        kept.harness.crash_domain_nowait()
+    async with open_durable_harness(store, backoff=Backoff(initial=5)) as durable:
+        durable.disk.read()
+        durable.harness.crash_domain_nowait()
         await trio.testing.wait_all_tasks_blocked()
-        kept.disk.give()
-        await kept.harness.domain.wait_running()
-        queue = kept.harness.directory.queues["q"]
-        kept.disk.work()
+        durable.disk.answer_fetches()
+        await durable.harness.domain.wait_running()
+        queue = durable.harness.directory.queues["q"]
+        durable.disk.work()
         assert queue.delayed is not None
         assert not queue.delayed.expected
         await trio.sleep(LATER + 1)
@@ -146,10 +146,10 @@ async def test_messages_are_read_again_if_nobody_was_there_to_be_told(
 
 async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
     store = await kept_for_later(b"1")
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
-        for fetch in kept.disk.journal.take_fetches():
-            kept.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
+        for fetch in durable.disk.journal.take_fetches():
+            durable.disk.journal.fetched(fetch.request.number, StoreCorrupt("it is torn"))
         assert "delayed messages cannot be read" in caplog.text
         publish(queue, b"now")
         assert ready(queue) == [b"now"]
@@ -158,25 +158,25 @@ async def test_what_cannot_be_read_stays_in_the_store(caplog: pytest.LogCaptureF
 
 async def test_what_the_store_has_no_more_is_not_waited_for() -> None:
     store = await kept_for_later(b"1")
-    async with open_durable_harness(store) as kept:
-        queue = kept.harness.directory.queues["q"]
-        for fetch in kept.disk.journal.take_fetches():
-            kept.disk.journal.fetched(fetch.request.number, [None])
+    async with open_durable_harness(store) as durable:
+        queue = durable.harness.directory.queues["q"]
+        for fetch in durable.disk.journal.take_fetches():
+            durable.disk.journal.fetched(fetch.request.number, [None])
         assert count(queue) == 0
 
 
 async def test_many_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.core.persistence.recorded_delay._AT_ONCE", 2)
     store = await kept_for_later(*[b"%d" % number for number in range(5)])
-    async with open_durable_harness(store) as kept:
-        kept.disk.look()
-        assert len(kept.disk.fetches) == 3
-        kept.disk.work()
-        queue = kept.harness.directory.queues["q"]
+    async with open_durable_harness(store) as durable:
+        durable.disk.collect_fetches()
+        assert len(durable.disk.fetches) == 3
+        durable.disk.work()
+        queue = durable.harness.directory.queues["q"]
         assert count(queue) == 5
         assert queue.delayed is not None
         assert queue.delayed.last_number == 5
         put_off(queue, b"next")
-        batch = kept.disk.journal.take()
+        batch = durable.disk.journal.take()
         assert batch is not None
         assert [each.number for each in batch.operations if isinstance(each, MessagesDelayed)] == [6]

@@ -1,8 +1,8 @@
 import pytest
 
-from core.cast import Harness, close, open_harness, publish
-from core.kept import KEPT, ONE, TRANSIENT, backlog_of, open_durable_harness, open_kept
-from core.machine.disk import Disk
+from core.durable import ONE, PERSISTENT, TRANSIENT, backlog_of, open_durable_directory, open_durable_harness
+from core.harness import Harness, close, open_harness, publish
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
     DeleteQueue,
@@ -23,7 +23,7 @@ TRANSIENT_QUEUE = QueueOptions(durable=False)
 
 def kept_in(store: MemoryStore) -> tuple[list[str], list[str], list[tuple[str, str]]]:
     """Sinks, queues and bindings that are there in another life."""
-    _, directory = open_kept(store, 0)
+    _, directory = open_durable_directory(store, 0)
     bindings = [(one.source, one.destination) for sink in directory.sinks.values() for one in sink.bindings]
     return sorted(directory.sinks), sorted(directory.queues), sorted(bindings)
 
@@ -33,8 +33,8 @@ def delete_sink(harness: Harness, name: str) -> None:
 
 
 async def test_what_is_durable_is_there_again() -> None:
-    async with open_durable_harness() as kept:
-        harness = kept.harness
+    async with open_durable_harness() as durable:
+        harness = durable.harness
         harness.queue("q", QueueOptions(max_length=7))
         harness.queue("t", TRANSIENT_QUEUE)
         harness.queue("mine", QueueOptions(exclusive=True))
@@ -46,29 +46,29 @@ async def test_what_is_durable_is_there_again() -> None:
         harness.bind_sinks("s", "s")
         harness.bind_sinks("s", "u")
         harness.bind_sinks("u", "s")
-        kept.disk.work()
-    store = kept.disk.store
+        durable.disk.work()
+    store = durable.disk.store
     assert kept_in(store) == (["s"], ["q"], [("s", "q"), ("s", "s")])
-    _, directory = open_kept(store, 0)
+    _, directory = open_durable_directory(store, 0)
     assert directory.sinks["s"].declared == SinkOptions(kind=SinkKind.TOPIC, alternate="a")
     assert directory.queues["q"].declared == QueueOptions(max_length=7)
 
 
 async def test_messages_are_routed_by_what_is_there_again() -> None:
-    async with open_durable_harness() as kept:
-        kept.harness.queue("q")
-        kept.harness.sink("s")
-        kept.harness.bind("s", "q", "k")
-        kept.disk.work()
-    _, directory = open_kept(kept.disk.store, 0)
+    async with open_durable_harness() as durable:
+        durable.harness.queue("q")
+        durable.harness.sink("s")
+        durable.harness.bind("s", "q", "k")
+        durable.disk.work()
+    _, directory = open_durable_directory(durable.disk.store, 0)
     async with open_harness(directory):
         assert directory.route("s", "k", dict).queues == (directory.queues["q"].ref,)
         assert directory.route("s", "other", dict).queues == ()
 
 
 async def test_what_is_deleted_is_gone_with_its_bindings() -> None:
-    async with open_durable_harness() as kept:
-        harness = kept.harness
+    async with open_durable_harness() as durable:
+        harness = durable.harness
         for name in ("q", "r"):
             harness.queue(name)
         for name in ("s", "t"):
@@ -76,43 +76,43 @@ async def test_what_is_deleted_is_gone_with_its_bindings() -> None:
             for queue in ("q", "r"):
                 harness.bind(name, queue)
         harness.bind_sinks("s", "t")
-        kept.disk.work()
+        durable.disk.work()
         harness.delete("q")
-        kept.disk.work()
-        assert kept_in(kept.disk.store) == (["s", "t"], ["r"], [("s", "r"), ("s", "t"), ("t", "r")])
+        durable.disk.work()
+        assert kept_in(durable.disk.store) == (["s", "t"], ["r"], [("s", "r"), ("s", "t"), ("t", "r")])
         delete_sink(harness, "t")
-        kept.disk.work()
-        assert kept_in(kept.disk.store) == (["s"], ["r"], [("s", "r")])
+        durable.disk.work()
+        assert kept_in(durable.disk.store) == (["s"], ["r"], [("s", "r")])
 
 
 async def test_what_goes_by_itself_is_gone_from_the_store() -> None:
-    async with open_durable_harness() as kept:
-        harness = kept.harness
+    async with open_durable_harness() as durable:
+        harness = durable.harness
         queue = harness.queue("q", QueueOptions(auto_delete=True))
         harness.sink("s", auto_delete=True)
         harness.bind("s", "q")
-        kept.disk.work()
+        durable.disk.work()
         feed = harness.feed(queue, harness.consumer())
         close(feed)
-        kept.disk.work()
-        assert kept_in(kept.disk.store) == ([], [], [])
+        durable.disk.work()
+        assert kept_in(durable.disk.store) == ([], [], [])
 
 
 async def test_what_was_declared_again_has_nothing_of_its_predecessor() -> None:
-    async with open_durable_harness() as kept:
-        publish(kept.harness.queue("q"), b"1", head=KEPT)
-        kept.disk.work()
-        kept.harness.delete("q")
-        kept.harness.queue("q", QueueOptions(max_length=1))
-        kept.disk.work()
-    _, directory = open_kept(kept.disk.store, 0)
+    async with open_durable_harness() as durable:
+        publish(durable.harness.queue("q"), b"1", head=PERSISTENT)
+        durable.disk.work()
+        durable.harness.delete("q")
+        durable.harness.queue("q", QueueOptions(max_length=1))
+        durable.disk.work()
+    _, directory = open_durable_directory(durable.disk.store, 0)
     queue = directory.queues["q"]
     assert (queue.backlog.paged, queue.options.max_length) == (0, 1)
 
 
 async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_disk() -> None:
-    async with open_durable_harness() as kept:
-        harness, persistence, disk = kept.harness, kept.persistence, kept.disk
+    async with open_durable_harness() as durable:
+        harness, persistence, disk = durable.harness, durable.persistence, durable.disk
         harness.queue("t", TRANSIENT_QUEUE)
         harness.sink("u", durable=False)
         harness.bind("u", "t")
@@ -143,40 +143,40 @@ async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_di
 
 async def test_what_a_transient_queue_has_on_disk_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triomq.core.backlog.tail._SPILL", 1)
-    async with open_durable_harness(queue_memory=ONE) as kept:
-        queue = kept.harness.queue("t", TRANSIENT_QUEUE)
+    async with open_durable_harness(queue_memory=ONE) as durable:
+        queue = durable.harness.queue("t", TRANSIENT_QUEUE)
         for content in (b"1", b"2", b"3"):
             publish(queue, content, head=TRANSIENT)
-        kept.disk.work()
+        durable.disk.work()
         number = backlog_of(queue).queue
-        assert list(kept.disk.contents(number, spilled=True).values()) == [b"2", b"3"]
-        kept.harness.domain.ask_nowait(DeleteQueue("t", kept.harness.session))
-        kept.disk.work()
-        assert kept.disk.contents(number, spilled=True) == {}
+        assert list(durable.disk.contents(number, spilled=True).values()) == [b"2", b"3"]
+        durable.harness.domain.ask_nowait(DeleteQueue("t", durable.harness.session))
+        durable.disk.work()
+        assert durable.disk.contents(number, spilled=True) == {}
 
 
 async def test_domains_are_apart() -> None:
     store = MemoryStore()
     for domain in ("a", "b"):
-        disk, directory = open_kept(store, 0, domain)
+        disk, directory = open_durable_directory(store, 0, domain)
         async with open_harness(directory) as harness:
             harness.queue("q", QueueOptions(max_length=ord(domain)))
             harness.sink("s")
             harness.bind("s", "q", domain)
             disk.work()
-    assert recovered_domains(Persistence(Disk(store).journal)) == ["a", "b"]
+    assert recovered_domains(Persistence(SimulatedDisk(store).journal)) == ["a", "b"]
     for domain in ("a", "b"):
-        directory = open_kept(store, 0, domain)[1]
+        directory = open_durable_directory(store, 0, domain)[1]
         assert directory.queues["q"].declared.max_length == ord(domain)
         assert [binding.key for binding in directory.sinks["s"].bindings] == [domain]
 
 
 async def test_a_domain_is_known_by_anything_in_it() -> None:
-    disk = Disk(MemoryStore())
+    disk = SimulatedDisk(MemoryStore())
     disk.journal.add(RecordPut(RecordKind.SINK, encode_key("d", "s"), encode_options(SinkOptions())))
     disk.journal.add(RecordPut(RecordKind.JOB, b"job", b""))
     disk.work()
-    assert recovered_domains(Persistence(Disk(disk.store).journal)) == ["d"]
+    assert recovered_domains(Persistence(SimulatedDisk(disk.store).journal)) == ["d"]
 
 
 def test_before_the_store_is_open_nothing_is_known() -> None:
@@ -189,35 +189,35 @@ def test_before_the_store_is_open_nothing_is_known() -> None:
 
 
 async def test_a_binding_that_leads_nowhere_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    async with open_durable_harness() as kept:
-        kept.harness.queue("q")
-        kept.harness.sink("s")
-        kept.harness.bind("s", "q")
-        kept.disk.work()
-    store = kept.disk.store
+    async with open_durable_harness() as durable:
+        durable.harness.queue("q")
+        durable.harness.sink("s")
+        durable.harness.bind("s", "q")
+        durable.disk.work()
+    store = durable.disk.store
     store.commit([OperationBatch(store.committed + 1, [QueueDeleted(1)])])
     assert kept_in(store) == (["s"], [], [])
     assert "led nowhere" in caplog.text
 
 
 async def test_a_queue_in_another_life_has_what_the_store_has() -> None:
-    async with open_durable_harness() as kept:
-        queue = kept.harness.queue("q")
-        publish(queue, b"1", b"22", b"333", head=KEPT)
+    async with open_durable_harness() as durable:
+        queue = durable.harness.queue("q")
+        publish(queue, b"1", b"22", b"333", head=PERSISTENT)
         publish(queue, b"4444", head=TRANSIENT)
-        kept.disk.work()
-    async with open_durable_harness(kept.disk.store) as again:
+        durable.disk.work()
+    async with open_durable_harness(durable.disk.store) as again:
         statistics = again.harness.directory.queues["q"].statistics()
         assert (statistics.ready, statistics.ready_bytes) == (3, 6)
         assert again.harness.queue("new").backlog.queue == 2  # type: ignore[union-attr]
 
 
 def test_the_size_of_what_is_settled_in_part_is_about_right() -> None:
-    disk = Disk(MemoryStore())
-    disk.journal.add(QueueDeclared(1, encode_key("house", "q"), encode_options(QueueOptions())))
+    disk = SimulatedDisk(MemoryStore())
+    disk.journal.add(QueueDeclared(1, encode_key("domain", "q"), encode_options(QueueOptions())))
     disk.journal.append(1, 1, b"", [b"11", b"22", b"33", b"44"], 8)
     disk.work()
     disk.journal.settle(1, 2)
     disk.work()
-    backlog = open_kept(disk.store, 0)[1].queues["q"].backlog
+    backlog = open_durable_directory(disk.store, 0)[1].queues["q"].backlog
     assert (backlog.paged, backlog.paged_bytes) == (3, 6)

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kept import KEPT, TRANSIENT, open_durable_harness
-from core.machine.disk import Disk
+from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
     Confirmed,
@@ -155,7 +155,7 @@ def placed(confirms: Confirms, count: int, number: int = 0) -> Receipt:
 
 
 def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too() -> None:
-    disk, committed = Disk(MemoryStore()), Woken()
+    disk, committed = SimulatedDisk(MemoryStore()), Woken()
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     placed(confirms, 1)
     for number in (1, 2):
@@ -174,7 +174,7 @@ def test_what_is_kept_is_confirmed_when_it_is_on_disk_and_what_is_behind_it_too(
 
 
 def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_well() -> None:
-    disk, committed = Disk(MemoryStore()), Woken()
+    disk, committed = SimulatedDisk(MemoryStore()), Woken()
     confirms = Confirms(Woken(), Persistence(disk.journal), committed)
     disk.journal.add(QueueDeclared(1, b"", b""))
     slow = confirms.expect(1, 1)
@@ -193,20 +193,20 @@ def test_what_is_kept_behind_a_run_that_misses_something_waits_for_the_disk_as_w
 
 
 async def test_a_receipt_names_the_batch_if_the_queue_keeps_some_of_the_run() -> None:
-    async with open_durable_harness() as kept:
+    async with open_durable_harness() as durable:
         full = QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH)
-        durable, transient = kept.harness.queue("d", full), kept.harness.queue("t", QueueOptions(durable=False))
-        kept.disk.work()
-        number = kept.disk.journal.open_batch
+        queue, transient = durable.harness.queue("d", full), durable.harness.queue("t", QueueOptions(durable=False))
+        durable.disk.work()
+        number = durable.disk.journal.open_batch
 
         def told(queue: QueueState, head: Head, delay: float = 0.0) -> Receipt:
             receipt = Receipt(1, 2, 2, lambda: None)
             queue.ref.tell_nowait(Publish(head, [b"1", b"2"], 2, receipt, delay=delay))
             return receipt
 
-        assert told(transient, KEPT).number == 0
-        assert told(durable, TRANSIENT, delay=60).number == 0
-        assert told(durable, KEPT, delay=60).number == number
-        assert told(durable, KEPT).number == number
-        assert told(durable, KEPT).number == 0
-        assert kept.disk.journal.last_batch == number
+        assert told(transient, PERSISTENT).number == 0
+        assert told(queue, TRANSIENT, delay=60).number == 0
+        assert told(queue, PERSISTENT, delay=60).number == number
+        assert told(queue, PERSISTENT).number == number
+        assert told(queue, PERSISTENT).number == 0
+        assert durable.disk.journal.last_batch == number

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from core.cast import Harness, open_harness, ready
+from core.harness import Harness, open_harness, ready
 from triomq.core import (
     EVERYTHING,
     CachedRoute,

@@ -1,6 +1,6 @@
 import pytest
 
-from core.cast import HEAD, open_harness, publish, ready, settle
+from core.harness import HEAD, open_harness, publish, ready, settle
 from triomq.core import Enlist, Fits, Offer, Overflow, Publish, QueueOptions, Receipt, Window
 
 

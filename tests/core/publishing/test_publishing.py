@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.cast import Harness, open_harness
-from core.kept import DurableHarness, open_durable_harness
+from core.durable import DurableHarness, open_durable_harness
+from core.harness import Harness, open_harness
 from triomq.core import (
     EVERYTHING,
     CachedRoute,
@@ -40,9 +40,9 @@ async def harness() -> AsyncIterator[Harness]:
 
 
 @pytest.fixture
-async def kept() -> AsyncIterator[DurableHarness]:
-    async with open_durable_harness() as kept:
-        yield kept
+async def durable() -> AsyncIterator[DurableHarness]:
+    async with open_durable_harness() as durable:
+        yield durable
 
 
 class NotQ:
@@ -236,70 +236,72 @@ async def test_callers_are_called_when_the_alarm_is_over(watched: Harness) -> No
 # The store
 
 
-async def test_run_routed_by_content_is_not_taken_at_all_if_one_of_its_messages_cannot_be(kept: DurableHarness) -> None:
-    by_headers(kept.harness)
-    kept.disk.take()
-    kept.disk.fail()
-    way, route = publisher(kept.harness), CachedRoute("h", "")
+async def test_run_routed_by_content_is_not_taken_if_one_of_its_messages_cannot_be(
+    durable: DurableHarness,
+) -> None:
+    by_headers(durable.harness)
+    durable.disk.take()
+    durable.disk.fail()
+    way, route = publisher(durable.harness), CachedRoute("h", "")
     contents = [with_header(name) + b"x" for name in "ab"]
     with pytest.raises(PublishingPaused) as paused:
-        publish(kept.harness, way, route, *contents, head=HEADERS_HEAD)
+        publish(durable.harness, way, route, *contents, head=HEADERS_HEAD)
     assert paused.value.pressure is Pressure.DISK
-    assert has(kept.harness, "transient") == 0
-    kept.disk.mend()
-    publish(kept.harness, way, route, *contents, head=HEADERS_HEAD)
-    assert (has(kept.harness, "transient"), has(kept.harness, "durable")) == (1, 1)
+    assert has(durable.harness, "transient") == 0
+    durable.disk.recover()
+    publish(durable.harness, way, route, *contents, head=HEADERS_HEAD)
+    assert (has(durable.harness, "transient"), has(durable.harness, "durable")) == (1, 1)
 
 
-async def test_several_runs_are_taken_together_or_not_at_all(kept: DurableHarness) -> None:
-    kept.harness.queue("transient", MEMORY_ONLY)
-    kept.harness.queue("durable")
-    kept.disk.take()
-    kept.disk.fail()
-    way = publisher(kept.harness)
+async def test_several_runs_are_taken_together_or_not_at_all(durable: DurableHarness) -> None:
+    durable.harness.queue("transient", MEMORY_ONLY)
+    durable.harness.queue("durable")
+    durable.disk.take()
+    durable.disk.fail()
+    way = publisher(durable.harness)
     runs = [RoutedRun(CachedRoute("", name), PERSISTENT, [b"x"], 1) for name in ("transient", "durable")]
     with pytest.raises(PublishingPaused):
-        kept.harness.turn(lambda: way.publish_all(runs))
-    assert has(kept.harness, "transient") == 0
-    assert kept.harness.turn(lambda: way.publish_all(runs[:1])) == 1
+        durable.harness.turn(lambda: way.publish_all(runs))
+    assert has(durable.harness, "transient") == 0
+    assert durable.harness.turn(lambda: way.publish_all(runs[:1])) == 1
 
 
-async def test_disk_that_fails_keeps_out_what_should_be_on_it_and_nothing_else(kept: DurableHarness) -> None:
-    kept.harness.queue("transient", MEMORY_ONLY)
-    kept.harness.queue("durable")
-    way = publisher(kept.harness)
-    durable, transient = CachedRoute("", "durable"), CachedRoute("", "transient")
-    publish(kept.harness, way, durable, b"before", head=PERSISTENT)
-    kept.disk.take()
-    kept.disk.fail()
-    publish(kept.harness, way, transient, b"x", head=PERSISTENT)
-    publish(kept.harness, way, durable, b"x")
+async def test_disk_that_fails_keeps_out_what_should_be_on_it_and_nothing_else(durable: DurableHarness) -> None:
+    durable.harness.queue("transient", MEMORY_ONLY)
+    durable.harness.queue("durable")
+    way = publisher(durable.harness)
+    route, transient = CachedRoute("", "durable"), CachedRoute("", "transient")
+    publish(durable.harness, way, route, b"before", head=PERSISTENT)
+    durable.disk.take()
+    durable.disk.fail()
+    publish(durable.harness, way, transient, b"x", head=PERSISTENT)
+    publish(durable.harness, way, route, b"x")
     with pytest.raises(PublishingPaused, match="cannot be written"):
-        publish(kept.harness, way, durable, b"x", head=PERSISTENT)
+        publish(durable.harness, way, route, b"x", head=PERSISTENT)
     called: list[None] = []
     way.when_open(Pressure.DISK, lambda: called.append(None))
-    kept.disk.mend()
+    durable.disk.recover()
     assert called == [None]
-    publish(kept.harness, way, durable, b"x", head=PERSISTENT)
-    assert (has(kept.harness, "durable"), has(kept.harness, "transient")) == (3, 1)
+    publish(durable.harness, way, route, b"x", head=PERSISTENT)
+    assert (has(durable.harness, "durable"), has(durable.harness, "transient")) == (3, 1)
 
 
-async def test_store_that_is_behind_is_waited_for_from_the_next_turn_on(kept: DurableHarness) -> None:
-    kept.harness.queue("q")
-    way, route = publisher(kept.harness), CachedRoute("", "q")
+async def test_store_that_is_behind_is_waited_for_from_the_next_turn_on(durable: DurableHarness) -> None:
+    durable.harness.queue("q")
+    way, route = publisher(durable.harness), CachedRoute("", "q")
     large = bytes(9 << 20)
 
     def publish_three() -> None:
         for _ in range(3):
             way.publish(route, PERSISTENT, [large], len(large))
 
-    kept.harness.turn(publish_three)
+    durable.harness.turn(publish_three)
     with pytest.raises(PublishingPaused) as paused:
-        publish(kept.harness, way, route, b"x")
+        publish(durable.harness, way, route, b"x")
     assert paused.value.pressure is Pressure.BEHIND
     called: list[None] = []
     way.when_open(Pressure.BEHIND, lambda: called.append(None))
-    kept.disk.work()
-    kept.disk.work()
+    durable.disk.work()
+    durable.disk.work()
     assert called == [None]
-    assert publish(kept.harness, way, route, b"x") == 1
+    assert publish(durable.harness, way, route, b"x") == 1

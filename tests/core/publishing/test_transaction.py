@@ -1,7 +1,7 @@
 import pytest
 from trio.testing import MockClock
 
-from core.cast import HEAD, open_harness, publish, ready
+from core.harness import HEAD, open_harness, publish, ready
 from triomq.core import (
     Enlist,
     Outcome,

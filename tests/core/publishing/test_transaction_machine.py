@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from core.cast import HEAD, ready, settle
+from core.harness import HEAD, ready, settle
 from core.machine.still_harness import StillHarness
 from triomq.core import (
     Batch,

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from core.kept import DurableHarness, open_durable_harness
+from core.durable import DurableHarness, open_durable_harness
 from triomq.core import (
     EVERYTHING,
     CachedRoute,
@@ -21,13 +21,13 @@ from triomq.core import (
 LARGE = bytes(17 << 20)
 
 
-class Cast:
+class PublisherHarness:
     """A durable queue, and who publishes to it."""
 
-    def __init__(self, kept: DurableHarness) -> None:
-        self.kept, self.disk = kept, kept.disk
-        self.queue = kept.harness.queue("q")
-        directory, turn = kept.harness.directory, kept.harness.system.turn
+    def __init__(self, durable: DurableHarness) -> None:
+        self.durable, self.disk = durable, durable.disk
+        self.queue = durable.harness.queue("q")
+        directory, turn = durable.harness.directory, durable.harness.system.turn
         self.publisher = WaitingPublisher(Publisher(directory, EVERYTHING, turn), directory, turn)
 
     @property
@@ -42,45 +42,45 @@ class Cast:
 
 
 @pytest.fixture
-async def cast(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Cast]:
-    async with open_durable_harness() as kept:
-        yield Cast(kept)
+async def publishing(autojump_clock: trio.testing.MockClock) -> AsyncIterator[PublisherHarness]:
+    async with open_durable_harness() as durable:
+        yield PublisherHarness(durable)
 
 
-async def test_publish_returns_when_the_message_is_on_disk(cast: Cast, nursery: trio.Nursery) -> None:
+async def test_publish_returns_when_the_message_is_on_disk(publishing: PublisherHarness, nursery: trio.Nursery) -> None:
     done = trio.Event()
 
     async def publish() -> None:
-        await cast.publish(b"x")
+        await publishing.publish(b"x")
         done.set()
 
     nursery.start_soon(publish)
     await trio.testing.wait_all_tasks_blocked()
-    assert (cast.ready, done.is_set()) == (1, False)
-    cast.disk.work()
+    assert (publishing.ready, done.is_set()) == (1, False)
+    publishing.disk.work()
     await done.wait()
 
 
-async def test_publish_waits_for_a_store_that_is_behind(cast: Cast, nursery: trio.Nursery) -> None:
-    cast.publisher.publish_nowait(cast.run(LARGE))
+async def test_publish_waits_for_a_store_that_is_behind(publishing: PublisherHarness, nursery: trio.Nursery) -> None:
+    publishing.publisher.publish_nowait(publishing.run(LARGE))
     with pytest.raises(trio.WouldBlock):
-        cast.publisher.publish_nowait(cast.run(b"now"))
-    nursery.start_soon(cast.publish, b"1")
+        publishing.publisher.publish_nowait(publishing.run(b"now"))
+    nursery.start_soon(publishing.publish, b"1")
     with trio.move_on_after(1) as waited:
-        await cast.publish(b"never")
+        await publishing.publish(b"never")
     assert waited.cancelled_caught
-    assert cast.ready == 1
-    while cast.kept.persistence.behind:
-        cast.disk.work()
+    assert publishing.ready == 1
+    while publishing.durable.persistence.behind:
+        publishing.disk.work()
     await trio.testing.wait_all_tasks_blocked()
-    assert cast.ready == 2
-    cast.disk.work()
+    assert publishing.ready == 2
+    publishing.disk.work()
 
 
-async def test_publish_does_not_wait_for_a_disk_that_cannot_be_written(cast: Cast) -> None:
-    cast.disk.take()
-    cast.disk.fail()
+async def test_publish_does_not_wait_for_a_disk_that_cannot_be_written(publishing: PublisherHarness) -> None:
+    publishing.disk.take()
+    publishing.disk.fail()
     with pytest.raises(PublishingPaused) as paused:
-        await cast.publish(b"x")
+        await publishing.publish(b"x")
     assert paused.value.pressure is Pressure.DISK
-    assert cast.ready == 0
+    assert publishing.ready == 0

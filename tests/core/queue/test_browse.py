@@ -1,5 +1,5 @@
 from core.backlog.test_priority import prioritised
-from core.cast import open_harness, publish, ready, settle
+from core.harness import open_harness, publish, ready, settle
 from triomq.core import Browse, Discard, Enlist, Get, Outcome, QueueOptions
 
 

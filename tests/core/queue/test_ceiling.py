@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.cast import HEAD, Harness, open_harness, publish, ready
+from core.harness import HEAD, Harness, open_harness, publish, ready
 from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, bytes_ready
 from triomq.core.memory import MESSAGE_OVERHEAD
 

@@ -3,7 +3,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from core.cast import HEAD, Harness, open_harness, publish, ready, settle
+from core.harness import HEAD, Harness, open_harness, publish, ready, settle
 from triomq.core import (
     Bind,
     DeclareSink,

@@ -3,7 +3,7 @@ from math import inf
 import trio
 from trio.testing import MockClock
 
-from core.cast import HEAD, open_harness, publish, ready
+from core.harness import HEAD, open_harness, publish, ready
 from triomq.core import Browse, Enlist, Head, Publish, Purge, QueueOptions, QueueState
 from triomq.core.queue.delay import Delayed, DelayedRun
 from triomq.store import DelayedFound

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import close, open_harness, publish, ready, settle
+from core.harness import close, open_harness, publish, ready, settle
 from triomq.core import (
     DeclareQueue,
     Enlist,

@@ -3,8 +3,8 @@
 import trio
 from trio.testing import MockClock
 
-from core.cast import Consumer, Harness, open_harness, publish, ready
-from core.kept import KEPT, get, open_durable_harness
+from core.durable import PERSISTENT, get, open_durable_harness
+from core.harness import Consumer, Harness, open_harness, publish, ready
 from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
 from triomq.core.queue.postponed import Postponed, delay_after
 
@@ -15,7 +15,7 @@ def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
 
 def test_those_whose_time_comes_first_go_first_and_equals_as_they_came() -> None:
     postponed = Postponed()
-    first, second, third = (Batch(KEPT, [b"x"], (number,), True, 1, 1) for number in range(3))
+    first, second, third = (Batch(PERSISTENT, [b"x"], (number,), True, 1, 1) for number in range(3))
     for batch, due in ((third, 2.0), (first, 1.0), (second, 1.0)):
         postponed.push(batch, due)
     assert (len(postponed), postponed.next_due) == (3, 1.0)
@@ -60,15 +60,15 @@ async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: Mock
 
 
 async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
-    async with open_durable_harness() as kept:
-        queue = kept.harness.queue(options=QueueOptions())
-        consumer = fed(kept.harness, queue)
-        publish(queue, b"1", b"2", head=KEPT)
+    async with open_durable_harness() as durable:
+        queue = durable.harness.queue(options=QueueOptions())
+        consumer = fed(durable.harness, queue)
+        publish(queue, b"1", b"2", head=PERSISTENT)
         for seconds in (2, 3, 0):
-            kept.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
-            kept.disk.work()
+            durable.harness.turn(lambda: postpone(consumer.batches[-1], 0, "no reason"))
+            durable.disk.work()
             await trio.sleep(seconds)
-    async with open_durable_harness(kept.disk.store) as again:
+    async with open_durable_harness(durable.disk.store) as again:
         queue = again.harness.directory.queues["q"]
         assert get(queue, again.disk) == (b"1", True)
         (batch,) = queue.backlog.outstanding()

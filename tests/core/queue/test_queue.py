@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import HEAD, close, open_harness, publish, ready, settle
+from core.harness import HEAD, close, open_harness, publish, ready, settle
 from triomq.core import (
     Enlist,
     Feed,

@@ -1,4 +1,4 @@
-from core.cast import HEAD, close, open_harness, publish, ready, settle
+from core.harness import HEAD, close, open_harness, publish, ready, settle
 from triomq.core import Directory, Publish, QueueOptions, QueueState, QueueStatistics, Window
 
 

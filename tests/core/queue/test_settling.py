@@ -4,7 +4,7 @@ from triomq.core.queue.settling import give_up, put_back
 
 
 def holding(*bodies: bytes, **options: object) -> QueueState:
-    state = QueueState("q", QueueOptions(**options), Directory("house"))  # type: ignore[arg-type]
+    state = QueueState("q", QueueOptions(**options), Directory("domain"))  # type: ignore[arg-type]
     state.backlog.push(Head(), bodies, sum(map(len, bodies)))
     return state
 

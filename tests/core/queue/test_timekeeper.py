@@ -2,8 +2,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import open_harness, publish, settle
-from core.kept import ONE, open_durable_harness
+from core.durable import ONE, open_durable_harness
+from core.harness import open_harness, publish, settle
 from core.queue.test_expiry import bodies, publish_expiring
 from triomq.core import Enlist, Get, Outcome, QueueOptions
 
@@ -83,8 +83,8 @@ async def test_a_get_never_gives_what_has_expired_when_too_much_has_for_one_turn
 
 
 async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_clock: MockClock) -> None:
-    async with open_durable_harness(queue_memory=ONE) as kept:
-        state, consumer = kept.harness.queue(), kept.harness.consumer()
+    async with open_durable_harness(queue_memory=ONE) as durable:
+        state, consumer = durable.harness.queue(), durable.harness.consumer()
         publish(state, b"first")
         for _ in range(2):
             publish_expiring(state, b"short", 1)
@@ -95,6 +95,6 @@ async def test_what_expires_is_looked_at_when_it_comes_to_be_at_hand(autojump_cl
         assert state.backlog.paged == 0
         await trio.sleep(5)
         assert bodies(state) == [b"last"]
-        kept.harness.feed(state, consumer)
+        durable.harness.feed(state, consumer)
         assert consumer.take() == [b"last"]
         assert state.ref.ask_nowait(Enlist()).expired == 2

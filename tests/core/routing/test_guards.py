@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.core import Bind, Binding, Comparison, Condition, SinkKind, Target, Unbind, make_binding, make_predicate
 from triomq.core.routing.guards import Guards
 from triomq.errors import PreconditionFailed

@@ -1,6 +1,6 @@
 import pytest
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.core import Bind, SinkKind, Target, Unbind, make_binding
 from triomq.core.routing.sink import RemoveBinding
 from triomq.errors import PreconditionFailed

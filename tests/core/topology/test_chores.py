@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import Harness, open_harness, publish, ready, settle
-from core.kept import open_durable_harness, open_kept
+from core.durable import open_durable_directory, open_durable_harness
+from core.harness import Harness, open_harness, publish, ready, settle
 from memory_store import MemoryStore
 from triomq.core import (
     Bind,
@@ -69,7 +69,7 @@ async def test_few_exclusive_queues_are_gone_at_once() -> None:
         assert not harness.directory.queues
 
 
-def bound_house(harness: Harness) -> None:
+def fill_with_bindings(harness: Harness) -> None:
     """A sink with many bindings to one queue."""
     harness.sink("s", SinkKind.TOPIC)
     harness.queue("q")
@@ -79,7 +79,7 @@ def bound_house(harness: Harness) -> None:
 
 async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
         assert "s" not in harness.directory.sinks
         queue = harness.directory.queues["q"]
@@ -90,7 +90,7 @@ async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_
 
 async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
         harness.sink("s", SinkKind.TOPIC)
         for key in ("0.*", f"{MANY - 1}.*"):
@@ -105,7 +105,7 @@ async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
 
 async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.queue("other")
         harness.bind("s", "other", "#")
         harness.delete("q")
@@ -117,7 +117,7 @@ async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_i
 
 async def test_a_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
     async with open_harness() as harness:
-        bound_house(harness)
+        fill_with_bindings(harness)
         harness.delete("q")
         queue = harness.queue("q")
         assert harness.bind("s", "q", "0.*")
@@ -211,8 +211,8 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
 
 async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
     store = MemoryStore()
-    async with open_durable_harness(store) as kept:
-        harness = kept.harness
+    async with open_durable_harness(store) as durable:
+        harness = durable.harness
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), harness.session))
         harness.queue("q", QueueOptions(durable=True))
         for number in range(MANY):
@@ -223,8 +223,8 @@ async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_l
         with trio.fail_after(5):
             await refused.value.wait_over()
         harness.queue("q", QueueOptions(durable=True))
-        kept.disk.work()
-    _, directory = open_kept(store, 0)
+        durable.disk.work()
+    _, directory = open_durable_directory(store, 0)
     assert not directory.sinks["s"].bindings
 
 
@@ -232,22 +232,22 @@ async def test_bindings_of_a_sink_are_removed_at_the_next_start_if_the_broker_wa
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemoryStore()
-    async with open_durable_harness(store) as kept:
-        harness = kept.harness
+    async with open_durable_harness(store) as durable:
+        harness = durable.harness
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True), harness.session))
         harness.queue("q", QueueOptions(durable=True))
         for number in range(MANY):
             harness.bind("s", "q", str(number))
         harness.domain.ask_nowait(DeleteSink("s"))
-        kept.disk.work()
+        durable.disk.work()
         assert harness.directory.chores.waiting
     caplog.clear()
-    disk, directory = open_kept(store, 0)
+    disk, directory = open_durable_directory(store, 0)
     assert not directory.sinks
     assert "bindings led nowhere and are removed" in caplog.text
     disk.work()
     caplog.clear()
-    open_kept(store, 0)
+    open_durable_directory(store, 0)
     assert "led nowhere" not in caplog.text
 
 

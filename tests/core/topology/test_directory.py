@@ -1,7 +1,7 @@
 import pytest
 
-from core.cast import Harness, open_harness, publish, settle
-from core.machine.disk import Disk
+from core.harness import Harness, open_harness, publish, settle
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
     DeclareSink,
@@ -201,8 +201,8 @@ async def test_sessions_have_numbers_of_their_own() -> None:
 
 
 async def test_a_fault_of_the_store_concerns_durable_queues_alone() -> None:
-    disk = Disk(MemoryStore())
-    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+    disk = SimulatedDisk(MemoryStore())
+    async with open_harness(Directory("domain", persistence=Persistence(disk.journal))) as harness:
         durable, fleeting = harness.queue("q"), harness.queue("f", QueueOptions(durable=False))
         assert harness.directory.fault_of([durable.ref, fleeting.ref]) is None
         fault = DiskFull("full")

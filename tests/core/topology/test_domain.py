@@ -1,7 +1,7 @@
 import pytest
 import trio.testing
 
-from core.cast import Harness, close, open_harness, publish, ready, settle
+from core.harness import Harness, close, open_harness, publish, ready, settle
 from triomq.core import (
     Bind,
     DeclareSink,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.core import Lease, LeaseInvalid, Leases, LeaseTarget, Session, TooManyLeases
 from triomq.core.topology.lease import MOST_UNUSED
 

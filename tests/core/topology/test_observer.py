@@ -1,4 +1,4 @@
-from core.cast import Harness, close, open_harness
+from core.harness import Harness, close, open_harness
 from triomq.actors import InPlaceActor
 from triomq.core import (
     Action,

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.cast import Harness, open_harness, publish, ready
+from core.harness import Harness, open_harness, publish, ready
 from triomq.core import (
     AppliesTo,
     DeclareQueue,

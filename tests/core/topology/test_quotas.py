@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 import trio.testing
 
-from core.cast import Harness, close, open_harness
-from core.machine.disk import Disk
+from core.harness import Harness, close, open_harness
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.core import (
     Bind,
@@ -36,7 +36,7 @@ def limited(**limits: int) -> Quotas:
 
 
 def house_with(**limits: int) -> AbstractAsyncContextManager[Harness]:
-    return open_harness(Directory("house", quotas=limited(**limits)))
+    return open_harness(Directory("domain", quotas=limited(**limits)))
 
 
 def session_of(harness: Harness, user: str = "ada") -> Session:
@@ -137,8 +137,8 @@ async def test_an_auto_delete_sink_counts_until_its_last_binding_goes() -> None:
 
 async def test_what_a_restart_brings_back_is_counted_and_never_refused() -> None:
     store, disk = MemoryStore(), None
-    disk = Disk(store)
-    async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
+    disk = SimulatedDisk(store)
+    async with open_harness(Directory("domain", persistence=Persistence(disk.journal))) as harness:
         ada = session_of(harness)
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(durable=True, kind=SinkKind.TOPIC), ada))
         harness.domain.ask_nowait(DeclareQueue("q", QueueOptions(durable=True), ada))
@@ -146,7 +146,7 @@ async def test_what_a_restart_brings_back_is_counted_and_never_refused() -> None
             harness.domain.ask_nowait(Bind(make_binding("s", Target.QUEUE, "q", key), ada))
         disk.work()
     directory = Directory(
-        "house", persistence=Persistence(Disk(store).journal), quotas=limited(queues=0, sinks=0, bindings=0)
+        "domain", persistence=Persistence(SimulatedDisk(store).journal), quotas=limited(queues=0, sinks=0, bindings=0)
     )
     recover(directory)
     async with open_harness(directory) as harness:

@@ -1,4 +1,4 @@
-from core.cast import open_harness
+from core.harness import open_harness
 from triomq.core.topology.requests import QueueUnused, SinkUnused
 
 

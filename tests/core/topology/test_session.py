@@ -1,7 +1,7 @@
 import pytest
 import trio
 
-from core.cast import Harness, open_harness, publish, settle
+from core.harness import Harness, open_harness, publish, settle
 from triomq.core import Feed, InExclusiveUse, QueueOptions, Session
 
 EXCLUSIVE = QueueOptions(exclusive=True)

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from core.cast import Harness, close, open_harness, ready, settle
-from core.machine.disk import Disk
+from core.harness import Harness, close, open_harness, ready, settle
+from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import InPlaceActor
 from triomq.core import Changed, Directory, Outcome, Persistence, QueueOptions
@@ -89,7 +89,7 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
 
 
 async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
-    disk = Disk(MemoryStore())
+    disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
         queue, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 1, PERSISTENT, PERSISTENT, TRANSIENT)
@@ -100,7 +100,7 @@ async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
 
 
 async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
-    disk = Disk(MemoryStore())
+    disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
         queue, taker = harness.queue("q"), Taker(harness)
         disk.journal.failed(DiskFull("full"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from core.cast import Harness, open_harness
+from core.harness import Harness, open_harness
 from triomq.actors import InPlaceActor
 from triomq.core import (
     Bind,

@@ -317,10 +317,12 @@ class SinkFlow:
         """Look no more at a feed that has ended."""
         del self._accounts[feed]
         self._left.pop(feed, None)
+        self._window.pop(feed, None)
         if feed in self._behind:
             self._end_wait(feed)
             if not self._behind:
                 self._go_on()
+        self._find_fastest()  # the others are not held up by one that has gone
 
     def close(self) -> None:
         """Be told by no feed any more."""

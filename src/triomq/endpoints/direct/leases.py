@@ -6,8 +6,32 @@ from typing import Protocol
 import msgspec
 
 from triomq.actors import Message, Ref
-from triomq.core import Directory, QueueState, Session, SinkInternal, Subscription
-from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
+from triomq.core import Directory, Feed, QueueState, Session, SinkInternal, Subscription, Window
+
+
+class DirectFeed(Protocol):
+    """A direct connection that takes the messages of a queue."""
+
+    @property
+    def ref(self) -> Ref:
+        """Its actor, which is told of them."""
+
+    @property
+    def window(self) -> Window:
+        """How many octets may be on their way to its client."""
+
+
+class DirectFeeds(Protocol):
+    """The queues whose messages direct connections take, in place of the consumers of one principal connection."""
+
+    def __contains__(self, queue: object, /) -> bool:
+        """Tell whether a direct connection takes the messages of a queue."""
+
+    def attach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let all consumers of a queue, and those to come, get their messages on a direct connection."""
+
+    def detach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let consumers to come get their messages at home again, if this one is attached."""
 
 
 class ReplyWriter(Protocol):
@@ -131,3 +155,18 @@ def detach_direct(grant: Grant, direct: DirectFeed) -> None:
             subscription.move(subscription.home)
         else:
             subscription.close()
+
+
+def direct_feed(home: Feed, direct: DirectFeed) -> Feed:
+    """Make the feed that takes a consumer's messages to a direct connection, in place of its own."""
+    return Feed(
+        home.queue,
+        direct.ref,
+        key=home.key,
+        socket_window=direct.window,
+        gate=home.gate,
+        settles=False,
+        exclusive=home.exclusive,
+        priority=home.priority,
+        no_local=home.no_local,
+    )

@@ -1,4 +1,4 @@
-"""A disk for machines: over a store in memory, it writes, reads and answers when it is told to, and not before."""
+"""A simulated disk over a store in memory: it writes, reads and answers when it is told to, and not before."""
 
 import msgspec
 
@@ -10,20 +10,20 @@ from triomq.store.frames import Read
 Answer = Reading | list[bytes | None]
 
 
-class Given(msgspec.Struct):
-    """Which queues were told what was read."""
+class ReadResults(msgspec.Struct):
+    """The queues that were told of messages, and of delayed messages, that were read."""
 
     messages: set[int] = set()
     delayed: set[int] = set()
 
 
-class Disk:
-    """What the store's actor and its host do with a journal, step by step.
+class SimulatedDisk:
+    """Does what the store's actor and its process do with a journal, step by step.
 
-    ``fetches`` are the wishes that have no answer yet.
+    ``fetches`` are the requests that have no answer yet.
 
     Args:
-        store: What there is from an earlier life of the broker.
+        store: The contents, perhaps of an earlier life of the broker.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -37,7 +37,7 @@ class Disk:
         self._found: dict[int, Answer] = {}
 
     def take(self) -> int | None:
-        """Take the next batch, if there is one, and give its number."""
+        """Take the next batch, if there is one, and return its number."""
         batch = self.journal.take()
         if batch is None:
             return None
@@ -46,16 +46,16 @@ class Disk:
         return batch.number
 
     def write(self, most: int = 2) -> None:
-        """Write what was taken, at most so many batches; the journal does not know yet."""
+        """Write batches that were taken, at most so many; the journal is not told yet."""
         self.store.commit(self._taken[:most])
         del self._taken[:most]
 
     def answer(self) -> None:
-        """Tell the journal what is written."""
+        """Tell the journal which batches are written."""
         self.journal.answered(self.store.committed)
 
     @property
-    def owes(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether the journal waits for an answer."""
         return bool(self.journal.unanswered)
 
@@ -65,30 +65,30 @@ class Disk:
         return self.last, self.journal.committed
 
     def fail(self) -> None:
-        """Write nothing of what was taken, and say so."""
+        """Write no batch that was taken, and report a fault."""
         self._taken.clear()
-        self.journal.failed(StoreUnwritable("the disk is in a bad mood; soothe it"))
+        self.journal.failed(StoreUnwritable("the simulated disk fails; recover it"))
 
-    def mend(self) -> None:
-        """Be there again: what was not answered is written, or was already."""
+    def recover(self) -> None:
+        """End the fault: batches that were not answered are written, or were already."""
         self.store.commit(self.journal.unanswered)
         self._taken.clear()
         self.answer()
 
-    def look(self) -> None:
-        """Hear what is wished for."""
+    def collect_fetches(self) -> None:
+        """Take new requests to read."""
         self.fetches |= {fetch.request.number: fetch for fetch in self.journal.take_fetches()}
 
-    def start_again(self) -> None:
-        """Forget everything that is under way, as a process does that is killed, and be told again."""
+    def restart(self) -> None:
+        """Forget all work under way, as a process does that is killed, and take it from the journal again."""
         self._found.clear()
         self.fetches = {fetch.request.number: fetch for fetch in self.journal.take_fetches(again=True)}
         if self.journal.fault is None:
-            self.mend()
+            self.recover()
 
     def read(self) -> None:
-        """Read what is wished for; nobody knows yet."""
-        self.look()
+        """Read what is requested; the journal is not told yet."""
+        self.collect_fetches()
         for number, fetch in self.fetches.items():
             if number not in self._found:
                 request = fetch.request
@@ -98,37 +98,37 @@ class Disk:
                 else:
                     self._found[number] = self.store.read_delayed(request.queue, request.numbers)
 
-    def give(self) -> Given:
-        """Tell what was read."""
-        given, found, self._found = Given(), self._found, {}
+    def answer_fetches(self) -> ReadResults:
+        """Tell the journal what was read."""
+        results, found, self._found = ReadResults(), self._found, {}
         wanted = {fetch.request.number: fetch for fetch in self.journal.take_fetches(again=True)}
         self.fetches |= wanted
         for number, answer in found.items():
             request = self.fetches.pop(number).request
-            if number in wanted:  # nobody has forgotten it since
-                (given.messages if isinstance(request, Read) else given.delayed).add(request.queue)
+            if number in wanted:  # not forgotten since
+                (results.messages if isinstance(request, Read) else results.delayed).add(request.queue)
             self.journal.fetched(number, answer)
-        return given
+        return results
 
     def work(self) -> None:
-        """Do all that is asked, until nobody asks anything."""
+        """Do all work, until there is none left."""
         before = None
         while before != (before := self.progress) or self.fetches:
             self.take()
             self.write()
             self.answer()
             self.read()
-            self.give()
-            self.look()
+            self.answer_fetches()
+            self.collect_fetches()
 
     def is_asked(self, queue: int) -> bool:
-        """Tell whether a queue waits for what is read."""
-        self.look()
+        """Return whether messages of a queue are requested."""
+        self.collect_fetches()
         requests = [fetch.request for fetch in self.fetches.values()]
         return any(isinstance(request, Read) and request.queue == queue for request in requests)
 
     def contents(self, queue: int, *, spilled: bool) -> dict[int, bytes]:
-        """Give what is not settled of a queue, by ids."""
+        """Return the unsettled messages of a queue, by ids."""
         segments = self.store.read(queue, 1, 1 << 40, 1 << 40).segments
         return {
             segment.first + position: content

@@ -1,4 +1,4 @@
-"""The cast of these tests: a house with one domain, and consumers that remember what queues tell them."""
+"""The harness of the core's tests: one domain, and consumers that remember what queues tell them."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ OTHER_HEAD = Head(routing_key="other")
 
 
 class Consumer(InPlaceActor):
-    """Remembers what it is told; settles nothing by itself."""
+    """Records deliveries; settles nothing by itself."""
 
     def __init__(self, deliveries: list[Batch] | None = None) -> None:
         """Write deliveries to a list, which several consumers may share."""
@@ -56,13 +56,13 @@ class Consumer(InPlaceActor):
         self.closed.append(message.reason)
 
     def take(self) -> list[bytes]:
-        """Give the contents that came since the last time."""
+        """Return the contents that came since the last call."""
         batches, self.batches = self.batches, []
         return [content for batch in batches for content in batch.contents if content is not None]
 
 
 class Harness:
-    """One domain in one system; what the tests do to it."""
+    """One domain in one system, and what tests do to it."""
 
     def __init__(self, system: System, domain: Ref, consumers: Ref, directory: Directory) -> None:
         self.system = system
@@ -182,7 +182,7 @@ async def open_harness(
         max_restarts: How often its children may crash.
         backoff: What the domain itself waits for before it is restarted; nothing without it.
     """
-    directory = directory or Directory("house")
+    directory = directory or Directory("domain")
 
     def make_domain() -> Domain:
         domain = Domain(directory)

@@ -1,4 +1,4 @@
-"""A house with a store for tests: what is kept goes to a disk that does what it is told to, when it is told to."""
+"""A domain with a store for tests: durable things go to a simulated disk, which works when it is told to."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,28 +8,30 @@ from triomq.actors import Backoff
 from triomq.core import Directory, Get, Head, NotResident, Persistence, QueueState, recover
 from triomq.core.backlog import PagedBacklog
 
-from .cast import Harness, open_harness
-from .machine.disk import Disk
+from .harness import Harness, open_harness
+from .simulated_disk import SimulatedDisk
 
-KEPT = Head(routing_key="q", persistent=True)
+PERSISTENT = Head(routing_key="q", persistent=True)
 TRANSIENT = Head(routing_key="q")
 
 ONE = 1
-"""A memory for queues so small that all but the first message is away."""
+"""A memory for queues so small that all but the first message is paged out."""
 
 
 class DurableHarness:
-    """A house and its disk."""
+    """A harness and its disk."""
 
-    def __init__(self, harness: Harness, disk: Disk, persistence: Persistence) -> None:
+    def __init__(self, harness: Harness, disk: SimulatedDisk, persistence: Persistence) -> None:
         self.harness = harness
         self.disk = disk
         self.persistence = persistence
 
 
-def open_kept(store: MemoryStore, queue_memory: int, name: str = "house") -> tuple[Disk, Directory]:
-    """Open what a store has."""
-    disk = Disk(store)
+def open_durable_directory(
+    store: MemoryStore, queue_memory: int, name: str = "domain"
+) -> tuple[SimulatedDisk, Directory]:
+    """Open the contents of a store."""
+    disk = SimulatedDisk(store)
     directory = Directory(name, persistence=Persistence(disk.journal, queue_memory))
     recover(directory)
     return disk, directory
@@ -43,8 +45,8 @@ async def open_durable_harness(
     max_restarts: int = 10_000,
     backoff: Backoff | None = None,
 ) -> AsyncIterator[DurableHarness]:
-    """Open a house over a store; what it has not been told when the house closes is lost."""
-    disk, directory = open_kept(store or MemoryStore(), queue_memory)
+    """Open a harness over a store; what was not written when the harness closes is lost."""
+    disk, directory = open_durable_directory(store or MemoryStore(), queue_memory)
     assert directory.persistence is not None
     async with open_harness(directory, max_restarts=max_restarts, backoff=backoff) as harness:
         yield DurableHarness(harness, disk, directory.persistence)
@@ -55,7 +57,7 @@ def backlog_of(queue: QueueState) -> PagedBacklog:
     return queue.backlog
 
 
-def get(queue: QueueState, disk: Disk) -> tuple[bytes, bool] | None:
+def get(queue: QueueState, disk: SimulatedDisk) -> tuple[bytes, bool] | None:
     """Get a message, and whether it is marked; the disk works if it is asked to."""
     for _ in range(2):
         try:
@@ -64,4 +66,4 @@ def get(queue: QueueState, disk: Disk) -> tuple[bytes, bool] | None:
             disk.work()
         else:
             return None if batch is None else (batch.message(0).content, batch.redelivered)
-    raise AssertionError("the messages are not at hand though they were read")
+    raise AssertionError("the messages are not resident though they were read")

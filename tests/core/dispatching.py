@@ -1,4 +1,4 @@
-"""A table at which a strategy deals: what a queue does around one, with no task, no actor and no domain."""
+"""A harness at which a strategy deals: what a queue does around one, with no task, no actor and no domain."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -10,27 +10,27 @@ from triomq.core import Batch, Feed, Head, Window
 from triomq.core.backlog import MemoryBacklog
 from triomq.core.dispatch.dispatch import Dispatch
 
-NOBODY = cast("Ref", None)
+NO_ACTOR = cast("Ref", None)
 HEADS = [Head(), Head(publisher=1), Head(publisher=2)]
 
 
-class Player(Feed):
-    """A feed whose queue is a table."""
+class HarnessFeed(Feed):
+    """A feed whose queue is a harness."""
 
-    __slots__ = ("table",)
+    __slots__ = ("harness",)
 
-    table: "Table"
+    harness: "DispatchHarness"
 
     def wake(self, window: Window) -> None:
-        self.table.wake(self, window)
+        self.harness.wake(self, window)
 
 
-def player(
+def make_feed(
     limit: int = 0, *, shared: tuple[Window, ...] = (), priority: int = 0, weight: int = 0, no_local: int = 0
-) -> Player:
-    return Player(
-        NOBODY,
-        NOBODY,
+) -> HarnessFeed:
+    return HarnessFeed(
+        NO_ACTOR,
+        NO_ACTOR,
         window=Window(limit),
         shared=shared,
         priority=priority,
@@ -39,7 +39,7 @@ def player(
     )
 
 
-class Table:
+class DispatchHarness:
     """Keeps a strategy's backlog and feeds, and tells it what a queue would tell it."""
 
     def __init__(self, make: Callable[[Callable[[], None]], Dispatch]) -> None:
@@ -56,9 +56,9 @@ class Table:
         self.discarded.append(self.backlog.next_head())
         self.backlog.drop(1)
 
-    def open(self, *players: Player) -> None:
-        for one in players:
-            one.table = self
+    def open(self, *feeds: HarnessFeed) -> None:
+        for one in feeds:
+            one.harness = self
             self.strategy.add(one)
             self.feeds[one] = None
 
@@ -98,7 +98,7 @@ class Table:
             self.strategy.add(feed)
 
     def turn(self) -> list[tuple[int, Feed]]:
-        """Deal; give the ids of the messages that went, in order, and to whom."""
+        """Dispatch; return the ids of the messages that went, in order, each with its feed."""
         batches = self.strategy.dispatch(self.backlog)
         while self._called:
             called, self._called = self._called, []
@@ -115,35 +115,37 @@ class Table:
         return sorted(dealt, key=lambda one: one[0])
 
 
-def deal(table: Table, count: int, head: Head = HEADS[0]) -> list[Feed]:
-    """Publish messages of one publisher in one turn; give who got what was dealt, in order."""
-    table.publish(count, head)
-    return [feed for _, feed in table.turn()]
+def deal(harness: DispatchHarness, count: int, head: Head = HEADS[0]) -> list[Feed]:
+    """Publish messages of one publisher in one turn; return the feeds that they went to, in order."""
+    harness.publish(count, head)
+    return [feed for _, feed in harness.turn()]
 
 
-def check_books(table: Table) -> None:
-    """See that nothing is lost or doubled, and no window exceeded."""
-    assert sum(table.counts()) == len(table.heads)
-    assert table.backlog.unsettled == table.counts()[1]
-    for feed in table.feeds:
+def check_counts(harness: DispatchHarness) -> None:
+    """Check that nothing is lost or doubled, and no window exceeded."""
+    assert sum(harness.counts()) == len(harness.heads)
+    assert harness.backlog.unsettled == harness.counts()[1]
+    for feed in harness.feeds:
         for window in feed.limits:
             assert not window.limit or window.used <= window.limit
-        assert feed.unsettled == sum(batch.left for batch in table.out if batch.feed is feed)
+        assert feed.unsettled == sum(batch.left for batch in harness.out if batch.feed is feed)
 
 
-def play(table: Table, data: st.DataObject, players: st.SearchStrategy[Player]) -> list[tuple[int, Feed]]:
-    """Let something happen at a table, whatever it may be, and give what was dealt thereupon."""
+def do_something(
+    harness: DispatchHarness, data: st.DataObject, feeds: st.SearchStrategy[HarnessFeed]
+) -> list[tuple[int, Feed]]:
+    """Do one drawn step, and return what was dispatched thereupon."""
     what = data.draw(st.sampled_from(["open", "publish", "publish", "settle", "settle", "close"]))
     if what == "open":
-        table.open(data.draw(players))
+        harness.open(data.draw(feeds))
     elif what == "publish":
-        table.publish(data.draw(st.integers(1, 5)), data.draw(st.sampled_from(HEADS)))
-    elif what == "settle" and table.out:
-        batch = data.draw(st.sampled_from(table.out))
+        harness.publish(data.draw(st.integers(1, 5)), data.draw(st.sampled_from(HEADS)))
+    elif what == "settle" and harness.out:
+        batch = data.draw(st.sampled_from(harness.out))
         some = data.draw(st.none() | st.just([batch.unsettled()[-1]]))
-        table.settle(batch, some, requeue=data.draw(st.booleans()))
-    elif what == "close" and table.feeds:
-        table.close(data.draw(st.sampled_from(list(table.feeds))))
-    dealt = table.turn()
-    check_books(table)
+        harness.settle(batch, some, requeue=data.draw(st.booleans()))
+    elif what == "close" and harness.feeds:
+        harness.close(data.draw(st.sampled_from(list(harness.feeds))))
+    dealt = harness.turn()
+    check_counts(harness)
     return dealt
