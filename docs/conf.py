@@ -13,7 +13,7 @@ author = "the triomq contributors"
 copyright = "the triomq contributors"
 release = version = __version__
 
-# Each file in _ext is an extension of our own; it draws a page from the table that the code obeys.
+# Each file in _ext is an extension of our own; most of them draw from the tables that the code obeys.
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -44,7 +44,7 @@ nitpick_ignore = [
     ("py:class", "triomq.endpoints.direct.protocol.DirectProtocol"),
     ("py:class", "triomq.endpoints.direct.flow.FeedPace"),  # what direct feeds and peers leave with the broker
     ("py:class", "triomq.endpoints.base.origins.Origins"),
-    ("py:class", "triomq.store.frames.Read"),  # what is said on the wire
+    ("py:class", "triomq.store.frames.Read"),  # what goes over the wire
     ("py:class", "triomq.store.frames.ReadDelayed"),
     *[  # what the client for Trio is made of
         ("py:class", f"triomq.clients.amqp.{name}")

@@ -144,7 +144,7 @@ class MemoryStore:
             for number in operation.numbers:
                 self._queues[operation.queue].delayed.pop(number, None)
 
-    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
+    def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
         """Give the segments that hold ids of a range; the base says more."""
         kept, put_out = self._queues.get(queue, _NONE).segments, self._spilled.get(queue, {})
         segments = [
@@ -153,7 +153,7 @@ class MemoryStore:
             for start, segment in place.items()
             if start < stop and first < start + segment.count
         ]
-        return collect(sorted(segments, key=attrgetter("first")), stop, octets)
+        return collect(sorted(segments, key=attrgetter("first")), stop, max_bytes)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
         """Give the bodies of delayed messages."""

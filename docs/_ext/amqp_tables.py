@@ -7,7 +7,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from triomq.protocols.amqp.codec import Layout
+from triomq.protocols.amqp.codec import MethodLayout
 from triomq.protocols.amqp.control import BROKER_METHODS
 from triomq.protocols.amqp.states import CHANNEL, CLIENT, SERVER, StateTable
 
@@ -23,7 +23,7 @@ def list_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
     yield ""
 
 
-def method_row(layout: Layout) -> tuple[str, ...]:
+def method_row(layout: MethodLayout) -> tuple[str, ...]:
     """Describe one method."""
     row = layout.row
     fields = ", ".join(f"``{field.name}`` ({field.domain})" for field in layout.fields if not field.reserved)
@@ -64,7 +64,7 @@ class AMQPStates(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the directives."""
+    """Register the directives."""
     app.add_directive("amqp-methods", AMQPMethods)
     app.add_directive("amqp-states", AMQPStates)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,7 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from triomq.app.config import Config, Log
 from triomq.app.policies import PolicyConfig
-from triomq.app.shapes import Leaf, choices_of, shape_of
+from triomq.app.shapes import ValueShape, choices_of, shape_of
 from triomq.app.users import User
 from triomq.endpoints import AMQP, TLS, Synchronise
 from triomq.security import DEFAULT_LIMITS, Permission, UserLimits
@@ -49,7 +49,7 @@ def allowed(kind: object) -> str:
         return " or ".join(allowed(member) for member in typing.get_args(kind) if member is not type(None))
     if choices := choices_of(kind):
         return " or ".join(f"``{choice}``" for choice in choices)
-    if not isinstance(shape_of(kind), Leaf):
+    if not isinstance(shape_of(kind), ValueShape):
         return "list" if typing.get_origin(kind) is not None and "tuple" in str(kind) else "table"
     if typing.get_origin(kind) is not typing.Annotated:
         return WORDS[typing.cast("type", kind)]
@@ -95,6 +95,6 @@ class ConfigKeys(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Give the directive to Sphinx."""
+    """Register the directive."""
     app.add_directive("config-keys", ConfigKeys)
     return {"parallel_read_safe": True}

@@ -23,6 +23,6 @@ class DMPStates(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the directive."""
+    """Register the directive."""
     app.add_directive("dmp-states", DMPStates)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
-"""Let a reference to where a name is written find where it is documented: at the front door of its room.
+"""Let a reference to where a name is written find where it is documented: at the front door of its package.
 
-Annotations name ``triomq.actors.ref.Ref``; readers import, and the reference lists, ``triomq.actors.Ref``. A docstring
-that says ``ActorStopped`` means the one that there is. What is Trio's, or a type variable, stays plain text; whatever
-else does not resolve is a mistake, and nitpicky mode says so.
+Annotations name ``triomq.actors.ref.Ref``; readers import, and the reference lists, ``triomq.actors.Ref``. In a
+docstring ``ActorStopped`` means the only class of that name. Names of Trio and type variables stay plain text; any
+other that does not resolve is a mistake, which nitpicky mode reports.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def candidates(target: str, documented: Iterable[str]) -> list[str]:
 
 
 def is_elsewhere(target: str) -> bool:
-    """Whether the target is Trio's, or a type variable, so that no page of ours can have it."""
+    """Return whether the target is Trio's, or a type variable, so that no page of ours can have it."""
     module, _, name = target.rpartition(".")
     if not module:
         return hasattr(trio, name)
@@ -51,6 +51,6 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nod
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the resolver."""
+    """Register the resolver."""
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -153,7 +153,7 @@ class BudgetsTable(FromTable):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the directives."""
+    """Register the directives."""
     app.add_directive("packages-picture", PackagesPicture)
     app.add_directive("packages-table", PackagesTable)
     app.add_directive("parts-table", PartsTable)

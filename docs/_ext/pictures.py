@@ -111,6 +111,6 @@ class MessageTrip(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx about the directive."""
+    """Register the directive."""
     app.add_directive("message-trip", MessageTrip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

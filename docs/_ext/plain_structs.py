@@ -1,4 +1,4 @@
-"""Show the fields of Structs with plain types: what else is asked of a value is told in words where it matters.
+"""Show the fields of Structs with plain types: what else is required of a value stands in its text.
 
 A field such as ``port: Annotated[int, Meta(ge=0, le=65535)]`` is shown as ``port: int``, and a default that is made
 anew for each Struct as ``...``.
@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 
 def plain(kind: object) -> object:
-    """Take the annotation off an annotated type, also inside a tuple or a union of types."""
+    """Remove the annotation from an annotated type, also inside a tuple or a union of types."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     kinds = tuple(plain(item) for item in get_args(kind))
@@ -27,7 +27,7 @@ def plain(kind: object) -> object:
 
 
 def shown(signature: inspect.Signature) -> inspect.Signature:
-    """Give a Struct's signature as it is to be shown."""
+    """Return a Struct's signature as it is to be shown."""
     parameters = []
     for parameter in signature.parameters.values():
         default = parameter.default
@@ -38,7 +38,7 @@ def shown(signature: inspect.Signature) -> inspect.Signature:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Let Sphinx see each Struct's signature as it is to be shown."""
+    """Replace Sphinx's function for signatures."""
     signature = sphinx.util.inspect.signature
 
     def plain_signature(subject: Callable[..., object], *arguments: object, **named: object) -> inspect.Signature:

@@ -1,4 +1,4 @@
-"""Let annotations be shown that name what a module imports for the type checker only.
+"""Resolve annotations that name what a module imports for the type checker only.
 
 Such imports stand below ``if TYPE_CHECKING:`` because at run time they would go in a circle. When the documentation is
 built every module is there already, so the names are filled in, and autodoc can look annotations up.

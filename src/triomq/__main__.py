@@ -1,5 +1,5 @@
 """``python -m triomq`` is the command ``triomq``."""
 
-from triomq.app import main
+from triomq.app.cli import main
 
 main()

@@ -31,7 +31,7 @@ async def test_what_wraps_run_is_closed_at_the_end_and_after_a_crash(autojump_cl
     log = Log()
     async with open_system() as system:
         ref = await system.start(lambda: Holder(log))
-        ref._crashed(None, ValueError("once"))
+        ref.crash(None, ValueError("once"))
         await trio.sleep(60)
         assert await ref.ask(Add(1)) == 1
     assert log == ["opened", "start 1", "closed", "opened", "start 2", "stop", "closed"]

@@ -101,7 +101,7 @@ async def test_the_present_incarnation_can_be_read(autojump_clock: trio.testing.
         assert isinstance(first, Counter)
         ref.ask_nowait(Add(3))
         assert first.total == 3
-        ref._crashed(None, ValueError())
+        ref.crash(None, ValueError())
         await trio.sleep(60)
         assert isinstance(ref.actor, Counter)
         assert ref.actor is not first

@@ -91,7 +91,7 @@ def specs(log: Log, names: str = "abc", restart: RestartPolicy = "permanent") ->
 
 def crash(ref: Ref) -> None:
     """Crash an actor once, with nothing left to be tried again."""
-    ref._crashed(None, ValueError(ref.name))
+    ref.crash(None, ValueError(ref.name))
 
 
 async def settled() -> None:

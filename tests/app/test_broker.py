@@ -46,7 +46,7 @@ async def test_what_supervision_gives_up_on_comes_out_of_the_block_bare(
             assert top is not None
             for _ in range(5):
                 await top.wait_running()
-                top._crashed(None, ValueError("for good"))
+                top.crash(None, ValueError("for good"))
                 await trio.sleep(0.5)
             await trio.sleep_forever()
     assert str(error.value.__cause__) == "for good"

@@ -191,7 +191,7 @@ async def test_who_hears_late_that_messages_must_be_read_does_not_wait_for_ever(
         await broker.declare_queue("q")
         queue = broker.directory.queues["q"]
         error = NotResident(queue)  # as a queue answers; whoever asked goes on later
-        queue.tell_arrived()
+        queue.notify_arrived()
         with trio.fail_after(1):
             await error.wait_over()
 

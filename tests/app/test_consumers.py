@@ -18,7 +18,7 @@ async def test_one_that_its_supervisor_took_along_is_stopped_already(broker: Bro
     inbox = Inbox()
     ref = await broker.consumers.start(lambda: Subscriber(inbox))
     assert ref.parent is not None
-    ref.parent._crashed(None, ValueError("all consumers"))
+    ref.parent.crash(None, ValueError("all consumers"))
     broker.consumers.stop(ref)
     await trio.testing.wait_all_tasks_blocked()
     assert inbox.broken

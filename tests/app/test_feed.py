@@ -203,7 +203,7 @@ async def test_a_queue_that_is_given_up_while_one_waits_for_it_is_refused_by_nam
 async def test_a_feed_of_a_domain_that_crashed_says_so(broker: Broker, queue: QueueHandle) -> None:
     async with queue.open_feed() as feed:
         await fill(broker, b"1")
-        broker.domain_ref._crashed(None, ValueError("the whole domain"))
+        broker.domain_ref.crash(None, ValueError("the whole domain"))
         with pytest.raises(trio.BrokenResourceError, match="open the feed again"), trio.fail_after(10):
             async for _ in feed:
                 pass

@@ -137,7 +137,7 @@ async def test_a_binding_waits_for_a_sink_that_is_being_restarted(broker: Broker
     ref = broker.directory.sinks["s"].ref
     for _ in range(2):
         await ref.wait_running()
-        ref._crashed(None, ValueError("a sink"))
+        ref.crash(None, ValueError("a sink"))
     assert ref.state == "backing_off"
     before = trio.current_time()
     await sink.bind(queue)

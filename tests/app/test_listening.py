@@ -102,7 +102,7 @@ async def test_an_endpoint_that_crashed_listens_again_on_its_port(caplog: pytest
         listening = broker.listening[0]
         port = listening.port
         (ref,) = broker.endpoint_refs.values()
-        ref._crashed(None, ValueError("an endpoint"))
+        ref.crash(None, ValueError("an endpoint"))
         await ref.wait_running()
         assert listening.port == port
         client = Client(await trio.open_tcp_stream("127.0.0.1", port))
@@ -164,7 +164,7 @@ async def test_a_socket_file_is_taken_over_by_the_next_incarnation(tmp_path: Pat
     path = str(tmp_path / "broker.sock")
     async with open_broker(AMQP(path=path)) as broker:
         (ref,) = broker.endpoint_refs.values()
-        ref._crashed(None, ValueError("an endpoint"))
+        ref.crash(None, ValueError("an endpoint"))
         await ref.wait_running()
         client = Client(await trio.open_unix_socket(path))
         await client.connect()

@@ -17,7 +17,7 @@ async def test_what_rests_on_a_domain_is_started_again_with_it(
         tree = Tree()
         await tree.start(system)
         first, second = await tree.start_domain("a"), await tree.start_domain("b")
-        second._crashed(None, ValueError("a domain"))
+        second.crash(None, ValueError("a domain"))
         await trio.sleep(1)
         await tree.peers.wait_running()
         await first.wait_running()

@@ -158,3 +158,14 @@ def test_slow_broker_is_waited_for_as_long_as_it_goes_on_confirming() -> None:
         publisher.send("", "q", b"x")
         publisher.wait_confirmed()
         assert publisher.confirmed == 2
+
+
+def test_argument_of_a_wrong_type_ends_no_connection(connection: BlockingConnection, queue: str) -> None:
+    with pytest.raises(TypeError, match="write BasicProperties"):
+        connection.publish("", queue, b"1", {"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="encode"):
+        connection.publish("", 5, b"2")  # type: ignore[arg-type]
+    connection.publish("", queue, b"3")
+    message = connection.get(queue)
+    assert message is not None
+    assert message.body == b"3"

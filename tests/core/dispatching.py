@@ -86,14 +86,14 @@ class DispatchHarness:
         if not batch.left:
             self.out.remove(batch)
         feed.give(count, size)
-        if not feed.seated and not feed.waiting:
-            self._seat(feed)
+        if not feed.listed and not feed.waiting:
+            self._relist(feed)
 
     def wake(self, feed: Feed, window: Window) -> None:
-        self._seat(feed)
+        self._relist(feed)
         self._called.append((window, feed))
 
-    def _seat(self, feed: Feed) -> None:
+    def _relist(self, feed: Feed) -> None:
         if feed in self.feeds:
             self.strategy.add(feed)
 

@@ -93,7 +93,7 @@ class SimulatedDisk:
             if number not in self._found:
                 request = fetch.request
                 if isinstance(request, Read):
-                    found = self.store.read(request.queue, request.first, request.stop, request.octets)
+                    found = self.store.read(request.queue, request.first, request.stop, request.max_bytes)
                     self._found[number] = found
                 else:
                     self._found[number] = self.store.read_delayed(request.queue, request.numbers)

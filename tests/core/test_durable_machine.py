@@ -219,12 +219,12 @@ class DurableMachine(DurableOracle):
 
     # Looking and forgetting
 
-    def wait_arrived(self, name: str) -> None:
+    def when_arrived(self, name: str) -> None:
         """Wait for messages, as a caller does that was told that they are not resident."""
         model, told = self.models[name], list[None]()
         assert model.backlog.is_reading
         self.waiting.append((name, told))
-        model.queue.wait_arrived(lambda: told.append(None))
+        model.queue.when_arrived(lambda: told.append(None))
         self.after()
 
     @precondition(lambda self: self.models)
@@ -235,7 +235,7 @@ class DurableMachine(DurableOracle):
         try:
             batch = self.stepped.turn(lambda: model.queue.ref.ask_nowait(Get()))
         except NotResident:
-            self.wait_arrived(name)
+            self.when_arrived(name)
             return
         if batch is not None:
             self.deliveries.append(batch)
@@ -267,7 +267,7 @@ class DurableMachine(DurableOracle):
         assert [place for _, place in seen] == sorted(model.ready)[: len(seen)]
         assert waits or len(seen) == len(model.ready), "browsing ends before the queue does"
         if waits:
-            self.wait_arrived(name)
+            self.when_arrived(name)
         if seen and discards:
             self.discard(model, data.draw(st.sampled_from(seen))[0], [place for _, place in seen])
 

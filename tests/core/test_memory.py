@@ -19,7 +19,7 @@ from triomq.core import (
     QueueOptions,
     QueueState,
 )
-from triomq.core.memory import MESSAGE_OVERHEAD, octets_in
+from triomq.core.memory import MESSAGE_OVERHEAD, bytes_in
 
 MIB = 1024 * 1024
 
@@ -28,7 +28,7 @@ def held(queue: QueueState) -> int:
     """What a queue holds beside the overhead of its messages."""
     backlog, delayed = queue.backlog, queue.delayed
     count = backlog.ready + backlog.unsettled + (delayed.count if delayed is not None else 0)
-    return octets_in(queue) - count * MESSAGE_OVERHEAD
+    return bytes_in(queue) - count * MESSAGE_OVERHEAD
 
 
 async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.MockClock) -> None:
@@ -42,7 +42,7 @@ async def test_messages_count_wherever_they_are(autojump_clock: trio.testing.Moc
         settle(batch, positions=[0])
         assert held(queue) == 600
         settle(batch)
-        assert octets_in(queue) == 0
+        assert bytes_in(queue) == 0
 
 
 async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.MockClock) -> None:
@@ -53,7 +53,7 @@ async def test_messages_that_were_got_count_too(autojump_clock: trio.testing.Moc
         assert batch is not None
         assert held(queue) == 100
         settle(batch)
-        assert octets_in(queue) == 0
+        assert bytes_in(queue) == 0
 
 
 async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock) -> None:
@@ -65,7 +65,7 @@ async def test_delayed_messages_count_too(autojump_clock: trio.testing.MockClock
         assert (queue.backlog.ready, held(queue)) == (1, 100)
         queue.ref.tell_nowait(Publish(HEAD, [b"x" * 100], 100, delay=5))
         queue.ref.ask_nowait(Purge())
-        assert octets_in(queue) == 0
+        assert bytes_in(queue) == 0
 
 
 def alarm(harness: Harness, mark: int) -> MemoryAlarm:
@@ -119,7 +119,7 @@ async def test_it_ends_somewhat_below_the_mark(autojump_clock: trio.testing.Mock
 async def test_it_looks_twice_a_second_until_it_is_over(autojump_clock: trio.testing.MockClock) -> None:
     async with open_harness() as harness, trio.open_nursery() as nursery:
         memory, queue = alarm(harness, 1000), harness.queue()
-        nursery.start_soon(memory.keep_measuring)
+        nursery.start_soon(memory.run)
         for _ in range(2):
             publish(queue, b"x" * 2000)
             memory.measure()
@@ -209,7 +209,7 @@ async def test_a_large_process_starts_the_alarm_and_a_small_one_ends_it(
     async with open_harness() as harness, trio.open_nursery() as nursery:
         memory, machine = watched(harness, 1000)
         publish(harness.queue(), b"x" * 500)  # more than half the mark
-        nursery.start_soon(memory.keep_measuring)
+        nursery.start_soon(memory.run)
         for has, on in [(60, False), (61, True), (55, True), (54, False), (60, False), (61, True)]:
             machine.has = has * MIB
             await trio.sleep(0.6)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triomq.core import CORE_CODEC, Head, Message, body_of, properties_of
+from triomq.core import CORE_CODEC, Head, QueueMessage, body_of, properties_of
 
 PARTS = st.binary(max_size=9)
 
@@ -19,12 +19,12 @@ def test_properties_and_body_are_found_inside_their_framing(
         body_trailer=len(trailer),
     )
     content = before + properties + between + body + trailer
-    message = Message(head, content)
+    message = QueueMessage(head, content)
     assert properties_of(head, content) == message.properties == properties
     assert body_of(head, content) == message.body == body
     assert len(content) - head.overhead == len(body)
 
 
 def test_a_head_without_offsets_has_a_body_alone() -> None:
-    message = Message(Head(), b"body")
+    message = QueueMessage(Head(), b"body")
     assert (message.head.codec, message.properties, message.body) == (CORE_CODEC, b"", b"body")

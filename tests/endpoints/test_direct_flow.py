@@ -11,9 +11,9 @@ from endpoints.conftest import Connect
 from endpoints.direct import Direct, lease_feed, open_sink
 from triomq.actors import Ref
 from triomq.app import Broker
-from triomq.core import octets_ready
+from triomq.core import bytes_ready
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
+from triomq.endpoints.base.delivery_writer import WINDOW_BYTES
 from triomq.endpoints.direct.flow import MARK, STALL, SinkFlow
 from triomq.protocols.amqp import (
     LOST_CAPABILITY,
@@ -127,6 +127,18 @@ def test_sink_waits_for_the_only_feed_that_takes_much_beside_one_that_gets_littl
     assert Simulation([Reader(300 * 1024), Reader(100 * MEGABYTE, part=0.0001)]).run(100) == []
 
 
+def test_feed_that_ends_costs_the_others_no_patience() -> None:
+    fast, slow = Reader(100 * MEGABYTE), Reader(MEGABYTE)
+    simulation = Simulation([fast, slow])
+    simulation.run(1)
+    assert simulation.waits
+    simulation.flow.forget(fast)
+    simulation.now += STALL  # nobody looks for so long
+    slow.read(STEP)
+    simulation.flow.look()
+    assert simulation.events == []
+
+
 def test_sink_alone_with_a_feed_waits_for_anything_at_all() -> None:
     reader = Reader(1000)
     assert Simulation([reader]).run(100) == []
@@ -186,7 +198,7 @@ async def consuming(client: Client, endpoint: AMQPEndpoint, name: str) -> Direct
 
 
 def ready_in(broker: Broker, name: str) -> int:
-    return octets_ready(broker.directory.queues[name])
+    return bytes_ready(broker.directory.queues[name])
 
 
 BODIES = [b"%04d" % number + bytes(60_000) for number in range(400)]
@@ -247,7 +259,7 @@ async def test_client_of_a_feed_that_was_left_behind_hears_how_many_messages_it_
     await sink.publish("", BODIES[0])
     if knows:
         lost = (await client.read(DirectLost)).messages
-        assert len(BODIES) - ready - OUTLET_BYTES // 60_000 - 5 < lost < len(BODIES) - ready
+        assert len(BODIES) - ready - WINDOW_BYTES // 60_000 - 5 < lost < len(BODIES) - ready
     else:
         await client.silence()
     assert "messages lost" in caplog.messages

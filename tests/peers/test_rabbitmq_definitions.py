@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from peers.pika_client import count, drain
 from peers.rabbitmq import Node, find_rabbitmq, open_node
 from peers.served import Served, open_served
-from triomq.app.cli.main import make_app
+from triomq.app.cli.commands import make_app
 
 Json = dict[str, list[dict[str, object]]]
 

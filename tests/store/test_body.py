@@ -7,7 +7,7 @@ def test_runs_come_back_as_they_were() -> None:
     assert decode_body(encode_body(runs)) == runs
 
 
-def test_other_octets_have_another_sum() -> None:
+def test_checksum_covers_the_body_and_its_place() -> None:
     sums = {checksum(b"octets", 1, 2, 3), checksum(b"octetz", 1, 2, 3)}
     assert len(sums | {checksum(b"octets", *key) for key in ((9, 2, 3), (1, 9, 3), (1, 2, 9))}) == 5
 

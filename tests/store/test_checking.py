@@ -45,7 +45,7 @@ def test_it_tells_what_each_queue_has(directory: Path) -> None:
     first, second = check(directory).queues
     assert (first.queue, first.key, first.messages, first.delayed) == (1, b"q", 3, 0)
     assert (second.queue, second.key, second.messages, second.delayed) == (2, b"other", 0, 3)
-    assert first.octets > second.octets > 0
+    assert first.size > second.size > 0
 
 
 def test_messages_that_are_neither_there_nor_settled_are_missed(directory: Path) -> None:
@@ -73,10 +73,10 @@ def test_what_is_not_as_it_should_be_is_said(directory: Path, statement: str, co
 
 def test_a_page_that_was_torn_is_said(directory: Path) -> None:
     file = directory / "store.db"
-    octets = bytearray(file.read_bytes())
-    page = octets.index(b"unmistakable") // 16384 * 16384
-    octets[page : page + 64] = bytes(64)
-    file.write_bytes(octets)
+    data = bytearray(file.read_bytes())
+    page = data.index(b"unmistakable") // 16384 * 16384
+    data[page : page + 64] = bytes(64)
+    file.write_bytes(data)
     report = check(directory)
     assert not report.is_well
 

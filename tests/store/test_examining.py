@@ -49,15 +49,15 @@ def young(tmp_path: Path) -> Path:
 
 
 def flip(path: Path, place: int) -> None:
-    octets = bytearray(path.read_bytes())
-    octets[place] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
     """Give what is in a directory; SQLite needs its index, and an empty log, to look at a database."""
     files = {path.name: path.read_bytes() for path in directory.iterdir() if path.name not in ("lock", "store.db-shm")}
-    return {name: octets for name, octets in files.items() if octets or name != "store.db-wal"}
+    return {name: data for name, data in files.items() if data or name != "store.db-wal"}
 
 
 def refused(directory: Path, match: str) -> str:
@@ -162,9 +162,9 @@ def test_a_mark_that_cannot_be_read_is_said_and_written_anew(killed: Path) -> No
         assert store.notices == []
 
 
-@pytest.mark.parametrize("octets", [100, FRAME, FRAME + 100])
+@pytest.mark.parametrize("cut", [100, FRAME, FRAME + 100])
 def test_a_log_that_ends_within_a_batch_nobody_was_told_of_opens_at_the_one_before(
-    killed: Path, tmp_path: Path, octets: int
+    killed: Path, tmp_path: Path, cut: int
 ) -> None:
     with opened(killed) as store:
         mark = (killed / "store.mark").read_bytes()
@@ -172,7 +172,7 @@ def test_a_log_that_ends_within_a_batch_nobody_was_told_of_opens_at_the_one_befo
         torn = copy_of(killed, tmp_path / "torn")
     (torn / "store.mark").write_bytes(mark)
     log = torn / "store.db-wal"
-    os.truncate(log, log.stat().st_size - octets)
+    os.truncate(log, log.stat().st_size - cut)
     with opened(torn) as store:
         (notice,) = store.notices
         assert "ends within a batch, as after the end of a process or of a machine" in notice

@@ -42,11 +42,11 @@ FRAMES: list[ToStore | FromStore] = [
 @given(batches(), st.data())
 def test_frames_are_put_together_however_they_are_cut(work: list[OperationBatch], data: st.DataObject) -> None:
     frames = [*(Write(batch) for batch in work), *FRAMES]
-    octets = b"".join(map(encode_frame, frames))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(octets)), max_size=6)))
+    sent = b"".join(map(encode_frame, frames))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=6)))
     reader, found = StoreFrameReader(), []
-    for start, stop in zip([0, *cuts], [*cuts, len(octets)], strict=True):
-        found += reader.feed(octets[start:stop])
+    for start, stop in zip([0, *cuts], [*cuts, len(sent)], strict=True):
+        found += reader.feed(sent[start:stop])
     assert [encode_frame(frame) for frame in found] == [encode_frame(frame) for frame in frames]
 
 

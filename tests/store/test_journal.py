@@ -128,14 +128,14 @@ def test_whoever_is_told_may_say_more_and_wait_again(journal: Journal) -> None:
     assert heard == ["more"]
 
 
-def test_octets_are_counted_until_they_are_on_disk(journal: Journal) -> None:
+def test_pending_bytes_are_counted_until_they_are_on_disk(journal: Journal) -> None:
     journal.append(1, 1, b"head", [b"x" * 1000], 1000)
-    assert journal.octets == 1000
+    assert journal.pending_bytes == 1000
     journal.take()
     journal.append(1, 2, b"head", [b"x" * 500], 500)
-    assert journal.octets == 1500
+    assert journal.pending_bytes == 1500
     journal.answered(11)
-    assert journal.octets == 500
+    assert journal.pending_bytes == 500
 
 
 def test_a_fault_stops_new_batches_until_one_is_written(journal: Journal) -> None:
@@ -172,7 +172,7 @@ def test_wishes_are_sent_once_and_again_to_another_host(journal: Journal) -> Non
     assert journal.take_fetches() == []
     journal.fetched(first.request.number, Reading([], 5))
     assert journal.take_fetches(again=True) == [second]
-    journal.forget_fetch(second)
+    journal.cancel_fetch(second)
     journal.fetched(second.request.number, [b"late"])
     assert answers == [Reading([], 5)]
 
@@ -199,9 +199,9 @@ def test_what_is_appended_behind_a_cut_is_another_segment(journal: Journal) -> N
     assert found == [(1, 1, 1), (2, 1, 3), (1, 3, 1)]
 
 
-def test_octets_are_those_of_contents_and_the_size_is_what_the_core_says(journal: Journal) -> None:
+def test_pending_bytes_are_those_of_contents_and_the_size_is_what_the_core_says(journal: Journal) -> None:
     journal.append(1, 1, b"head", [b"x" * 1000], 7)
-    assert journal.octets == 1000
+    assert journal.pending_bytes == 1000
     batch = journal.take()
     assert batch is not None
     assert [each.size for each in batch.operations if isinstance(each, MessagesAppended)] == [7]

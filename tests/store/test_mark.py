@@ -23,9 +23,9 @@ def test_a_mark_that_is_damaged_says_nothing(tmp_path: Path, octet: int) -> None
     path = tmp_path / "mark"
     with closing(Mark(path, IDENTITY)) as mark:
         mark.write(7)
-    octets = bytearray(path.read_bytes())
-    octets[octet] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[octet] ^= 1
+    path.write_bytes(data)
     assert read_mark(path) == MarkRead(b"", 0)
 
 

@@ -141,10 +141,10 @@ class RangeMachine(RuleBasedStateMachine):
         which=QUEUES,
         back=BACK,
         length=st.integers(1, 40),
-        octets=st.sampled_from((0, 100, 12_000, 1 << 20)),
+        max_bytes=st.sampled_from((0, 100, 12_000, 1 << 20)),
         commits=st.sampled_from((True, True, False)),
     )
-    def read(self, which: int, back: int, length: int, octets: int, commits: bool) -> None:
+    def read(self, which: int, back: int, length: int, max_bytes: int, commits: bool) -> None:
         if commits:
             self.commit()
         queue = self.queues[which]
@@ -152,11 +152,11 @@ class RangeMachine(RuleBasedStateMachine):
         stop = first + length
         found: list[tuple[int, Message]] = []
         while position < stop:
-            reading = self.store.read(queue.number, position, stop, octets)
-            assert reading == self.memory.read(queue.number, position, stop, octets)
+            reading = self.store.read(queue.number, position, stop, max_bytes)
+            assert reading == self.memory.read(queue.number, position, stop, max_bytes)
             assert position < reading.up_to <= stop
             assert reading.segments or reading.up_to == stop
-            assert sum(len(segment.body) for segment in reading.segments[:-1]) <= octets
+            assert sum(len(segment.body) for segment in reading.segments[:-1]) <= max_bytes
             for segment in reading.segments:
                 found += [each for each in messages(segment) if position <= each[0] < reading.up_to]
             position = reading.up_to

@@ -16,7 +16,7 @@ def test_room_is_refused_below_the_reserve_and_given_again_above_twice_of_it(tmp
         reserve = DiskReserve(tmp_path / "store.db", 1_000, lambda directory: free)
         reserve.require(store.connection)
         free -= 1
-        with pytest.raises(DiskFull, match=r"store\.db has [0-9,]+ octets of room.*disk_reserve.*Free space"):
+        with pytest.raises(DiskFull, match=r"store\.db has [0-9,]+ bytes of room.*disk_reserve.*Free space"):
             reserve.require(store.connection)
         free = 2 * (1_000 + log) - 1
         with pytest.raises(DiskFull):

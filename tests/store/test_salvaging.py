@@ -92,9 +92,9 @@ def test_a_whole_store_is_salvaged_whole(directory: Path, tmp_path: Path) -> Non
 
 def test_a_damaged_message_is_lost_alone(directory: Path, tmp_path: Path) -> None:
     path = file_of(directory)
-    octets = bytearray(path.read_bytes())
-    octets[octets.index(content(700)) + 100] ^= 1
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[data.index(content(700)) + 100] ^= 1
+    path.write_bytes(data)
     done, found = salvaged(directory, tmp_path)
     assert (ALL - found, done.queues[1].lost) == ({700}, 1) or len(ALL - found) < 20  # a page of the log has several
 
@@ -105,9 +105,9 @@ def test_messages_without_records_are_found_by_their_contents(tmp_path: Path) ->
             [OperationBatch(1, [DECLARE, *(append(number, content(number)) for number in range(1, COUNT + 1))])]
         )
         store.commit([OperationBatch(2, [MessagesSettled(1, [(1, 3), (10, 1)])])])
-    octets = (tmp_path / "store" / "store.db").read_bytes()
-    pages = range(0, len(octets), PAGE_SIZE)
-    for place in [place for place in pages if is_full_leaf(octets[place : place + 5])]:
+    data = (tmp_path / "store" / "store.db").read_bytes()
+    pages = range(0, len(data), PAGE_SIZE)
+    for place in [place for place in pages if is_full_leaf(data[place : place + 5])]:
         change(tmp_path / "store", place)
     done, found = salvaged(tmp_path / "store", tmp_path)
     assert found >= ALL
@@ -116,15 +116,15 @@ def test_messages_without_records_are_found_by_their_contents(tmp_path: Path) ->
 
 
 def garbled(log: Path) -> None:
-    octets = bytearray(log.read_bytes())
-    octets[:32] = bytes(32)
-    log.write_bytes(octets)
+    data = bytearray(log.read_bytes())
+    data[:32] = bytes(32)
+    log.write_bytes(data)
 
 
 def damaged(log: Path) -> None:
-    octets = bytearray(log.read_bytes())
-    octets[len(octets) // 10] ^= 1
-    log.write_bytes(octets)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 10] ^= 1
+    log.write_bytes(data)
 
 
 @pytest.mark.parametrize(("spoil", "most"), [(garbled, 0), (damaged, 20)])

@@ -49,13 +49,13 @@ def directory(tmp_path: Path) -> Path:
 
 def change(directory: Path, place: int, mask: int = 0xFF) -> None:
     path = directory / "store.db"
-    octets = bytearray(path.read_bytes())
-    octets[place] ^= mask
-    path.write_bytes(octets)
+    data = bytearray(path.read_bytes())
+    data[place] ^= mask
+    path.write_bytes(data)
 
 
-def place_of(directory: Path, octets: bytes) -> int:
-    return (directory / "store.db").read_bytes().index(octets)
+def place_of(directory: Path, data: bytes) -> int:
+    return (directory / "store.db").read_bytes().index(data)
 
 
 def read_all(store: SqliteStore) -> tuple[set[int], list[Damaged]]:
@@ -106,10 +106,10 @@ def test_contents_that_are_not_those_of_their_record_are_not_given(
 
 
 def test_records_on_both_sides_of_a_damaged_page_are_read(directory: Path) -> None:
-    octets = (directory / "store.db").read_bytes()
-    pages = range(0, len(octets), PAGE_SIZE)
+    data = (directory / "store.db").read_bytes()
+    pages = range(0, len(data), PAGE_SIZE)
     hidden: list[set[int]] = []
-    for place in [place for place in pages if is_full_leaf(octets[place : place + 5])]:
+    for place in [place for place in pages if is_full_leaf(data[place : place + 5])]:
         change(directory, place)
         with opened(directory) as store:
             whole, damaged = read_all(store)
@@ -147,8 +147,8 @@ def test_a_queue_with_a_damaged_body_can_be_emptied_and_deleted(
     with opened(tmp_path) as store:
         store.commit([OperationBatch(1, [DECLARE, *(append(number, bytes(3 * PAGE_SIZE)) for number in (1, 2, 3))])])
         whole = append(4, b"whole")
-    octets = (tmp_path / "store.db").read_bytes()
-    chained = [place for place in range(0, len(octets), PAGE_SIZE) if octets[place : place + 2] == bytes(2)]
+    data = (tmp_path / "store.db").read_bytes()
+    chained = [place for place in range(0, len(data), PAGE_SIZE) if data[place : place + 2] == bytes(2)]
     change(tmp_path, chained[0])  # where the next page of a body is
     with opened(tmp_path) as store:
         store.commit([OperationBatch(2, [forget, DECLARE, whole])])

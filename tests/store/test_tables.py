@@ -106,5 +106,5 @@ def test_bits_are_of_the_ids_that_are_in_a_range(first: int, count: int, ranges:
     assert bits_of(first, count, ranges) == expected
 
 
-def test_octets_are_as_few_as_can_be() -> None:
+def test_bitmap_has_no_byte_too_many() -> None:
     assert (bitmap_of(0), bitmap_of(0x100)) == (b"", b"\x00\x01")

@@ -24,11 +24,11 @@ def written(path: Path, transactions: int) -> Iterator[Path]:
 
 
 def copied(log: Path, *, flip: int | None = None, stop: int | None = None, more: bytes = b"") -> Path:
-    octets = bytearray(log.read_bytes()[:stop])
+    data = bytearray(log.read_bytes()[:stop])
     if flip is not None:
-        octets[flip] ^= 1
+        data[flip] ^= 1
     copy = log.with_name("copy")
-    copy.write_bytes(bytes(octets) + more)
+    copy.write_bytes(bytes(data) + more)
     return copy
 
 
@@ -47,10 +47,10 @@ def test_frames_are_counted_as_sqlite_counts_them(tmp_path: Path, transactions: 
         assert len(list(intact_frames(found))) == found.frames
 
 
-@pytest.mark.parametrize("octets", [100, 4_000])
-def test_a_frame_that_is_cut_does_not_count_and_is_noticed(tmp_path: Path, octets: int) -> None:
+@pytest.mark.parametrize("cut", [100, 4_000])
+def test_a_frame_that_is_cut_does_not_count_and_is_noticed(tmp_path: Path, cut: int) -> None:
     with written(tmp_path / "db", 3) as log:
-        found = read(copied(log, stop=-octets))
+        found = read(copied(log, stop=-cut))
         assert (found.frames, found.is_cut) == (read(log).frames - 1, True)
 
 

@@ -16,6 +16,7 @@ import trio
 from triomq.actors.answers import is_cancellation
 from triomq.actors.mailbox import LIMIT, Overflow
 from triomq.actors.messages import Ping
+from triomq.actors.running import call_unprotected
 
 if TYPE_CHECKING:
     from triomq.actors.in_place_ref import InPlaceRef
@@ -72,7 +73,7 @@ class Actor:
     @property
     def system(self) -> System:
         """The system that it lives in."""
-        return self.ref._turn.system
+        return self.ref.turn.system
 
     def stop(self) -> None:
         """End this actor normally, once what is in its mailbox has been handled."""
@@ -82,9 +83,9 @@ class Actor:
     async def run(self) -> None:
         """Live: start, handle messages until the mailbox ends, stop. Override to wrap, and await ``super().run()``."""
         await self._open()
-        self.ref._started()
+        self.ref.started()
         try:
-            await self.ref._serve(self)
+            await self.ref.serve(self)
         except BaseException as error:
             if is_cancellation(error):  # else it is a crash, and the state is not to be trusted
                 await self._close()
@@ -92,11 +93,11 @@ class Actor:
         await self._close()
 
     async def _open(self) -> None:
-        await _unprotected(self, "on_start")
+        await call_unprotected(self.on_start)
 
     async def _close(self) -> None:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + self.ref._grace()):
-            await _unprotected(self, "on_stop")
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + self.ref.grace()):
+            await call_unprotected(self.on_stop)
 
 
 class InPlaceActor:
@@ -128,7 +129,7 @@ class InPlaceActor:
     @property
     def system(self) -> System:
         """The system that it lives in."""
-        return self.ref._turn.system
+        return self.ref.turn.system
 
     @property
     def epoch(self) -> int:
@@ -137,10 +138,20 @@ class InPlaceActor:
 
     def turn(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
         """Enter a turn from ``run``; what the function raises comes out here, and so crashes ``run``."""
-        return self.ref._turn.run(function, *args)
+        return self.ref.turn.run(function, *args)
 
 
-@trio.lowlevel.disable_ki_protection
-async def _unprotected(actor: Actor, hook: str) -> None:
-    """Call a user's async hook as any Trio code is called: Ctrl-C may end it."""
-    await (actor.on_start() if hook == "on_start" else actor.on_stop())
+def check_actor(made: object) -> None:
+    """Check that a factory has made an actor.
+
+    Raises:
+        TypeError: It has made something else; the text explains what a factory is.
+    """
+    if not isinstance(made, Actor | InPlaceActor):
+        what = (
+            f"the class {made.__qualname__}" if isinstance(made, type) else f"{made!r}, of type {type(made).__name__}"
+        )
+        raise TypeError(
+            f"the factory gave {what}; it gives a new actor each time that it is called: a class that derives from "
+            "Actor or InPlaceActor, or a function such as `lambda: Counter(start)`"
+        )

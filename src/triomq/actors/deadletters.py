@@ -66,7 +66,7 @@ class DeadLetters:
         self.count += 1
         self._ring.append(letter)
         self._feed.publish(letter)
-        self._system._publish(DeadLettered, ref, letter)
+        self._system.publish(DeadLettered, ref, letter)
         logger.debug("%s for %s is a dead letter (%s): %r", type(message).__qualname__, ref.path, reason, error)
         try:
             self._system.turn.run(message.abandoned, error)

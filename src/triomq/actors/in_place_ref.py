@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, cast
 import trio
 
 from triomq.actors.actor import InPlaceActor
-from triomq.actors.answers import Asked, is_cancellation
+from triomq.actors.answers import Asked
 from triomq.actors.handlers import HandlerTable, handler_table
 from triomq.actors.messages import Message, Request
 from triomq.actors.ref import Ref
@@ -24,7 +24,6 @@ from triomq.actors.status import (
     DRAINING,
     HALTING,
     IDLE,
-    LAUNCHED,
     STARTED_IN_PLACE,
     STARTING,
     WAITING,
@@ -44,26 +43,25 @@ class _HasRun(Protocol):
 
 
 class InPlaceRef(Ref):
-    """The door to an actor in place."""
+    """The reference to an actor in place."""
 
-    __slots__ = ("_run_scope",)
+    __slots__ = ()
 
     def __init__(self, spec: ChildSpec, name: str, parent: TaskRef, turn: Turn, actor: InPlaceActor) -> None:
         super().__init__(spec, name, parent, turn, _checked_table(type(actor)))
-        self._run_scope: trio.CancelScope | None = None
 
     def run_in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
-        """Do something on this actor's behalf as the body of a turn, with no handler on the stack.
+        """Call a function on this actor's behalf as the body of a turn, with no handler on the stack.
 
-        For what comes from outside and is no message, such as octets that have arrived. What the function raises
+        For events from outside that are no messages, such as data on a socket. What the function raises
         crashes this actor, not the caller; an actor that is not running does nothing.
         """
         if self._status >= STARTING:
             return
         try:
-            self._turn.run(function, *args)
+            self.turn.run(function, *args)
         except Exception as error:
-            self._crashed(None, error)
+            self.crash(None, error)
 
     async def ask(self, request: Request[R]) -> R:  # the base says it
         if type(request) not in self._plain:
@@ -71,11 +69,11 @@ class InPlaceRef(Ref):
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._status >= DRAINING:
             raise self._stopped_error()
-        waits = self._turn.system.waits
+        waits = self.turn.system.waits
         asker = waits.begin(self)
         try:
             asked = Asked(request)
-            self._turn.run(self._ask_in_turn, asked)
+            self.turn.run(self._ask_in_turn, asked)
             return cast("R", await asked.wait())
         finally:
             waits.end(asker)
@@ -85,135 +83,111 @@ class InPlaceRef(Ref):
             raise self._table.no_handler(message)
         if self._status >= DRAINING:
             self._abandon(message, "stopped", self._stopped_error())
-        elif self._status == IDLE and not self._turn.phase:
-            self._turn.run(self.tell_nowait, message)
+        elif self._status == IDLE and not self.turn.phase:
+            self.turn.run(self.tell_nowait, message)
         else:
             self._append(message)
 
-    # life, as its supervisor directs it
+    # the life of an incarnation
 
-    def _launch(self, actor: InPlaceActor, nursery: trio.Nursery) -> None:
+    def launch(self, actor: InPlaceActor, nursery: trio.Nursery) -> None:
         """Start an incarnation; raises what ``on_start`` raises."""
-        self._table = _checked_table(type(actor))
-        self._plain = self._table.plain
-        self._touched = not self._table.has_after_batch
-        self._move(LAUNCHED)
-        self._failure = None
-        self.epoch += 1
-        self.actor = actor
+        table = _checked_table(type(actor))
+        self._touched = not table.has_after_batch
+        self._begin(actor, table)
         actor.ref = self
-        if self._table.has_on_start:
-            self._turn.call(actor.on_start)
+        if table.has_on_start:
+            self.turn.call(actor.on_start)
         self._move(STARTED_IN_PLACE)
-        if self._table.has_run:
-            self._run_scope = trio.CancelScope()
-            nursery.start_soon(self._guard_run, cast("_HasRun", actor), self._run_scope, name=self.path)
+        if table.has_run:
+            self._scope = trio.CancelScope()
+            nursery.start_soon(self._guard, cast("_HasRun", actor).run, self._scope, name=self.path)
 
-    def _resume(self) -> None:
-        """Handle what was kept while it was starting or being restarted; to be called as a handler."""
+    def resume(self) -> None:
+        """Handle what was told while it was starting or being restarted; to be called as a handler."""
         if self._retry and self._status == IDLE:
             self._status = BUSY
             self._run_singly()
             self._left_stack()
         if self._waiting and self._status == IDLE:
             self._status = WAITING
-            self._turn.ready.append(self)
+            self.turn.ready.append(self)
         if self._owing and self._status < STARTING:
             self.touch()
 
-    @trio.lowlevel.enable_ki_protection
-    async def _guard_run(self, actor: _HasRun, scope: trio.CancelScope) -> None:
-        """Run the task of an actor that has one, and see to it that its end is noticed, whatever it is."""
-        error: BaseException | None = None
-        try:
-            with scope:
-                await _unprotected_run(actor)
-        except BaseException as failure:
-            error = failure
-            if is_cancellation(failure):
-                error = None
-                raise
-        finally:
-            self._run_scope = None
-            self._turn.run(self._run_ended, error)
-
-    def _run_ended(self, error: BaseException | None) -> None:
-        failure = self._failure or error
+    def _task_ended(self, error: BaseException | None) -> None:
+        failure = self.failure or error
         if failure is None:
             failure = self._call_on_stop()
-        self._failure = failure
+        self.failure = failure
         self._move(CRASHED)
         self._is_over(failure)
         self._report(failure)
 
-    def _crashed(self, item: Message | Asked | None, error: BaseException) -> None:
-        self._failure = error
+    def crash(self, item: Message | Asked | None, error: BaseException) -> None:
+        self.failure = error
         if self._status >= DRAINING:
             if item is not None:
                 self._abandon(item, "crashed", error)
             return
         self._move(CRASHED)
         if item is not None:
-            self._keep_parts(item)
-        if self._run_scope is not None:
-            self._run_scope.cancel()  # reported when the task has ended
+            self._retry_parts(item)
+        if self._scope is not None:
+            self._scope.cancel()  # reported when the task has ended
         else:
             self._is_over(error)
             self._report(error)
 
-    def _end(self, *, for_good: bool, seconds: float) -> bool:  # it never takes time to drain
+    def end(self, *, for_good: bool, seconds: float) -> bool:  # it never takes time to drain
         if self._status in (STARTING, BACKING_OFF):
             if for_good:
                 self._status = DRAINING
-            return self._end_run()
+            return self._end_task()
         if self._status == WAITING and for_good:
-            self._turn.call(self._run_waiting)
+            self.turn.call(self.run_waiting)
         if self._status in (IDLE, WAITING):
             self._status = DRAINING if for_good else HALTING
             return self._wind_up()
         if self._status == BACKING_OFF:  # it has crashed on its last messages
             self._status = DRAINING
-            return self._end_run()
+            return self._end_task()
         if for_good:
             self._status = DRAINING  # a handler is on the stack; it ends when that has returned
         return False
 
-    def _is_alive(self) -> bool:
-        return self._status < STARTING or self._run_scope is not None
+    @property
+    def is_alive(self) -> bool:
+        return self._status < STARTING or self._scope is not None
 
-    def _end_run(self) -> bool:
-        """Cancel the task if there is one; say whether there is none."""
-        if self._run_scope is None:
+    def _end_task(self) -> bool:
+        """Cancel the task if there is one; return whether there is none."""
+        if self._scope is None:
             return True
-        self._run_scope.cancel()
+        self._scope.cancel()
         return False
 
     def _wind_up(self) -> bool:
-        if not self._end_run():
+        if not self._end_task():
             return False  # goes on when the task has ended
-        if self._failure is None:
-            self._failure = self._call_on_stop()
-        self._is_over(self._failure)
+        if self.failure is None:
+            self.failure = self._call_on_stop()
+        self._is_over(self.failure)
         return True
 
     def _finish_stop(self) -> None:
-        while self._waiting and self._failure is None:
+        while self._waiting and self.failure is None:
             self._handle(self._waiting.pop(0))
         if self._wind_up():
-            self._report(self._failure)
+            self._report(self.failure)
 
     def _call_on_stop(self) -> BaseException | None:
         assert isinstance(self.actor, InPlaceActor)
         try:
-            self._turn.call(self.actor.on_stop)
+            self.turn.call(self.actor.on_stop)
         except BaseException as error:
             return error
         return None
-
-
-@trio.lowlevel.disable_ki_protection
-async def _unprotected_run(actor: _HasRun) -> None:
-    await actor.run()
 
 
 def _checked_table(actor_class: type[InPlaceActor]) -> HandlerTable:

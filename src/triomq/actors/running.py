@@ -1,12 +1,17 @@
-"""Where a program runs: under Trio, under asyncio, or under neither; for errors that name the way out."""
+"""Under which event loop a program runs, and two helpers for tasks of Trio."""
 
 import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
 
 import trio
 
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
 
 def is_under_asyncio() -> bool:
-    """Tell whether an event loop of asyncio runs in this thread; asyncio is not loaded for that."""
+    """Return whether an event loop of asyncio runs in this thread; asyncio is not loaded for that."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return False
@@ -18,7 +23,7 @@ def is_under_asyncio() -> bool:
 
 
 def require_trio(what: str, *, asyncio_way: str, otherwise: str) -> None:
-    """See that a task of Trio runs.
+    """Check that a task of Trio runs.
 
     Args:
         what: What needs it, as the user calls it.
@@ -42,3 +47,9 @@ def unwrap_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+@trio.lowlevel.disable_ki_protection
+async def call_unprotected(async_function: Callable[[*Ts], Awaitable[R]], *args: *Ts) -> R:
+    """Await a user's function as any code under Trio is awaited: Ctrl-C may end it."""
+    return await async_function(*args)

@@ -11,19 +11,20 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal, TypeVarTuple
 
 import trio
 
-from triomq.actors.actor import Actor, InPlaceActor
+from triomq.actors.actor import Actor, InPlaceActor, check_actor
 from triomq.actors.answers import is_cancellation
 from triomq.actors.backoff import Backoff
 from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restart, Restarts
 from triomq.actors.events import Restarted, Started
 from triomq.actors.in_place_ref import InPlaceRef
 from triomq.actors.ref import Ref
-from triomq.actors.status import BACKING_OFF, CRASHED, DRAINING, HALTED, HALTING
 from triomq.actors.task_ref import TaskRef
+from triomq.actors.tasks import Tasks
 from triomq.errors import ActorStopped, NameTaken, RestartLimitExceeded
 
 Ts = TypeVarTuple("Ts")
@@ -105,13 +106,13 @@ class Supervisor(Parent, Actor):
             ActorStopped: this supervisor does not run, or is stopping.
         """
         nursery = self._open_nursery()
-        if spec.name is not None and spec.name in self.ref._kids:
+        if spec.name is not None and spec.name in self.ref.kids:
             raise NameTaken(f"{self.ref.path} has a child named {spec.name!r} already")
         ref = self._admit(spec, spec.factory())
         try:
             self._launch(ref, nursery)
         except BaseException as error:
-            self.ref._turn.call(self._drop, ref, error)
+            self.ref.turn.call(self._drop, ref, error)
             raise
         return ref
 
@@ -132,16 +133,16 @@ class Supervisor(Parent, Actor):
 
         One with a handler on the stack goes when that has returned, one with a task when it has drained.
         """
-        if self.ref._kids.get(ref.name) is ref and ref._end(for_good=True, seconds=self._seconds(ref)):
-            self._remove(ref, ref._failure)
+        if self.ref.kids.get(ref.name) is ref and ref.end(for_good=True, seconds=self._seconds(ref)):
+            self._remove(ref, ref.failure)
 
     async def stop_child(self, ref: Ref) -> None:
         """Stop a child for good and wait until it is gone."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self.stop_child_nowait(ref)
-        if self.ref._kids.get(ref.name) is ref:
-            await ref._wait_over()
-            self._remove(ref, ref._failure)
+        if self.ref.kids.get(ref.name) is ref:
+            await ref.wait_ended()
+            self._remove(ref, ref.failure)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -153,11 +154,8 @@ class Supervisor(Parent, Actor):
         Returns:
             A scope to cancel it with.
         """
-        nursery = self._open_nursery()
-        scope = trio.CancelScope()
-        self._tasks[scope] = trio.Event()
-        nursery.start_soon(self._guard_task, scope, async_function, args)
-        return scope
+        self._open_nursery()
+        return self._tasks.start(trio.CancelScope(), async_function, *args)
 
     # one incarnation
 
@@ -166,11 +164,11 @@ class Supervisor(Parent, Actor):
         self._intensity = Restarts(self.max_restarts, self.period)
         self._histories: dict[Ref, History] = {}
         self._pending: dict[Restart, None] = {}
-        self._tasks: dict[trio.CancelScope, trio.Event] = {}
         self._closing = False
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            self._tasks = Tasks(nursery, partial(self.ref.crash, None))
             try:
                 await super().run()
             except BaseException as error:
@@ -186,17 +184,17 @@ class Supervisor(Parent, Actor):
         specs = self.child_specs()
         names = {spec.name for spec in specs}
         # What the last incarnation started by itself goes before on_start may start its like again.
-        for ref in [ref for name, ref in self.ref._kids.items() if name not in names]:
-            self._remove(ref, ref._failure)
+        for ref in [ref for name, ref in self.ref.kids.items() if name not in names]:
+            self._remove(ref, ref.failure)
         await super()._open()
         for spec in specs:
-            kept = self.ref._kids.pop(spec.name, None) if spec.name is not None else None
-            if kept is None:
+            existing = self.ref.kids.pop(spec.name, None) if spec.name is not None else None
+            if existing is None:
                 await self.start_child(spec)
             else:
-                self.ref._kids[kept.name] = kept
-                self._launch(kept, self._open_nursery(), again=True)
-                await self._wait_started(kept, again=True)
+                self.ref.kids[existing.name] = existing
+                self._launch(existing, self._open_nursery(), again=True)
+                await self._wait_started(existing, again=True)
 
     async def _close(self) -> None:
         await self._stop_children()
@@ -209,15 +207,10 @@ class Supervisor(Parent, Actor):
         """
         self._closing = True
         with trio.CancelScope(shield=True):
-            for pending in self._pending:
-                pending.scope.cancel()
-            for scope in self._tasks:
-                scope.cancel()
-            for ended in list(self._tasks.values()):
-                await ended.wait()
+            await self._tasks.stop()
             declared = {spec.name for spec in self.child_specs()}
-            for ref in reversed(list(self.ref._kids.values())):
-                comes_back = self.ref._status != DRAINING and ref.name in declared
+            for ref in reversed(list(self.ref.kids.values())):
+                comes_back = not self.ref.is_ending and ref.name in declared
                 await self._end_child(ref, for_good=not comes_back)
 
     def _open_nursery(self) -> trio.Nursery:
@@ -225,27 +218,12 @@ class Supervisor(Parent, Actor):
             raise ActorStopped(f"{type(self).__qualname__} does not run, or is stopping: it starts nothing")
         return self._nursery
 
-    async def _guard_task(
-        self, scope: trio.CancelScope, async_function: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]
-    ) -> None:
-        try:
-            with scope:
-                await async_function(*args)
-        except BaseException as error:
-            if is_cancellation(error):
-                raise
-            self.ref._crashed(None, error)
-        finally:
-            ended = self._tasks.pop(scope, None)
-            if ended is not None:
-                ended.set()
-
     # starting
 
     def _admit(self, spec: ChildSpec, actor: Actor | InPlaceActor) -> Ref:
         """Make the Ref of a new child and give it a place among its siblings."""
-        _check_actor(actor)
-        kids = self.ref._kids
+        check_actor(actor)
+        kids = self.ref.kids
         name = spec.name
         number = len(kids)
         while name is None or (name in kids and spec.name is None):
@@ -253,9 +231,9 @@ class Supervisor(Parent, Actor):
             name = f"{type(actor).__name__.lower()}.{number}"
         ref: Ref
         if isinstance(actor, InPlaceActor):
-            ref = InPlaceRef(spec, name, self.ref, self.ref._turn, actor)
+            ref = InPlaceRef(spec, name, self.ref, self.ref.turn, actor)
         else:
-            ref = TaskRef(spec, name, self.ref, self.ref._turn, actor)
+            ref = TaskRef(spec, name, self.ref, self.ref.turn, actor)
         kids[name] = ref
         ref.actor = actor
         return ref
@@ -266,54 +244,54 @@ class Supervisor(Parent, Actor):
         if again or actor is None:
             actor = ref.spec.factory()
         if isinstance(ref, InPlaceRef) and isinstance(actor, InPlaceActor):
-            self.ref._turn.call(self._launch_in_place, ref, actor, nursery)
+            self.ref.turn.call(self._launch_in_place, ref, actor, nursery)
         elif isinstance(ref, TaskRef) and isinstance(actor, Actor):
-            ref._launch(actor, nursery)
+            ref.launch(actor, nursery)
         else:
             raise TypeError(f"the factory of {ref.path} makes {type(actor).__qualname__}, not the kind of actor it was")
 
     def _launch_in_place(self, ref: InPlaceRef, actor: InPlaceActor, nursery: trio.Nursery) -> None:
-        ref._launch(actor, nursery)
-        self.ref._child_started(ref)
-        ref._resume()
+        ref.launch(actor, nursery)
+        self.ref.child_started(ref)
+        ref.resume()
 
     async def _wait_started(self, ref: Ref, *, again: bool = False) -> None:
         if not isinstance(ref, TaskRef):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
-        ref._awaited = True
+        ref.is_awaited = True
         try:
-            await ref._wait_started()
+            await ref.wait_started()
         except trio.Cancelled:
             if not again:  # else it is stopped with its siblings, and comes back with them
                 self.stop_child_nowait(ref)
             raise
         except BaseException as error:
-            if self.ref._kids.get(ref.name) is ref:
-                self.ref._turn.call(self._drop, ref, error)
+            if self.ref.kids.get(ref.name) is ref:
+                self.ref.turn.call(self._drop, ref, error)
             raise
         finally:
-            ref._awaited = False
+            ref.is_awaited = False
 
     def _on_child_started(self, ref: Ref) -> None:
         if ref.epoch == 1:
-            self.system._publish(Started, ref)
+            self.system.publish(Started, ref)
         else:
             history = self._histories.get(ref)
             if history is not None:
                 history.started = trio.current_time()
-            self.system._publish(Restarted, ref, ref.epoch)
+            self.system.publish(Restarted, ref, ref.epoch)
             self.child_restarted(ref)
 
     # restarting
 
     def _on_child_ended(self, ended: ChildEnded) -> None:
         ref, error = ended.ref, ended.error
-        if ref.epoch != ended.epoch or self.ref._kids.get(ref.name) is not ref:
+        if ref.epoch != ended.epoch or self.ref.kids.get(ref.name) is not ref:
             return
-        if ref._status == DRAINING:
+        if ref.is_ending:
             self._remove(ref, error)
-        elif ref._status == BACKING_OFF:
+        elif ref.state == "backing_off":
             if error is not None and not isinstance(error, Exception):
                 raise error  # Ctrl-C or exit: not for supervision to absorb
             if ref.spec.restarts_after(error):
@@ -341,7 +319,7 @@ class Supervisor(Parent, Actor):
 
     def _restarted_with(self, ref: Ref) -> list[Ref]:
         """Say who is restarted, in order; those under an unfinished restart that this one overtakes among them."""
-        kids = list(self.ref._kids.values())
+        kids = list(self.ref.kids.values())
         if self.strategy == "one_for_all":
             return kids
         if self.strategy == "rest_for_one":
@@ -354,21 +332,21 @@ class Supervisor(Parent, Actor):
                 pending.scope.cancel()
                 members += [ref for ref in pending.members if ref not in members]
                 self._pending.pop(pending)
-        order = list(self.ref._kids.values())
+        order = list(self.ref.kids.values())
         restart = Restart(sorted(members, key=order.index), delay)
         self._pending[restart] = None
-        self._open_nursery().start_soon(self._guard_task, restart.scope, self._restart, (restart,))
+        self._tasks.start(restart.scope, self._restart, restart)
 
     async def _restart(self, restart: Restart) -> None:
         """Stop who still runs, right to left; wait; start all, left to right."""
         try:
             for ref in reversed(list(restart.members)):
-                if ref._is_alive():
-                    await self._end_child(ref, for_good=ref._status == DRAINING or ref.spec.restart == "temporary")
+                if ref.is_alive:
+                    await self._end_child(ref, for_good=ref.is_ending or ref.spec.restart == "temporary")
             await trio.sleep(restart.delay)
             while restart.members and restart in self._pending:  # else taken over: cancelled, but not told yet
                 ref = restart.members[0]
-                if self.ref._kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
+                if self.ref.kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
                     return  # its own crash is on its way, and takes the rest along
                 del restart.members[0]
         finally:
@@ -379,7 +357,7 @@ class Supervisor(Parent, Actor):
             return False
         if isinstance(ref, TaskRef):
             try:
-                await ref._wait_started()
+                await ref.wait_started()
             except Exception:
                 return False
         return True
@@ -390,12 +368,7 @@ class Supervisor(Parent, Actor):
         try:
             self._launch(ref, self._open_nursery(), again=True)
         except Exception as error:
-            if ref.epoch == epoch:
-                ref.epoch += 1  # the factory crashed: an incarnation all the same
-            ref._failure = error
-            ref._move(CRASHED)
-            ref._is_over(error)
-            self.ref._child_ended(ref, ref.epoch, error)
+            ref.fail_to_start(error, epoch)
             return False
         return True
 
@@ -414,25 +387,24 @@ class Supervisor(Parent, Actor):
     # stopping
 
     async def _end_child(self, ref: Ref, *, for_good: bool) -> None:
-        if not ref._end(for_good=for_good, seconds=self._seconds(ref)):
-            await ref._wait_over()
+        if not ref.end(for_good=for_good, seconds=self._seconds(ref)):
+            await ref.wait_ended()
         if for_good:
-            self._remove(ref, ref._failure)
-        elif ref._status == HALTING:
-            ref._move(HALTED)
-            ref.actor = None
+            self._remove(ref, ref.failure)
+        else:
+            ref.halted()
 
     def _remove(self, ref: Ref, error: BaseException | None) -> None:
         """Forget a child that is gone for good."""
-        if self.ref._kids.get(ref.name) is ref:
-            self.ref._turn.call(self._drop, ref, error, self.child_exited)
+        if self.ref.kids.get(ref.name) is ref:
+            self.ref.turn.call(self._drop, ref, error, self.child_exited)
 
     def _drop(
         self, ref: Ref, error: BaseException | None, hook: Callable[[Ref, BaseException | None], None] | None = None
     ) -> None:
-        del self.ref._kids[ref.name]
+        del self.ref.kids[ref.name]
         self._histories.pop(ref, None)
-        ref._bury(error)
+        ref.bury(error)
         if hook is not None:
             hook(ref, error)
         ref.actor = None
@@ -448,22 +420,6 @@ class Supervisor(Parent, Actor):
     def _log(self, ref: Ref, error: BaseException | None, consequence: str) -> None:
         if error is not None:
             logger.error("%s crashed: %s", ref.path, consequence, exc_info=error)
-
-
-def _check_actor(made: object) -> None:
-    """Refuse what a factory made that is no actor.
-
-    Raises:
-        TypeError: It is something else; the text says what a factory is.
-    """
-    if not isinstance(made, Actor | InPlaceActor):
-        what = (
-            f"the class {made.__qualname__}" if isinstance(made, type) else f"{made!r}, of type {type(made).__name__}"
-        )
-        raise TypeError(
-            f"the factory gave {what}; it gives a new actor each time that it is called: a class that derives from "
-            "Actor or InPlaceActor, or a function such as `lambda: Counter(start)`"
-        )
 
 
 class DynamicSupervisor(Supervisor):

@@ -88,11 +88,11 @@ class System:
         """Follow starts, exits, restarts, dead letters and full mailboxes from now on, with ``async for``."""
         return self._events.subscribe()
 
-    def _publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
+    def publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
         if self._events.is_followed:
             self._events.publish(event(ref, *details))
 
-    def _continue_turn(self) -> None:
+    def continue_turn(self) -> None:
         """Have what a very long turn has left over done in another one, after a checkpoint."""
         self._more.set()
 
@@ -104,23 +104,23 @@ class System:
 
     def fail(self, error: BaseException) -> None:
         """End the system with an error that no restart would mend; it comes out of the owner's block."""
-        self._root_ended(error)
+        self.root_ended(error)
 
-    def _root_ended(self, error: BaseException | None) -> None:
+    def root_ended(self, error: BaseException | None) -> None:
         self._failure = self._failure or error
         self._body.cancel()
 
     async def _start(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self._continue_turns, name="turns")
-        self._root._launch(self._supervisor, nursery)
-        await self._root._wait_started()
+        self._root.launch(self._supervisor, nursery)
+        await self._root.wait_started()
 
     async def _stop(self) -> None:
-        if not self._root._end(for_good=True, seconds=math.inf):
-            await self._root._wait_over()
+        if not self._root.end(for_good=True, seconds=math.inf):
+            await self._root.wait_ended()
 
     def _close(self) -> None:
-        self._root._bury(self._failure)
+        self._root.bury(self._failure)
         self._events.close()
         self.dead_letters.close()
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
-from triomq.actors.answers import Answer, Asked, is_cancellation
+from triomq.actors.answers import Answer, Asked
 from triomq.actors.children import SHUTDOWN, ChildEnded, Parent
 from triomq.actors.events import MailboxOverflowed
-from triomq.actors.handlers import Handler, handler_table
+from triomq.actors.handlers import handler_table
+from triomq.actors.handling import Item
 from triomq.actors.mailbox import Mailbox
 from triomq.actors.messages import Message, Request
-from triomq.actors.ref import Item, Ref
+from triomq.actors.ref import Ref
+from triomq.actors.running import call_unprotected
 from triomq.actors.status import (
     CRASHED,
     DRAINING,
     HALTING,
     IDLE,
-    LAUNCHED,
     MAILED,
     OWN_TIME,
     RESTED,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from triomq.actors.turn import Turn
 
 R = TypeVar("R")
+AsyncHandler = Callable[[object, Message], Awaitable[object]]
 
 
 class TaskRef(Ref):
@@ -45,12 +47,11 @@ class TaskRef(Ref):
 
     __slots__ = (
         "_answer_started",
-        "_awaited",
         "_control",
-        "_kids",
         "_rested",
-        "_scope",
         "_waits_on",
+        "is_awaited",
+        "kids",
         "mailbox",
     )
 
@@ -61,16 +62,15 @@ class TaskRef(Ref):
         )
         self._touched = not (self._table.answers_in_place and self._table.has_after_batch)
         self._rested = RESTED if self._table.answers_in_place else WOKEN  # what waiting for messages makes of it
-        self._kids: dict[str, Ref] = {}  # a supervisor's children, kept here over its restarts
+        self.kids: dict[str, Ref] = {}  # a supervisor's children, kept here over its restarts
         self._control: list[ChildEnded] | None = None  # first in line, for supervisors
         self._answer_started: Answer[None] | None = None
-        self._awaited = False  # whether whoever starts it hears of a failure, in place of the supervisor
-        self._scope: trio.CancelScope | None = None
+        self.is_awaited = False  # whether whoever starts it hears of a failure, in place of the supervisor
         self._waits_on: Ref | None = None
 
     @property
     def children(self) -> Mapping[str, Ref]:  # the base says it
-        return MappingProxyType(self._kids)
+        return MappingProxyType(self.kids)
 
     @property
     def waiting(self) -> int:
@@ -80,7 +80,7 @@ class TaskRef(Ref):
 
     async def tell(self, message: Message) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        waits = self._turn.system.waits
+        waits = self.turn.system.waits
         waits.check_declared(self)
         try:
             self.tell_nowait(message)
@@ -106,12 +106,12 @@ class TaskRef(Ref):
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._status >= DRAINING:
             raise self._stopped_error()
-        waits = self._turn.system.waits
+        waits = self.turn.system.waits
         asker = waits.begin(self)
         try:
             asked = Asked(request)
             if self._status == IDLE and type(request) in self._plain:
-                self._turn.run(self._ask_in_turn, asked)
+                self.turn.run(self._ask_in_turn, asked)
             else:
                 await self._send(asked)
             return cast("R", await asked.wait())
@@ -129,10 +129,10 @@ class TaskRef(Ref):
     def _tell_otherwise(self, message: Message) -> None:
         if type(message) in self._plain:
             if self._status < OWN_TIME and not len(self.mailbox):
-                if self._turn.phase:
+                if self.turn.phase:
                     self._append(message)
                 else:
-                    self._turn.run(self.tell_nowait, message)
+                    self.turn.run(self.tell_nowait, message)
                 return
         elif type(message) not in self._table.asynchronous:
             raise self._table.no_handler(message)
@@ -171,57 +171,41 @@ class TaskRef(Ref):
         self._abandon(item, "mailbox full", MailboxFull(f"the mailbox of {self.path} is full"))
 
     def _tell_full(self) -> None:
-        self._turn.system._publish(MailboxOverflowed, self)
+        self.turn.system.publish(MailboxOverflowed, self)
 
     # one incarnation
 
-    def _launch(self, actor: Actor, nursery: trio.Nursery) -> None:
-        """Start an incarnation in a task; ``_wait_started`` waits for its ``on_start``."""
-        self._table = handler_table(type(actor))
-        self._plain = self._table.plain
-        self._move(LAUNCHED)
-        self._failure = None
-        self.epoch += 1
-        self.actor = actor
+    def launch(self, actor: Actor, nursery: trio.Nursery) -> None:
+        """Start an incarnation in a task; ``wait_started`` waits for its ``on_start``."""
+        self._begin(actor, handler_table(type(actor)))
         actor.ref = self
         actor.epoch = self.epoch
         self.mailbox.reopen()
         self._answer_started = Answer()
         self._scope = trio.CancelScope()
-        nursery.start_soon(self._guard, actor, self._scope, name=self.path)
+        nursery.start_soon(self._guard, actor.run, self._scope, name=self.path)
 
-    async def _wait_started(self) -> None:
+    async def wait_started(self) -> None:
         assert self._answer_started is not None
         await self._answer_started.wait()
 
-    def _started(self) -> None:
+    def started(self) -> None:
         self._move(STARTED)
         if self.parent is not None:
-            self.parent._child_started(self)
+            self.parent.child_started(self)
         if self._answer_started is not None:
             self._answer_started.give(None)
 
-    @trio.lowlevel.enable_ki_protection
-    async def _guard(self, actor: Actor, scope: trio.CancelScope) -> None:
-        """Run an incarnation, and see to it that its end is noticed, whatever it is."""
+    async def _run_task(self, run: Callable[[], Awaitable[object]]) -> None:
         task = trio.lowlevel.current_task()
-        self._turn.system.waits.enter(task, self)
-        error: BaseException | None = None
+        self.turn.system.waits.enter(task, self)
         try:
-            with scope:
-                await _unprotected_run(actor)
-        except BaseException as failure:
-            error = failure
-            if is_cancellation(failure):
-                error = None
-                raise
+            await super()._run_task(run)
         finally:
-            self._turn.system.waits.leave(task)
-            self._scope = None
-            self._turn.run(self._ended, error)
+            self.turn.system.waits.leave(task)
 
-    def _ended(self, error: BaseException | None) -> None:
-        error = self._failure = error or self._failure
+    def _task_ended(self, error: BaseException | None) -> None:
+        error = self.failure = error or self.failure
         self._move(CRASHED)
         started, self._answer_started = self._answer_started, None
         self._is_over(error)
@@ -229,13 +213,13 @@ class TaskRef(Ref):
             self._report(error)
             return
         started.fail(error or ActorStopped(f"{self.path} ended before it had started"))
-        if not self._awaited:
+        if not self.is_awaited:
             self._report(error)
 
-    async def _serve(self, actor: Actor) -> None:
+    async def serve(self, actor: Actor) -> None:
         """Handle batches until the mailbox ends; the loop of every actor with a task."""
         if self._retry or self._owing:
-            self._turn.run(self._retry_singly)
+            self.turn.run(self._retry_singly)
         while True:
             self._collect()
             self._go_on(actor)
@@ -245,25 +229,25 @@ class TaskRef(Ref):
             except trio.EndOfChannel:
                 return
             self._move(WOKEN)
-            if self._waiting is not None or self._failure is not None or self._control:  # these go first
+            if self._waiting is not None or self.failure is not None or self._control:  # these go first
                 self.mailbox.put_back(batch)
             elif batch:
                 await self._handle_batch(actor, batch)
 
     def _go_on(self, actor: Actor) -> None:
         """Look up between batches: a crash in someone's turn ends the loop, and control messages go first."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if self._control:
             control, self._control = self._control, None
             assert isinstance(actor, Parent)
             for ended in control:
-                self._turn.call(actor._on_child_ended, ended)
+                self.turn.call(actor._on_child_ended, ended)
 
     async def _handle_batch(self, actor: Actor, batch: list[Item]) -> None:
         position = 0
         while True:
-            position = self._turn.run(self._run_plain, actor, batch, position)
+            position = self.turn.run(self._run_plain, actor, batch, position)
             if position == len(batch):
                 return
             await self._run_async(actor, batch, position)
@@ -271,7 +255,7 @@ class TaskRef(Ref):
 
     def _run_plain(self, actor: Actor, batch: list[Item], position: int) -> int:
         """Handle the messages from a position on up to one with an async handler; give its position."""
-        turn = self._turn
+        turn = self.turn
         while position < len(batch):
             item = batch[position]
             handler = self._plain.get(type(item))
@@ -287,7 +271,7 @@ class TaskRef(Ref):
                 self._refuse(item, no)
             except BaseException:
                 turn.phase = BODY
-                self._keep_parts(item)
+                self._retry_parts(item)
                 self.mailbox.put_back(batch[position + 1 :])
                 raise
             turn.phase = BODY
@@ -308,7 +292,9 @@ class TaskRef(Ref):
         item = batch[position]
         message = item.message if isinstance(item, Asked) else item
         try:
-            answer = await _unprotected_call(self._table.asynchronous[type(message)], actor, message)
+            answer = await call_unprotected(
+                cast("AsyncHandler", self._table.asynchronous[type(message)]), actor, message
+            )
         except Refused as no:
             self._refuse(item, no)
         except BaseException as error:
@@ -327,33 +313,33 @@ class TaskRef(Ref):
         return HandlerFailed(f"{self.path} was cancelled while it handled this")
 
     def _retry_singly(self) -> None:
-        turn = self._turn
+        turn = self.turn
         turn.phase = HANDLER
         self._run_singly()
-        if self._failure is None and self.actor is not None:
+        if self.failure is None and self.actor is not None:
             self._owing = False
             try:
                 self.actor.after_batch()
             except BaseException as error:
-                self._crashed(None, error)
+                self.crash(None, error)
         turn.phase = BODY
 
-    def _crashed(self, item: Item | None, error: BaseException) -> None:
+    def crash(self, item: Item | None, error: BaseException) -> None:
         """A crash outside of the task, in someone's turn: end the loop as if it had happened inside."""
-        self._failure = error
+        self.failure = error
         self._move(CRASHED)
         if item is not None:
-            self._keep_parts(item)
+            self._retry_parts(item)
         self.mailbox.interrupt()
 
     # stopping
 
-    def _grace(self) -> float:
+    def grace(self) -> float:
         """Give the seconds that a hook may take to tidy up."""
         seconds = self.spec.shutdown
         return SHUTDOWN if seconds is None or math.isinf(seconds) else seconds
 
-    def _end(self, *, for_good: bool, seconds: float) -> bool:
+    def end(self, *, for_good: bool, seconds: float) -> bool:
         """End the incarnation, for good or for a restart with its siblings; say whether it is over already."""
         before = self._status
         self._status = DRAINING if for_good else HALTING
@@ -371,7 +357,8 @@ class TaskRef(Ref):
             scope.deadline = min(scope.deadline, trio.current_time() + seconds)
         return False
 
-    def _is_alive(self) -> bool:
+    @property
+    def is_alive(self) -> bool:
         return self._scope is not None
 
     def _finish_stop(self) -> None:
@@ -381,34 +368,24 @@ class TaskRef(Ref):
         self.mailbox.close()
         return [*super()._take_left(), *self.mailbox.take_all()]
 
-    def _bury(self, reason: BaseException | None) -> None:
-        super()._bury(reason)
-        for child in list(self._kids.values()):
-            child._bury(reason)
-        self._kids.clear()
+    def bury(self, reason: BaseException | None) -> None:
+        super().bury(reason)
+        for child in list(self.kids.values()):
+            child.bury(reason)
+        self.kids.clear()
 
     # a supervisor's side of its children
 
-    def _child_ended(self, ref: Ref, epoch: int, error: BaseException | None) -> None:
+    def child_ended(self, ref: Ref, epoch: int, error: BaseException | None) -> None:
         if self._control is None:
             self._control = []
         self._control.append(ChildEnded(ref, epoch, error))
         self.mailbox.interrupt()
 
-    def _child_started(self, ref: Ref) -> None:
+    def child_started(self, ref: Ref) -> None:
         """Let the supervisor know; an error in its hook is its own, not the child's."""
         if isinstance(self.actor, Parent):
             try:
-                self._turn.call(self.actor._on_child_started, ref)
+                self.turn.call(self.actor._on_child_started, ref)
             except BaseException as error:
-                self._crashed(None, error)
-
-
-@trio.lowlevel.disable_ki_protection
-async def _unprotected_run(actor: Actor) -> None:
-    await actor.run()
-
-
-@trio.lowlevel.disable_ki_protection
-async def _unprotected_call(handler: Handler, actor: Actor, message: Message) -> object:
-    return await cast("Awaitable[object]", handler(actor, message))
+                self.crash(None, error)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 import trio
 
 if TYPE_CHECKING:
-    from triomq.actors.ref import Ref
+    from triomq.actors.handling import Handling
     from triomq.actors.system import System
 
 R = TypeVar("R")
@@ -53,8 +53,8 @@ class Turn:
     def __init__(self, system: System) -> None:
         self.system = system
         self.phase = NOBODY
-        self.ready: deque[Ref] = deque()  # who has messages waiting for this turn
-        self.touched: deque[Ref] = deque()  # whose after_batch is due
+        self.ready: deque[Handling] = deque()  # who has messages waiting for this turn
+        self.touched: deque[Handling] = deque()  # whose after_batch is due
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
         self.steps = LONGEST
@@ -105,7 +105,7 @@ class Turn:
         self.phase = HANDLER
         while ready and steps:
             steps -= 1
-            ready.popleft()._run_waiting()
+            ready.popleft().run_waiting()
         self.steps = steps
         self.phase = BODY
 
@@ -118,11 +118,11 @@ class Turn:
                 break
             self.steps -= 1
             self.phase = HANDLER
-            touched.popleft()._after_batch()
+            touched.popleft().run_after_batch()
         self.phase = NOBODY
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
         if not self.steps:
             self.steps = LONGEST
-            self.system._continue_turn()
+            self.system.continue_turn()
         self.steps = LONGEST

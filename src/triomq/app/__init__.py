@@ -1,7 +1,6 @@
-"""What users import: the broker, its handles, the endpoints' configuration, the command line."""
+"""The broker as programs use it: opening one, its handles, the configuration of its endpoints."""
 
 from triomq.app.broker import Broker, open_broker
-from triomq.app.cli import main
 from triomq.app.config import Config, Log, load_config
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Browsed, Delivery
@@ -48,7 +47,6 @@ __all__ = [
     "User",
     "UserLimits",
     "load_config",
-    "main",
     "make_predicate",
     "open_broker",
     "run",

@@ -220,8 +220,8 @@ class DomainHandle:
             policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
                 with the highest priority holds, of several such the first.
         """
-        govern = await self.ask(SetPolicies(tuple(policies)))
-        return await govern.wait_done()
+        apply_policy = await self.ask(SetPolicies(tuple(policies)))
+        return await apply_policy.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
         """Hold a queue that exists.

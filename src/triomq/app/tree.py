@@ -203,7 +203,7 @@ class _Top(Supervisor):
     async def on_start(self) -> None:
         """Start the children, and look how much memory they use."""
         await super().on_start()
-        self.start_task(self._memory.keep_measuring)
+        self.start_task(self._memory.run)
         self.start_task(self._unfinished.keep_looking)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:

@@ -1,14 +1,14 @@
 """Clients of brokers: ``open_amqp`` for programs on Trio, and one that blocks, for scripts and the shell."""
 
 from triomq.clients.amqp.channel import AMQPChannel, ChannelStatistics
+from triomq.clients.amqp.connecting import Reconnect
 from triomq.clients.amqp.connection import AMQPConnection, ConnectionStatistics
 from triomq.clients.amqp.deliveries import Deliveries
 from triomq.clients.amqp.delivery import AMQPDelivery, Fetched, ReturnedMessage
 from triomq.clients.amqp.opening import open_amqp
 from triomq.clients.amqp.peering import Peering, PeeringHandler, open_peering
 from triomq.clients.amqp.pipeline import Pipeline
-from triomq.clients.amqp.queue import DeclaredQueue
-from triomq.clients.amqp.reconnect import Reconnect
+from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.blocking import BlockingConnection, BlockingPublisher, open_blocking
 from triomq.clients.dmp.feed import DMPFeed, DMPMessage, open_dmp_feed
 from triomq.clients.dmp.sink import DMPSink, open_dmp_sink

@@ -19,9 +19,9 @@ import trio
 from triomq.clients.amqp.channel import AMQPChannel
 from triomq.clients.amqp.connection import AMQPConnection
 from triomq.clients.amqp.delivery import Fetched
-from triomq.clients.amqp.limits import WRITE_AT
 from triomq.clients.amqp.opening import open_amqp
-from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.pipeline import Pipeline, check_properties
+from triomq.clients.transport_link import WRITE_AT
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import Disconnected, LimitExceeded, Refused, TriomqError, Unroutable
 from triomq.protocols import BasicProperties, FieldValue, encode_properties
@@ -257,7 +257,7 @@ class BlockingPublisher:
         self._queued: deque[tuple[str, str, bytes, BasicProperties | None, bool]] = deque()
         self._pipeline: Pipeline | None = None
         self._confirmed = 0  # by pipelines of channels that are closed
-        self._trouble: TriomqError | None = None
+        self._trouble: Exception | None = None
         self._more = trio.Event()
         self._sent = trio.Event()
 
@@ -294,6 +294,7 @@ class BlockingPublisher:
         if not isinstance(body, bytes):
             raise TypeError(f"a body is bytes, not {type(body).__name__}; encode text first, as in body.encode()")
         if properties is not None:
+            check_properties(properties)
             encode_properties(properties)  # here, so that what is wrong with them is raised where they came from
         self._queued.append((exchange, routing_key, body, properties, mandatory))
         self._connection.post(self._wake)
@@ -346,16 +347,19 @@ class BlockingPublisher:
             await pipeline.publish(exchange, routing_key, body, properties, mandatory=mandatory, persistent=False)
         except (Unroutable, LimitExceeded):
             raise  # this is about an earlier message; this one is still to be sent
-        except TriomqError:
+        except Exception:
             self._queued.popleft()
             raise
         self._queued.popleft()
 
     async def _try(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Do something that may say what became of earlier messages; a channel that is closed takes all with it."""
+        """Call something, and store what it raises for the caller; a channel that is closed takes all messages with it.
+
+        A wrong argument, such as a routing key that is no text, is stored as well: it must not end the connection.
+        """
         try:
             await function()
-        except TriomqError as error:
+        except Exception as error:
             self._trouble = self._trouble or error
             if self._channel.look() or self._pipeline is None:
                 self._queued.clear()

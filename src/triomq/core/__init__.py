@@ -21,7 +21,7 @@ from triomq.core.dispatch.subscription import Subscription
 from triomq.core.dispatch.window import Window
 from triomq.core.ledger import Ledger, Numbered, Settler
 from triomq.core.memory import MemoryAlarm, Process
-from triomq.core.message import CORE_CODEC, Head, Message, body_of, properties_of
+from triomq.core.message import CORE_CODEC, Head, QueueMessage, body_of, properties_of
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
@@ -43,7 +43,7 @@ from triomq.core.publishing.publishing import (
 from triomq.core.publishing.transaction import Transaction
 from triomq.core.publishing.waiting_publisher import WaitingPublisher, makes_wait
 from triomq.core.queue.browse import Browse, Discard, Purge
-from triomq.core.queue.limits import octets_ready
+from triomq.core.queue.limits import bytes_ready
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.refusals import (
     Forbidden,
@@ -75,7 +75,7 @@ from triomq.core.routing.sink import SinkState
 from triomq.core.topology.directory import Directory, Route
 from triomq.core.topology.domain import Domain
 from triomq.core.topology.lease import LEASE_SECONDS, Lease, Leases, LeaseTarget
-from triomq.core.topology.observer import Action, Changed, Kind, Observers
+from triomq.core.topology.observer import Action, Changed, ChangeKind, Observers
 from triomq.core.topology.options import HASHABLE, Overflow, QueueOptions, SinkKind, SinkOptions
 from triomq.core.topology.policy import AppliesTo, Policies, Policy, PolicyChange, PolicyOptions
 from triomq.core.topology.quotas import Quotas, UserLimitReached
@@ -105,6 +105,7 @@ __all__ = [
     "Binding",
     "Browse",
     "CachedRoute",
+    "ChangeKind",
     "Changed",
     "Clock",
     "CloseFeed",
@@ -136,14 +137,12 @@ __all__ = [
     "HeaderValue",
     "InExclusiveUse",
     "Inequivalent",
-    "Kind",
     "Lease",
     "LeaseInvalid",
     "LeaseTarget",
     "Leases",
     "Ledger",
     "MemoryAlarm",
-    "Message",
     "MoveFeed",
     "NoSuchQueue",
     "NoSuchSink",
@@ -172,6 +171,7 @@ __all__ = [
     "QueueFull",
     "QueueInUse",
     "QueueLocked",
+    "QueueMessage",
     "QueueNotEmpty",
     "QueueOptions",
     "QueueState",
@@ -208,6 +208,7 @@ __all__ = [
     "amend_core",
     "anonymous_memory",
     "body_of",
+    "bytes_ready",
     "decode_core",
     "decode_key",
     "encode_core",
@@ -217,7 +218,6 @@ __all__ = [
     "make_binding",
     "make_predicate",
     "makes_wait",
-    "octets_ready",
     "postpone",
     "process_memory",
     "properties_of",

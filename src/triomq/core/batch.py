@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from triomq.actors import Ref
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 
 if TYPE_CHECKING:
     from triomq.core.dispatch.feed import Feed
@@ -45,7 +45,7 @@ class Batch(msgspec.Struct, eq=False):
     level: int = 0
     attempts: int = 0
 
-    def message(self, position: int) -> Message:
+    def message(self, position: int) -> QueueMessage:
         """Give the message at a position that is not settled yet.
 
         Raises:
@@ -54,7 +54,7 @@ class Batch(msgspec.Struct, eq=False):
         content = self.contents[position]
         if content is None:
             raise LookupError(f"the message at position {position} of this batch is settled already")
-        return Message(self.head, content)
+        return QueueMessage(self.head, content)
 
     def unsettled(self) -> list[int]:
         """List the positions that are not settled yet."""

@@ -32,22 +32,22 @@ class Clock(Generic[T]):
         self._deadlines: dict[T, float] = {}
         self._sequence = 0
 
-    def set(self, whom: T, deadline: float) -> None:
+    def set(self, item: T, deadline: float) -> None:
         """Let somebody be told at a time, unless an earlier one is set already."""
-        if deadline >= self._deadlines.get(whom, inf):
+        if deadline >= self._deadlines.get(item, inf):
             return
         first = self.next_deadline
-        self._deadlines[whom] = deadline
+        self._deadlines[item] = deadline
         self._sequence += 1
-        heappush(self._heap, (deadline, self._sequence, whom))
+        heappush(self._heap, (deadline, self._sequence, item))
         if len(self._heap) > 2 * len(self._deadlines) + _SPARE:
             self._clean()
         if deadline < first and self.on_earlier is not None:
             self.on_earlier()
 
-    def forget(self, whom: T) -> None:
+    def forget(self, item: T) -> None:
         """Take somebody's deadline back."""
-        self._deadlines.pop(whom, None)
+        self._deadlines.pop(item, None)
         if len(self._heap) > 2 * len(self._deadlines) + _SPARE:
             self._clean()
 
@@ -70,9 +70,9 @@ class Clock(Generic[T]):
         """Give those whose time has come, earliest first; each is told once."""
         due: list[T] = []
         while self.next_deadline <= now:
-            _, _, whom = heappop(self._heap)
-            del self._deadlines[whom]
-            due.append(whom)
+            _, _, item = heappop(self._heap)
+            del self._deadlines[item]
+            due.append(item)
         return due
 
     def __len__(self) -> int:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from enum import Enum
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Request
+from triomq.actors import Message, Request
 from triomq.core.batch import Batch
 from triomq.core.dispatch.feed import Feed
 from triomq.errors import ActorStopped
@@ -23,7 +22,7 @@ class Outcome(Enum):
     """It was never sent; it goes back to its place, unmarked."""
 
 
-class Deliver(ActorMessage, frozen=True):
+class Deliver(Message, frozen=True):
     """To a consumer: here are messages."""
 
     feed: Feed
@@ -36,7 +35,7 @@ class Deliver(ActorMessage, frozen=True):
         self.feed.queue.tell_nowait(Settle(self.batch, Outcome.RETURN if unseen else Outcome.REQUEUE))
 
 
-class FeedClosed(ActorMessage, frozen=True):
+class FeedClosed(Message, frozen=True):
     """To a consumer: your feed is closed from the queue's side, because of ``reason``."""
 
     feed: Feed
@@ -59,7 +58,7 @@ class CloseFeed(Request[None], frozen=True):
     feed: Feed
 
 
-class MoveFeed(ActorMessage, frozen=True):
+class MoveFeed(Message, frozen=True):
     """To a queue: from now on deliver to another feed what would go to this one, which ends without a word.
 
     For a consumer that goes on elsewhere; the queue is not without a feed in between. What the old one has not settled
@@ -70,7 +69,7 @@ class MoveFeed(ActorMessage, frozen=True):
     successor: Feed
 
 
-class Settle(ActorMessage, frozen=True):
+class Settle(Message, frozen=True):
     """To a queue: deliveries of a batch are settled; all that are left, or those at some positions.
 
     A batch that an earlier incarnation of the queue handed out is ignored: its messages are back in their places.
@@ -81,7 +80,7 @@ class Settle(ActorMessage, frozen=True):
     positions: Sequence[int] | None = None
 
 
-class Postpone(ActorMessage, frozen=True):
+class Postpone(Message, frozen=True):
     """To a queue: a consumer failed over a delivery; it goes back to its place after a while, marked.
 
     Args:

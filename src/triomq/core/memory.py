@@ -60,18 +60,18 @@ class Process(Protocol):
 class _ProcessAlarm:
     """Whether a process has too much memory; made and asked by the memory alarm."""
 
-    __slots__ = ("_process", "_stayed", "on", "used")
+    __slots__ = ("_floor", "_process", "on", "used")
 
     def __init__(self, process: Process) -> None:
         self.on = False
         self.used = process.anonymous()
         self._process = process
-        self._stayed = 0  # octets, when little was counted and all was given back that can be
+        self._floor = 0  # octets, when little was counted and all was given back that can be
 
     @property
     def limit(self) -> int:
         """Octets from which on it is on: those that it would have without any messages do not count."""
-        return int(max(self._process.limit * _PROCESS_BEGINS, self._stayed / _ENDS))
+        return int(max(self._process.limit * _PROCESS_BEGINS, self._floor / _ENDS))
 
     def look(self) -> bool:
         """Look what the process has; tell whether that is too much."""
@@ -82,10 +82,10 @@ class _ProcessAlarm:
         """Begin or end; ``little`` is whether little is counted."""
         too_much = self.look()
         if self.used <= self._process.limit * _PROCESS_BEGINS * _ENDS:
-            self.on, self._stayed = False, 0
+            self.on, self._floor = False, 0
         elif self.on and little:
             self._process.give_back()
-            self.used = self._stayed = self._process.anonymous()
+            self.used = self._floor = self._process.anonymous()
             self.on = False
         else:
             self.on = self.on or too_much
@@ -149,7 +149,7 @@ class MemoryAlarm:
             self._full = False
             self._end()
             return
-        held = sum(octets_in(queue) for directory in self._directories for queue in directory.queues.values())
+        held = sum(bytes_in(queue) for directory in self._directories for queue in directory.queues.values())
         if held > self.mark and self._resident is not None:
             held = min(held, self._resident())
         self.held = held
@@ -167,7 +167,7 @@ class MemoryAlarm:
             return
         self.on = True
         self._to_look.set()
-        self._tell_publishers()
+        self._notify_publishers()
         _log.warning("memory alarm", extra={"fields": self._figures()})
 
     def _end(self) -> None:
@@ -176,7 +176,7 @@ class MemoryAlarm:
         self.on = False
         if self._process is None:
             self._to_look = trio.Event()
-        self._tell_publishers()
+        self._notify_publishers()
         _log.warning("memory alarm is over", extra={"fields": self._figures()})
         waiting, self._waiting = self._waiting, {}
         for callback in waiting:
@@ -188,7 +188,7 @@ class MemoryAlarm:
             figures |= {"process": self._process.used, "limit": self._process.limit}
         return figures
 
-    def _tell_publishers(self) -> None:
+    def _notify_publishers(self) -> None:
         """Let publishers look for their routes anew: then they see whether the alarm is on, and at no other time."""
         for directory in self._directories:
             directory.changed()
@@ -208,7 +208,7 @@ class MemoryAlarm:
         """Call that no more, should it not have been called yet."""
         self._waiting.pop(callback, None)
 
-    async def keep_measuring(self) -> None:
+    async def run(self) -> None:
         """Take the sum twice a second while the alarm is on, and look at the process; runs until cancelled."""
         while True:
             await self._to_look.wait()
@@ -217,7 +217,7 @@ class MemoryAlarm:
                 self.measure()
 
 
-def octets_in(queue: QueueState) -> int:
+def bytes_in(queue: QueueState) -> int:
     """Tell about how many octets a queue holds: ready, delayed and with consumers."""
     backlog, delayed = queue.backlog, queue.delayed
     held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD

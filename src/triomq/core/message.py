@@ -65,7 +65,7 @@ def body_of(head: Head, content: bytes) -> bytes:
     return content[head.body_start : len(content) - head.body_trailer]
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class QueueMessage(msgspec.Struct, frozen=True, gc=False):
     """One message taken out of its run, for those who look at messages singly."""
 
     head: Head

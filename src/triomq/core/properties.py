@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.core.message import CORE_CODEC, Message
+from triomq.core.message import CORE_CODEC, QueueMessage
 from triomq.core.packing import from_extension, packable
 from triomq.errors import ProtocolError
 
@@ -140,14 +140,14 @@ class Codecs:
             raise ValueError(f"codec tag {codec} is taken already; give each properties format a tag of its own")
         self._codecs[codec] = decode, amend
 
-    def _of(self, message: Message) -> tuple[Callable[[bytes], Properties], Amend]:
+    def _of(self, message: QueueMessage) -> tuple[Callable[[bytes], Properties], Amend]:
         return self._codecs.get(message.head.codec, _UNKNOWN)
 
-    def decode(self, message: Message) -> Properties:
+    def decode(self, message: QueueMessage) -> Properties:
         """Decode a message's properties, whichever wire it came from; none of a wire that nobody has registered."""
         return self._of(message)[0](message.properties)
 
-    def read(self, message: Message) -> Properties | None:
+    def read(self, message: QueueMessage) -> Properties | None:
         """Decode a message's properties, if anybody can: they are carried as they came, whatever they are.
 
         For the core's own decisions, which no publisher may make crash.
@@ -159,7 +159,7 @@ class Codecs:
 
     def amend(
         self,
-        message: Message,
+        message: QueueMessage,
         headers: Mapping[str, HeaderValue],
         *,
         drop_expiration: bool = True,

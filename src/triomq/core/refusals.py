@@ -156,7 +156,7 @@ class NotResident(Restarting):
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
         arrived = trio.Event()
-        self._queue.wait_arrived(arrived.set)
+        self._queue.when_arrived(arrived.set)
         await arrived.wait()
 
 

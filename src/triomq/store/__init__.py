@@ -1,6 +1,6 @@
-"""What outlives the broker: records, queues and messages, in batches that are on disk whole or not at all.
+"""Durable storage: records, queues and messages, in batches that are on disk whole or not at all.
 
-Here is what needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.hosting``.
+This package needs no event loop; the actor that runs a store in a process of its own is in ``triomq.store.hosting``.
 """
 
 from triomq.store.backup import back_up
@@ -47,7 +47,7 @@ from triomq.store.salvaging import REPORT, Salvage, SalvagedQueue, salvage
 from triomq.store.sqlite import SqliteReader, SqliteStore, compact
 
 __all__ = [  # noqa: RUF022  # grouped for the reader
-    # telling a store
+    # operations
     "MessagesAppended",
     "AttemptsCounted",
     "OperationBatch",
@@ -70,11 +70,11 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "BodyRun",
     "decode_body",
     "encode_body",
-    # what it gives back
+    # what is read
     "Damaged",
     "Reading",
     "SegmentRead",
-    # what it finds
+    # what is recovered
     "AttemptsFound",
     "DelayedFound",
     "DeliveredFound",
@@ -95,7 +95,7 @@ __all__ = [  # noqa: RUF022  # grouped for the reader
     "SqliteStore",
     "Store",
     "StoreStatistics",
-    # looking after one
+    # maintenance
     "Gap",
     "REPORT",
     "QueueReport",

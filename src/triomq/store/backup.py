@@ -1,4 +1,4 @@
-"""A copy of a store that is in use, as it was at one moment: a directory that a broker can be started on."""
+"""Backups: a copy of a store that is in use, as it was at one moment; a broker can be started on it."""
 
 import os
 import shutil
@@ -13,16 +13,16 @@ from triomq.store.mark import MarkRead, read_mark
 
 
 def back_up(directory: Path, target: Path) -> None:
-    """Copy what is kept to a new directory, while brokers go on using it; the copy is put in place whole, and compact.
+    """Copy the durable file to a new directory while a broker uses it; the copy is compact, and appears whole.
 
     The copy has an identity of its own: a log or a mark of the original is not taken for the copy's.
 
     Args:
         directory: The store's.
-        target: The directory to make; its parent must be there.
+        target: The directory to create; its parent must exist.
 
     Raises:
-        StoreUnwritable: There is something of that name already, or it cannot be made.
+        StoreUnwritable: The target exists already, or cannot be created.
         StoreCorrupt: The store lacks batches that were on disk, or is damaged otherwise.
         StoreError: The store cannot be read, or there is none.
     """
@@ -42,7 +42,7 @@ def back_up(directory: Path, target: Path) -> None:
             _sync(part)
             part.rename(target)
             _sync(target.parent)
-        except (OSError, ValueError) as error:  # a path with a zero octet is no path
+        except (OSError, ValueError) as error:  # a path with a NUL is no path
             raise StoreUnwritable(f"{target} cannot be written ({error}); name a directory that can be made") from error
         except sqlite3.Error as error:
             raise fault_of(target, error) from error
@@ -51,7 +51,7 @@ def back_up(directory: Path, target: Path) -> None:
 
 
 def _begin(target: Path, part: Path) -> None:
-    """Make the directory that becomes the copy; messages are nobody else's business."""
+    """Create the directory that becomes the copy, for its owner alone."""
     if target.exists():
         raise StoreUnwritable(
             f"{target} is there already; name a directory that is not, so that no older backup is lost"
@@ -66,7 +66,7 @@ def _copy(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def _give_identity(target: Path, source: Path, mark: MarkRead | None) -> None:
-    """Give a copy an identity, if nothing is missing in it."""
+    """Set an identity of the copy's own, after checking that it lacks no batch."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
         columns = {name for (name,) in copy.execute("SELECT name FROM pragma_table_info('progress')")}
         if "identity" not in columns:
@@ -84,7 +84,7 @@ def _remove(part: Path) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
     except ValueError:
-        pass  # no path; who makes the copy is about to say so
+        pass  # no path; creating it fails with a better error
 
 
 def _sync(path: Path) -> None:

@@ -1,7 +1,21 @@
-"""What is to be in the next batch, as long as it can still change.
+"""The open batch: everything that the next batch will do, as long as it can still change.
 
-Messages of a queue become one segment, however many publishes they came with, unless it grows too large; what is
-settled before the batch is sent is never written; marks are written once. All of it costs by run, not by message.
+    append 1-3, append 4-5, settle 1-3, delivered 5          what turns add, run by run
+        │
+        ▼
+    segment of queue q: runs [1-3] [4-5]                     one segment for each queue, however many publishes
+    settled of q: [(1, 3)]   delivered of (q, level): 5
+        │  batch(number)
+        ▼
+    MessagesAppended(first=4, count=2), MessagesDelivered(5) what is written: 1 to 3 never were on disk
+
+- A segment costs a row and a body on disk, so messages of a queue share one until its contents reach ``_SEGMENT``.
+- What is settled before the batch is sent is left out, whole runs at a time: a queue whose consumers keep up writes
+  little. A run that is settled in part is written whole, with the settled ids named in the segment.
+- Marks (``delivered``) are written once per batch and level, with their highest value.
+- Everything is counted and merged by run or range, never by message.
+- Order matters between operations of one queue and is preserved: a segment stands where its first message was appended.
+  Settling and marks come last, since they only concern messages that were appended before them.
 """
 
 from bisect import bisect_left
@@ -22,7 +36,7 @@ from triomq.store.operations import (
 )
 
 _SEGMENT = 1 << 18
-"""Octets from which on a queue gets another segment: a body is read as a whole, and smaller ones cost more."""
+"""Bytes of contents from which on a queue gets another segment: a body is read as a whole; smaller ones cost more."""
 
 
 class _Run(msgspec.Struct, gc=False):
@@ -36,17 +50,17 @@ class _Run(msgspec.Struct, gc=False):
         return self.first + len(self.contents)
 
     def is_within(self, ranges: Sequence[Range]) -> bool:
-        """Tell whether one of some ranges has all of it; they are sorted and apart."""
+        """Return whether one of the ranges has all of the run; ranges are sorted and do not touch each other."""
         found = _touching(ranges, self.first, self.stop)
         return bool(found) and found[0][0] <= self.first and self.stop <= found[0][0] + found[0][1]
 
 
 class _Segment(msgspec.Struct):
-    """A segment in the making: runs whose ids ascend, perhaps with gaps."""
+    """A segment that may still grow: runs whose ids ascend, perhaps with gaps."""
 
     queue: int
     runs: list[_Run]
-    octets: int
+    content_size: int
 
     @property
     def first(self) -> int:
@@ -60,10 +74,10 @@ class _Segment(msgspec.Struct):
         return self.first <= each[0] and each[0] + each[1] <= self.stop
 
     def finish(self, ranges: Sequence[Range]) -> MessagesAppended | None:
-        """Make the operation, of what is not settled by now; None if that is nothing.
+        """Return the operation that appends the runs that are not settled; None if all are.
 
         Args:
-            ranges: What is settled, sorted and apart.
+            ranges: The settled ids of the queue; sorted, and not touching each other.
         """
         runs = [run for run in self.runs if not run.is_within(ranges)]
         if not runs:
@@ -81,40 +95,40 @@ class _Segment(msgspec.Struct):
 
 
 class BatchBuilder:
-    """The next batch in the making; made by the journal, ends when the batch is sent. ``octets`` is about its size."""
+    """The open batch; created by the journal, ends when it is sent. ``size`` is about its size in bytes."""
 
-    __slots__ = ("_delivered", "_open", "_operations", "_settled", "octets")
+    __slots__ = ("_delivered", "_open", "_operations", "_settled", "size")
 
     def __init__(self) -> None:
         self._operations: list[Operation | _Segment] = []
         self._open: dict[int, _Segment] = {}
         self._settled: dict[int, list[Range]] = {}
         self._delivered: dict[tuple[int, int], int] = {}
-        self.octets = 0
+        self.size = 0
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to send."""
+        """Return whether there is anything to send."""
         return bool(self._operations or self._settled or self._delivered)
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
-        """Keep messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
+        """Add messages with ids in a row, above all of the queue so far; ``contents`` must not change any more."""
         run = _Run(first, head, contents, size)
-        octets = sum(map(len, contents))
-        self.octets += octets
+        content_size = sum(map(len, contents))
+        self.size += content_size
         segment = self._open.get(queue)
-        if segment is None or segment.octets >= _SEGMENT:
-            segment = self._open[queue] = _Segment(queue, [run], octets)
+        if segment is None or segment.content_size >= _SEGMENT:
+            segment = self._open[queue] = _Segment(queue, [run], content_size)
             self._operations.append(segment)
         else:
             segment.runs.append(run)
-            segment.octets += octets
+            segment.content_size += content_size
 
     def cut(self, queue: int) -> None:
-        """Let messages that are appended from now on begin another segment."""
+        """Start another segment with the next messages that are appended to a queue."""
         self._open.pop(queue, None)
 
     def settle(self, queue: int, first: int, count: int) -> None:
-        """Forget messages with ids in a row."""
+        """Settle messages with ids in a row."""
         ranges = self._settled.setdefault(queue, [])
         if ranges and ranges[-1][0] + ranges[-1][1] == first:
             ranges[-1] = (ranges[-1][0], ranges[-1][1] + count)
@@ -122,19 +136,19 @@ class BatchBuilder:
             ranges.append((first, count))
 
     def delivered(self, queue: int, level: int, up_to: int) -> None:
-        """Mark messages of a level as delivered."""
+        """Mark messages of a level up to an id as delivered."""
         if up_to > self._delivered.get((queue, level), 0):
             self._delivered[queue, level] = up_to
 
     def add(self, operation: Operation) -> None:
-        """Do anything else, in the order in which it is added."""
+        """Add any other operation; operations are done in the order in which they were added."""
         if isinstance(operation, QueueDeleted):
-            self._forget(operation.queue)
-        self.octets += len(getattr(operation, "body", b""))
+            self._drop(operation.queue)
+        self.size += len(getattr(operation, "body", b""))
         self._operations.append(operation)
 
-    def _forget(self, queue: int) -> None:
-        """Leave out what was to be done to a queue that is going."""
+    def _drop(self, queue: int) -> None:
+        """Drop what was to be done to a queue that is being deleted."""
         if self._open.pop(queue, None) is not None:
             self._operations = [
                 each for each in self._operations if not (isinstance(each, _Segment) and each.queue == queue)
@@ -144,13 +158,13 @@ class BatchBuilder:
             del self._delivered[key]
 
     def settles(self) -> list[MessagesSettled]:
-        """Give what is settled, if nothing else is to be done that it may belong to."""
+        """Return what is settled; nothing if other operations are there, which it may belong to."""
         if self._operations:
             return []
         return [MessagesSettled(queue, _merged(ranges)) for queue, ranges in self._settled.items()]
 
     def batch(self, number: int) -> OperationBatch:
-        """Make the batch."""
+        """Return the batch."""
         settled = {queue: _merged(ranges) for queue, ranges in self._settled.items()}
         segments = [each for each in self._operations if isinstance(each, _Segment)]
         operations: list[Operation] = []
@@ -171,7 +185,7 @@ class BatchBuilder:
 
 
 def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
-    """Give those of some ranges, sorted and apart, that have an id in common with others in a row."""
+    """Return the ranges with an id from ``first`` up to ``stop``; ``ranges`` are sorted and do not touch each other."""
     low = bisect_left(ranges, (first,))
     if low and ranges[low - 1][0] + ranges[low - 1][1] > first:
         low -= 1
@@ -179,7 +193,7 @@ def _touching(ranges: Sequence[Range], first: int, stop: int) -> list[Range]:
 
 
 def _merged(ranges: Iterable[Range]) -> list[Range]:
-    """Sort ranges, and make one of those that touch."""
+    """Return the ranges sorted, with one range for those that touch."""
     merged: list[Range] = []
     for first, count in sorted(ranges):
         if merged and first <= merged[-1][0] + merged[-1][1]:

@@ -1,7 +1,7 @@
 """The body of a segment: the contents of its messages, in runs that share a head.
 
-A segment spans ids in a row, but need not have a message for each: what was settled before it was written, and what was
-not to be kept at all, is counted as settled from the start. So each run says where it begins.
+A segment spans ids in a row, but need not have a message for each: ids of messages that were settled before it was
+written, and of transient ones, count as settled from the start. So each run has the position where it begins.
 """
 
 import struct
@@ -18,8 +18,8 @@ class BodyRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Args:
         offset: The position of the first one in its segment.
-        head: What they share, and whatever else the core wants to know of them; opaque octets here.
-        contents: Their octets.
+        head: What they share, encoded by the core; opaque here.
+        contents: One for each message.
     """
 
     offset: int
@@ -32,12 +32,12 @@ _runs = msgspec.msgpack.Decoder(list[BodyRun])
 
 
 def encode_body(runs: Sequence[BodyRun]) -> bytes:
-    """Make the octets that are kept."""
+    """Return a body as it is stored."""
     return _encode(runs)
 
 
 def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
-    """Give the ids that a segment spans and that none of its runs has.
+    """Return the ids that a segment spans and that none of its runs has.
 
     Args:
         runs: In the order of their offsets.
@@ -53,7 +53,7 @@ def gaps_of(runs: Sequence[BodyRun], first: int, count: int) -> list[Range]:
 
 
 def decode_body(body: bytes) -> list[BodyRun]:
-    """Give the runs back."""
+    """Return the runs of a body."""
     return _runs.decode(body)
 
 
@@ -61,10 +61,10 @@ _KEY = struct.Struct("<QQQ")
 
 
 def checksum(body: bytes, queue: int, number: int, count: int) -> int:
-    """Sum up octets and whose they are, so that it is noticed when a disk has changed the one or the other.
+    """Return the checksum of a body and of whose it is, so that damage to either is found.
 
     Args:
-        body: The octets.
+        body: As it is stored.
         queue: The queue's number.
         number: The first id of a segment, or the number of delayed messages.
         count: How many ids or messages.
@@ -73,5 +73,5 @@ def checksum(body: bytes, queue: int, number: int, count: int) -> int:
 
 
 def is_whole(body: object, expected: object, queue: int, number: int, count: int) -> bool:
-    """Tell whether octets from a disk are what was written there; stores of the first version summed up less."""
+    """Return whether a body is what was written; in stores of the first version the checksum covered the body alone."""
     return isinstance(body, bytes) and expected in (checksum(body, queue, number, count), crc32(body))

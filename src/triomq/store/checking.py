@@ -1,4 +1,4 @@
-"""A look over a store that nobody has open: is everything there, and is it what was written?"""
+"""Checks a store that is not open: is everything there, and is it what was written?"""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from triomq.store.recovered import QueueFound, RecordFound
 from triomq.store.schema import APPLICATION, VERSION
 
 _MOST = 100
-"""Complaints that are listed: who has a hundred needs no more to know what to do."""
+"""Complaints that are listed; more of them would not change what to do."""
 
 
 _QUEUES = """
@@ -32,7 +32,7 @@ _QUEUES = """
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """Ids in a row that a queue has had and has no more: settled, unless messages are missing; see ``Report.missing``.
+    """Ids in a row that a queue had and has no more: settled, unless messages are missing; see ``Report.missing``.
 
     Args:
         queue: The queue's number.
@@ -46,35 +46,35 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueueReport(msgspec.Struct, frozen=True, gc=False):
-    """What one queue has.
+    """The contents of one queue.
 
     Args:
         queue: Its number.
-        key: What the core calls it.
-        messages: How many are there, unsettled.
+        key: As it was declared.
+        messages: How many are not settled.
         delayed: How many are not ready yet.
-        octets: What both take on disk, with what is settled in between.
+        size: Bytes that both take on disk, with settled messages in between.
     """
 
     queue: int
     key: bytes
     messages: int
     delayed: int
-    octets: int
+    size: int
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was found.
+    """The result of a check.
 
     Args:
         path: The file.
         version: Of its format.
         committed: The number of the last batch.
-        messages: Messages that are there, unsettled, by queue.
+        messages: Messages that are not settled, by queue.
         gaps: Ids between the lowest and the highest of each queue that no segment has.
         missing: By queue, messages that were stored, not settled, and are not there; only queues that lack some.
-        complaints: Whatever is not as it should be, in words; nothing if all is well.
-        queues: What each queue has; nothing if the file is too damaged to tell.
+        complaints: All that is not as it should be, in words; empty if all is well.
+        queues: The contents of each queue; empty if the file is too damaged to read them.
     """
 
     path: Path
@@ -102,12 +102,12 @@ def check(
     patience: float = PATIENCE,
     decode: Callable[[RecordFound | QueueFound], None] = _accept,
 ) -> Report:
-    """Read all of a store, bodies too. Changes nothing.
+    """Read all of a store, bodies too, and change nothing.
 
     Args:
         directory: The store's.
-        patience: Seconds to wait for a broker that is leaving it.
-        decode: Raises ``StoreCorrupt`` for a record or a queue that means nothing.
+        patience: Seconds to wait for a broker that is closing it.
+        decode: Raises ``StoreCorrupt`` for a record or a queue that cannot be decoded.
 
     Raises:
         StoreLocked: A broker uses it.
@@ -182,14 +182,14 @@ def _gaps(connection: sqlite3.Connection) -> Iterator[Gap]:
 
 
 def _missing(connection: sqlite3.Connection, counts: dict[int, int]) -> dict[int, int]:
-    """Hold what was ever stored and settled against what is there."""
+    """Return by queue how many messages were stored, not settled, and are not there."""
     expected = connection.execute("SELECT queue, stored - settled FROM queue").fetchall()
     lacking = {queue: left - counts.get(queue, 0) for queue, left in expected}
     return {queue: count for queue, count in lacking.items() if count}
 
 
 def _strays(connection: sqlite3.Connection) -> Iterator[str]:
-    """Find records that lead nowhere, and segments that overlap or stand behind the last id."""
+    """Yield rows of queues that do not exist, and segments that overlap or have ids that were never given out."""
     for table in ("segment", "delayed", "delivered", "attempts"):
         for (queue,) in connection.execute(
             f"SELECT DISTINCT queue FROM {table} WHERE queue NOT IN (SELECT queue FROM queue)"
@@ -207,20 +207,20 @@ def _strays(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _bodies(connection: sqlite3.Connection) -> Iterator[str]:
-    """Read every body."""
+    """Read every body; yield what is missing or damaged."""
     for table, name in (("segment", "first"), ("delayed", "number")):
-        for queue, first, count, expected, octets in connection.execute(
+        for queue, first, count, expected, data in connection.execute(
             f"SELECT queue, {name}, count, checksum, octets FROM {table} LEFT JOIN body USING (body)"
         ):
-            if octets is None:
+            if data is None:
                 yield f"queue {queue}: the messages of {table} {first} are not there"
-            elif not is_whole(octets, expected, queue, first, count) or not _is_readable(octets):
+            elif not is_whole(data, expected, queue, first, count) or not _is_readable(data):
                 yield f"queue {queue}: the messages of {table} {first} are not what was written"
 
 
-def _is_readable(octets: bytes) -> bool:
+def _is_readable(data: bytes) -> bool:
     try:
-        decode_body(octets)
+        decode_body(data)
     except msgspec.DecodeError:
         return False
     return True

@@ -1,7 +1,15 @@
-"""A look at what is in a directory, before anything there is opened for writing.
+"""Examines a directory before its store is opened for writing, so that a refusal has changed nothing.
 
-Whatever speaks against opening the store is found here, so that a refusal has changed nothing: a database of another
-program, a later version, a log that is damaged or gone.
+    database    mark       log               verdict
+    missing     there      any               refused: the database is gone
+    batch 8     none or 7  whole             opened (a mark may be behind)
+    batch 8     8          cut at its end    opened with a warning: one commit was being written
+    batch 5     8          any               refused: the log was removed, cut or damaged
+    batch 5     any        2 or more commits refused: commits that were on disk whole stand behind damage
+                           behind damage
+    any         of another store             refused, as is a log of another store
+
+Each commit is synced before the next one begins, so a crash leaves at most one commit behind a frame that is not whole.
 """
 
 import sqlite3
@@ -45,11 +53,11 @@ _UNREADABLE = (
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """What was found.
+    """The verdict that the store may be opened.
 
     Args:
-        notices: What whoever runs the broker should know.
-        is_torn: Whether something stands in the log behind the last whole batch.
+        notices: Warnings for the operator of the broker.
+        is_torn: Whether the log has anything behind the last whole batch.
     """
 
     notices: list[str]
@@ -57,7 +65,7 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 def examine(directory: Path) -> Examined:
-    """See whether the store in a directory can be opened without a loss; the caller has the directory's lock.
+    """Check that the store in a directory can be opened without a loss; the caller has the directory's lock.
 
     Raises:
         StoreCorrupt: The database is not a store, or it or its log is damaged or gone.
@@ -67,7 +75,7 @@ def examine(directory: Path) -> Examined:
 
 
 class _Examination:
-    """One look; everything that the texts name is in it."""
+    """One examination, with the paths that its texts name."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,31 +88,31 @@ class _Examination:
 
     def result(self) -> Examined:
         if not self.database.exists() or not self.database.stat().st_size:
-            self._require_nothing()
+            self._require_no_store()
             return Examined([])
         with faults_named(self.database), closing(connect_reader(self.database)) as connection:
             require_known(connection, self.database)
             identity, committed = _progress(connection)
             connection.execute("BEGIN")
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # reads, and so has the index made
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # reading creates the log's index
             accepted = accepted_frames(self.index)
         if self._identity_without_log() not in (None, b"", identity):
             raise self._refusal(_OTHER_LOG)
-        return self._hold_against(identity, committed, accepted)
+        return self._compare(identity, committed, accepted)
 
     def _identity_without_log(self) -> bytes | None:
-        """Give the identity that the database alone has, if it can be read: a checkpoint may have been broken off."""
+        """Return the identity of the database without its log, if it can be read: a checkpoint may be unfinished."""
         with suppress(sqlite3.Error), closing(connect_alone(self.database)) as connection:
             return _progress(connection)[0]
         return None
 
-    def _require_nothing(self) -> None:
+    def _require_no_store(self) -> None:
         for path, is_there in ((self.log, self.written), (self.mark, self.found)):
             if is_there is not None:
                 raise self._refusal(_GONE, beside=path)
 
-    def _hold_against(self, identity: bytes | None, committed: int, accepted: int) -> Examined:
-        """Hold what SQLite would open against the log and the mark."""
+    def _compare(self, identity: bytes | None, committed: int, accepted: int) -> Examined:
+        """Compare what SQLite would open with the log and the mark."""
         log, found = self.written, self.found
         behind = _commits_behind(log, accepted)
         if behind > 1:
@@ -134,7 +142,7 @@ class _Examination:
 
 
 def _progress(connection: sqlite3.Connection) -> tuple[bytes | None, int]:
-    """Give the identity of a store, empty in its first version, and its last batch; None if there are no tables yet."""
+    """Return a store's identity, empty in its first version, and its last batch; None if there are no tables yet."""
     columns = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('progress')")}
     if not columns:
         return None, 0

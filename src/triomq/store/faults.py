@@ -1,4 +1,4 @@
-"""What SQLite's errors mean for whoever runs the broker: which file, what is wrong, what to do."""
+"""SQLite's errors as errors for the operator of the broker: which file, what is wrong, what to do."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triomq.errors import DiskFull, StoreCorrupt, StoreError, StoreLocked, StoreUnwritable
 
-_PRIMARY = 0xFF  # the rest of a code says more precisely what happened
+_PRIMARY = 0xFF  # the lowest byte is the kind of error, the rest of a code its details
 
 _CORRUPT = (
     "{path} is damaged ({error}). Stop the broker and keep a copy of the directory; then either let it start on a "
@@ -40,7 +40,7 @@ _FAULTS: dict[int, tuple[type[StoreError], str]] = {
 
 
 def fault_of(path: Path, error: sqlite3.Error) -> StoreError:
-    """Give the error to raise in place of SQLite's."""
+    """Return the error to raise in place of SQLite's."""
     # Errors of the module itself have no code; those of SQLite always do.
     code = getattr(error, "sqlite_errorcode", None)
     kind, text = _FAULTS.get((code or 0) & _PRIMARY, (StoreError, "{path}: {error}"))
@@ -49,18 +49,18 @@ def fault_of(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 _DAMAGE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
-"""Errors of the disk that concern the place that was read, not all of it."""
+"""Errors of the disk that concern the place that was read, not the whole file."""
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether an error is about what was read, so that something else may be read well."""
+    """Return whether an error concerns only what was read, so that other parts may still be readable."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & _PRIMARY == sqlite3.SQLITE_CORRUPT or code in _DAMAGE
 
 
 @contextmanager
 def faults_named(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors as ours, with the file's name and what to do.
+    """Raise SQLite's errors within the block as ``StoreError``, with the file's name and what to do.
 
     Raises:
         StoreError: Of the class that fits.

@@ -1,4 +1,4 @@
-"""What a broker and the process of its store say to each other: a length in four octets, then MessagePack."""
+"""The frames between a broker and the process of its store: a length in four bytes, then MessagePack."""
 
 import struct
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Read(_Frame, frozen=True, tag=2):
     queue: int
     first: int
     stop: int
-    octets: int
+    max_bytes: int
 
 
 class ReadDelayed(_Frame, frozen=True, tag=3):
@@ -48,7 +48,7 @@ class BackUp(_Frame, frozen=True, tag=4):
 
 
 class SettleEarly(_Frame, frozen=True, tag=13):
-    """Forget messages ahead of their batches, since there is no room for what stands before them; not answered."""
+    """Settle messages ahead of their batches, since there is no room for the batches before them; not answered."""
 
     operations: Sequence[MessagesSettled]
 
@@ -57,11 +57,11 @@ ToStore = Write | Read | ReadDelayed | BackUp | SettleEarly
 
 
 class StoreFailed(_Frame, frozen=True, tag=5):
-    """It cannot be done: to a ``Write``, that nothing of it is kept; before ``StoreOpened``, that there is no store.
+    """An error: after a ``Write``, nothing of it was written; before ``StoreOpened``, the store cannot be opened.
 
     Args:
         kind: The name of a class of ``triomq.errors``.
-        text: What the error says.
+        text: The error's text.
     """
 
     kind: str
@@ -69,19 +69,19 @@ class StoreFailed(_Frame, frozen=True, tag=5):
 
     @classmethod
     def of(cls, error: StoreError) -> "StoreFailed":
-        """Carry an error over."""
+        """Return the frame that carries an error."""
         return cls(type(error).__name__, str(error))
 
     @property
     def error(self) -> StoreError:
-        """The error."""
+        """The error that the frame carries."""
         kind = getattr(errors, self.kind, StoreError)
         error: StoreError = kind(self.text)
         return error
 
 
 class PiecesRecovered(_Frame, frozen=True, tag=6):
-    """Some of what is there; some come before ``StoreOpened``, if it was asked for."""
+    """Some of what the store has; sent before ``StoreOpened`` when a broker starts, as often as it takes."""
 
     pieces: Sequence[Piece]
 
@@ -90,8 +90,8 @@ class StoreOpened(_Frame, frozen=True, tag=7):
     """The store is open.
 
     Args:
-        committed: The number of the last batch that is there.
-        notices: What whoever runs the broker should know.
+        committed: The number of the last batch in it.
+        notices: Warnings for the operator of the broker.
     """
 
     committed: int
@@ -105,28 +105,28 @@ class BatchesCommitted(_Frame, frozen=True, tag=8):
 
 
 class SegmentsFetched(_Frame, frozen=True, tag=9):
-    """What was read of a range."""
+    """The segments of a range."""
 
     number: int
     reading: Reading
 
 
 class DelayedFetched(_Frame, frozen=True, tag=10):
-    """Bodies of delayed messages, None for those that are not there."""
+    """The bodies of delayed messages, None for those that are not there."""
 
     number: int
     bodies: list[bytes | None]
 
 
 class FetchFailed(_Frame, frozen=True, tag=11):
-    """Why something cannot be read."""
+    """The error because of which segments or bodies cannot be read."""
 
     number: int
     failed: StoreFailed
 
 
 class BackedUp(_Frame, frozen=True, tag=12):
-    """The copy is made, or why not."""
+    """The copy is complete, or the error because of which it is not."""
 
     number: int
     failed: StoreFailed | None = None
@@ -149,13 +149,13 @@ _decoder = msgspec.msgpack.Decoder(ToStore | FromStore)
 
 
 def encode_frame(frame: ToStore | FromStore) -> bytes:
-    """Make the octets of a frame."""
-    octets = _encode(frame)
-    return _length.pack(len(octets)) + octets
+    """Return the bytes of a frame."""
+    data = _encode(frame)
+    return _length.pack(len(data)) + data
 
 
 class StoreFrameReader:
-    """Puts frames together from what arrives; both ends have one."""
+    """Parses frames from the bytes that arrive; each end has one."""
 
     __slots__ = ("_buffer",)
 
@@ -163,10 +163,10 @@ class StoreFrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[ToStore | FromStore]:
-        """Give the frames that are whole now.
+        """Parse the frames that are complete now.
 
         Raises:
-            msgspec.DecodeError: The other end does not speak as it should: it has another version.
+            msgspec.DecodeError: The bytes are no frame: the other end has another version.
         """
         buffer = self._buffer
         buffer += data
@@ -175,8 +175,8 @@ class StoreFrameReader:
             stop = position + 4 + _length.unpack_from(buffer, position)[0]
             if stop > len(buffer):
                 break
-            with memoryview(buffer) as view, view[position + 4 : stop] as octets:
-                frames.append(_decoder.decode(octets))
+            with memoryview(buffer) as view, view[position + 4 : stop] as part:
+                frames.append(_decoder.decode(part))
             position = stop
         del buffer[:position]
         return frames

@@ -1,4 +1,4 @@
-"""One file with all that a database and its log have, however damaged the log is.
+"""Copies a database and its log into one file, however damaged the log is.
 
 SQLite takes a log up to the first frame that is not what was written. Behind it there may be thousands of batches, and
 most of what they wrote is whole. So every page is taken as the last frame that is whole has it; what was written later
@@ -20,11 +20,11 @@ _NO_LOG, _NO_SIZE = (18, b"\1\1"), (92, bytes(4))
 
 
 def make_image(directory: Path, target: Path) -> list[str]:
-    """Write a database with all that a store and its log have, and say what is wrong with the log.
+    """Write a database with all that a store and its log have; return what is wrong with the log.
 
     Args:
         directory: The store's.
-        target: The file to make.
+        target: The file to create.
     """
     database, path = directory / DATABASE, directory / f"{DATABASE}-wal"
     log = read_log(path, PAGE_SIZE)
@@ -40,7 +40,7 @@ def make_image(directory: Path, target: Path) -> list[str]:
 
 
 def _copy(database: Path, target: Path) -> bytes | None:
-    """Copy the database without its log, and give its identity if it can be read."""
+    """Copy the database without its log; return its identity if it can be read."""
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     if database.exists():
         shutil.copyfile(database, target)
@@ -49,7 +49,7 @@ def _copy(database: Path, target: Path) -> bytes | None:
 
 
 def _apply(target: Path, frames: list[tuple[int, int, bytes]], page_size: int) -> int:
-    """Write pages to where they belong, up to the end of the last transaction; tell how many frames there were."""
+    """Write pages to their places, up to the end of the last transaction; return the number of frames."""
     ends = [number for number, (_, size, _) in enumerate(frames) if size]
     with target.open("r+b") as file:
         for page, _, content in frames[: ends[-1] + 1 if ends else 0]:
@@ -61,10 +61,10 @@ def _apply(target: Path, frames: list[tuple[int, int, bytes]], page_size: int) -
     return len(frames)
 
 
-def _write(target: Path, place: int, octets: bytes) -> None:
+def _write(target: Path, place: int, data: bytes) -> None:
     with target.open("r+b") as file:
         file.seek(place)
-        file.write(octets)
+        file.write(data)
 
 
 def _identity(target: Path) -> bytes | None:

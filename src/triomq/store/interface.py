@@ -1,4 +1,4 @@
-"""What every store does; tests hold ``SqliteStore`` against a model in memory."""
+"""The protocol of a store; tests compare ``SqliteStore`` with a model in memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -14,75 +14,75 @@ class StoreStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of a store.
 
     Args:
-        committed: Number of the last batch that is kept.
+        committed: Number of the last batch on disk.
         queues: How many queues there are.
-        messages: Messages that are kept and not settled, delayed ones too.
-        octets: What the files take on disk; 0 in memory.
+        messages: Messages that are not settled, delayed ones too.
+        size: What the files take on disk, in bytes.
     """
 
     committed: int
     queues: int
     messages: int
-    octets: int
+    size: int
 
 
 class Reader(Protocol):
-    """Reads bodies; has its own connection, so that it never waits for a commit."""
+    """Reads bodies, over its own connection, so that it never waits for a commit."""
 
-    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
-        """Give the segments that hold ids of a range, kept or spilled; those that are wholly settled are gone.
+    def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
+        """Return the segments that hold ids of a range, durable or spilled; those that are wholly settled are gone.
 
-        What the disk has changed is named in ``Reading.damaged``, and does not hold up what is whole.
+        What the disk has damaged is named in ``Reading.damaged``; all that is whole is returned.
 
         Args:
             queue: The queue's number.
             first: The first id of the range.
             stop: The id behind its last one.
-            octets: About how many octets of bodies to give at once; at least one segment is given if there is any.
+            max_bytes: About how many bytes of bodies to return at once; at least one segment is given if there is any.
 
         Raises:
             StoreError: They cannot be read.
         """
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of delayed messages by their numbers, None for those that are damaged or not there.
+        """Return the bodies of delayed messages by their numbers, None for those that are damaged or not there.
 
         Raises:
             StoreError: They cannot be read.
         """
 
     def close(self) -> None:
-        """End."""
+        """Close the connections."""
 
 
 class Store(Reader, Protocol):
-    """A store that is open; made and used by whoever is its host, in one thread."""
+    """An open store; created and used by its host, in one thread."""
 
     @property
     def committed(self) -> int:
-        """The number of the last batch that is kept."""
+        """The number of the last batch on disk."""
 
     def commit(self, batches: Sequence[OperationBatch]) -> int:
-        """Keep batches, all in one transaction: when this returns they are on disk.
+        """Write batches, all in one transaction: when this returns they are on disk.
 
-        Those that are kept already are left out.
+        Batches that are on disk already are skipped.
 
         Returns:
-            The number of the last batch that is kept.
+            The number of the last batch on disk.
 
         Raises:
-            DiskFull, StoreUnwritable: Nothing of them is kept; the same batches may be tried again.
+            DiskFull, StoreUnwritable: Nothing of them was written; the same batches may be tried again.
             StoreCorrupt: The file is damaged.
-            ValueError: A batch asks for what cannot be: a queue that was not declared, an id that was there before.
+            ValueError: A batch cannot be applied: a queue was not declared, or an id is taken.
         """
 
     def recover(self, *, segments: bool = True) -> Iterator[Piece]:
-        """Go through all that is kept, bodies apart.
+        """Yield all that the store has, except bodies.
 
         Args:
-            segments: Whether to give each segment; without them ``TotalsFound`` says what those of a queue come to, and
-                it takes a tenth of the time.
+            segments: Whether to yield each segment; without them ``TotalsFound`` has the totals of each queue, which
+                takes a tenth of the time.
         """
 
     def statistics(self) -> StoreStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""

@@ -1,8 +1,4 @@
-"""The core's side of a store: operations gather here, are numbered as batches, and are kept until they are on disk.
-
-A batch is what the turns since the last batch have written. Turns do not wait: they add operations, and remember the
-number of the open batch if a client must not be told before it is on disk. ``committed`` is the number of the last
-batch that is; it only grows.
+"""The broker's side of its store: operations are collected, numbered as batches, and held until they are on disk.
 
     turns ── append, settle, … ──▶ open batch (number N)
                                      │ take(): at most two are under way, so a slow disk gets fewer and larger ones
@@ -11,10 +7,16 @@ batch that is; it only grows.
                                      │
     when_committed(N, f) ◀───────────┘ answered(N): f is called
 
-So group commit needs no timer: while one batch is written the next one gathers.
-
-The journal outlives the actor that sends its batches, because unanswered batches must: when the store's process dies
-they are sent again to the next one, which leaves out those that it finds committed.
+- A batch is what the turns since the last batch have added. Turns do not wait: they add operations, and remember the
+  number of the open batch if a client is to be answered only when it is on disk.
+- ``committed`` is the number of the last batch on disk; it only grows. Callbacks run in the order in which they were
+  given, so confirms need no sorting.
+- Group commit needs no timer: while one batch is written the next one fills. With one batch under way the disk would
+  idle for a round trip between syncs; with more than two the batches would be smaller and the syncs more.
+- The journal outlives the session that sends its batches, because unanswered batches must: when the store's process
+  dies they are sent again to the next one, which skips those that it finds committed.
+- A failed write (full disk) changes nothing here but ``fault``: batches stay unanswered and are sent again. Only
+  batches that settle and do nothing else may be written ahead of them, for they make room (``early_settlements``).
 """
 
 import logging
@@ -32,15 +34,15 @@ from triomq.store.recovered import Recovered
 _log = logging.getLogger("triomq.store")
 
 _UNDER_WAY = 2
-"""Batches that may be unanswered before the next is sent: one that is synced, one that waits for it there already."""
+"""Batches that may be unanswered before the next is sent: one that is being synced, one that waits behind it."""
 
 
 class Fetch:
-    """A wish to read bodies; made by the journal, ends when it is answered.
+    """A request to read bodies; created by the journal, ends when it is answered.
 
     Args:
-        request: What is sent to the store.
-        done: Called with what was read, or with what went wrong.
+        request: The frame for the store.
+        done: Called with what was read, or with the error.
     """
 
     __slots__ = ("done", "request")
@@ -51,15 +53,14 @@ class Fetch:
 
 
 def _do_nothing() -> None:
-    """Wake nobody up: the batch is sent when somebody is there to send it."""
+    """Wake no session: there is none, and the next one begins by sending."""
 
 
 class Journal:
-    """What a broker tells its store; made by whoever opens the broker, lives as long.
+    """The operations of one broker for its store; created with the broker, ends with it.
 
-    ``committed`` is the number of the last batch that is on disk; ``fault`` says what is in the way while batches
-    cannot be written, and is None otherwise; ``recovered`` is what was found when the store was opened, and ``is_open``
-    whether it was.
+    ``committed`` is the number of the last batch that is on disk; ``fault`` is the error while batches cannot be
+    written, else None; ``is_open`` is whether the store has been opened, and ``recovered`` is what it had then.
     """
 
     def __init__(self) -> None:
@@ -71,18 +72,18 @@ class Journal:
         self._builder = BatchBuilder()
         self._last = 0  # number of the last batch that was taken
         self._unanswered: deque[tuple[OperationBatch, int]] = deque()
-        self._unanswered_octets = 0
+        self._unanswered_bytes = 0
         self._fetches: dict[int, Fetch] = {}
         self._fetched = 0
         self._sent_fetches = 0
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._on_fault: list[Callable[[StoreError | None], None]] = []
 
-    # What the core calls, within turns
+    # Called by the core, within turns
 
     @property
     def open_batch(self) -> int:
-        """The number of the batch that gathers. What is added now is on disk when ``committed`` has reached it."""
+        """The number of the open batch. What is added now is on disk when ``committed`` has reached it."""
         return self._last + 1
 
     @property
@@ -91,33 +92,33 @@ class Journal:
         return self.open_batch if self._builder else self._last
 
     @property
-    def octets(self) -> int:
-        """About how many octets are gathered or on their way."""
-        return self._unanswered_octets + self._builder.octets
+    def pending_bytes(self) -> int:
+        """About how many bytes are in the open batch or not answered yet."""
+        return self._unanswered_bytes + self._builder.size
 
     def append(self, queue: int, first: int, head: bytes, contents: Sequence[bytes], size: int) -> None:
-        """Keep messages with ids in a row, above all that the queue has had.
+        """Append messages with ids in a row, above all that the queue has had.
 
         Args:
             queue: The queue's number.
             first: The first one's id.
-            head: What they share, and what the core wants to know of them.
-            contents: Their octets; the sequence must not change any more.
-            size: What the core counts for them, in octets; what they take here is counted besides.
+            head: What they share, encoded by the core.
+            contents: One for each message; the sequence must not change any more.
+            size: What the core counts for them, in bytes; ``pending_bytes`` counts their contents.
         """
         self._builder.append(queue, first, head, contents, size)
         self.wake()
 
     def cut(self, queue: int) -> None:
-        """Let messages that are appended to a queue from now on begin another segment.
+        """Start another segment with the next messages that are appended to a queue.
 
         Segments must not overlap. So when messages are spilled, or will be, whose ids lie between those of two appends,
-        this comes before the second of them.
+        this is called before the second of them.
         """
         self._builder.cut(queue)
 
     def spill(self, queue: int, first: int, runs: Sequence[BodyRun], count: int) -> None:
-        """Put messages out of memory that are not to be kept, for ``fetch`` to give back while this broker lives.
+        """Page out transient messages, for ``fetch`` to read back while this broker lives.
 
         Args:
             queue: The queue's number.
@@ -129,7 +130,7 @@ class Journal:
         self.add(MessagesSpilled(queue=queue, first=first, count=count, body=encode_body(runs), settled=settled))
 
     def settle(self, queue: int, first: int, count: int = 1) -> None:
-        """Forget messages with ids in a row, kept or not."""
+        """Settle messages with ids in a row, durable or spilled."""
         self._builder.settle(queue, first, count)
         self.wake()
 
@@ -139,38 +140,38 @@ class Journal:
         self.wake()
 
     def add(self, operation: Operation) -> None:
-        """Have anything else done."""
+        """Add any other operation."""
         self._builder.add(operation)
         self.wake()
 
     def fetch(
-        self, queue: int, first: int, stop: int, octets: int, done: Callable[[Reading | StoreError], None]
+        self, queue: int, first: int, stop: int, max_bytes: int, done: Callable[[Reading | StoreError], None]
     ) -> Fetch:
-        """Have the segments read that hold ids of a range, kept or spilled.
+        """Read the segments that hold ids of a range, durable or spilled.
 
-        All of the range must be committed, or settled: what still is on its way to the store counts as not there. What
-        was read may have messages that have been settled since.
+        All of the range must be committed, or settled: what is still on its way to the store counts as not there. The
+        result may have messages that have been settled since.
 
         Args:
             queue: The queue's number.
             first: The first id of the range.
             stop: The id behind its last one.
-            octets: About how many octets of bodies to read at once; at least one segment is read if there is any.
-            done: Called later, outside of any turn, with what was read or with what went wrong.
+            max_bytes: About how many bytes of bodies to read at once; at least one segment is read if there is any.
+            done: Called later, outside of any turn, with what was read or with the error.
         """
         self._fetched += 1
-        return self._send_request(Read(self._fetched, queue, first, stop, octets), done)
+        return self._send_request(Read(self._fetched, queue, first, stop, max_bytes), done)
 
     def fetch_delayed(
         self, queue: int, numbers: Sequence[int], done: Callable[[list[bytes | None] | StoreError], None]
     ) -> Fetch:
-        """Have the bodies of delayed messages read; all at once, so ask for no more than there is room for.
+        """Read the bodies of delayed messages, all at once; the caller asks for no more than there is room for.
 
         Args:
             queue: The queue's number.
             numbers: Theirs, as of ``DelayedFound``.
-            done: Called later, outside of any turn, with the bodies, None for what is not there; or with what went
-                wrong.
+            done: Called later, outside of any turn, with the bodies, None for those that are not there; or with the
+                error.
         """
         self._fetched += 1
         return self._send_request(ReadDelayed(self._fetched, queue, numbers), done)
@@ -180,49 +181,49 @@ class Journal:
         self.wake()
         return fetch
 
-    def forget_fetch(self, fetch: Fetch) -> None:
-        """Read them no more, should they not have been read yet."""
+    def cancel_fetch(self, fetch: Fetch) -> None:
+        """Cancel a request, if it has not been answered yet."""
         self._fetches.pop(fetch.request.number, None)
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:
-        """Have something called once when ``committed`` has reached a number, outside of any turn.
+        """Call a function once when ``committed`` has reached a number, outside of any turn.
 
         Args:
-            number: What ``open_batch`` was when something was added, or ``last_batch``.
-            callback: Called in the order in which they were given, so that one with a lower number waits for those
-                before it; soon, if the number has been reached already. It must be cheap, and right also if who wanted
-                it has gone in the meantime.
+            number: What ``open_batch`` was when an operation was added, or ``last_batch``.
+            callback: Called soon, if the number has been reached already. Callbacks are called in the order in which
+                they were given, so one with a lower number waits for those before it. It must be cheap, and safe to
+                call after its client has gone.
         """
         self._waiting.append((number, callback))
         if number <= self.committed:
             self.wake()
 
     def on_fault(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Have something called, outside of any turn, when batches cannot be written, and with None when they can."""
+        """Call a function, outside of any turn, when batches cannot be written; and with None when they can again."""
         self._on_fault.append(callback)
 
-    # What the store's actor calls
+    # Called by the store's supervisor and its session
 
     def opened(self, committed: int, recovered: Recovered) -> None:
-        """Go on behind what is there; at the start of a broker.
+        """Continue the numbers of a store that has just been opened, when a broker starts.
 
-        What was added before that counts as said after it.
+        Operations that were added before belong to the first batch after those of the store.
         """
         self.is_open = True
         self.committed = self._last = committed
         self.recovered = recovered
 
     def take(self) -> OperationBatch | None:
-        """Give the next batch to send, None as long as there is none or enough are on their way."""
-        self._call_committed()  # those who came after what they wait for
+        """Return the next batch to send; None if nothing was added, or enough batches are under way."""
+        self._call_committed()  # callbacks that were given after their number had been reached
         if not self._builder or len(self._unanswered) >= _UNDER_WAY or self.fault is not None:
             return None
         self._last += 1
-        octets = self._builder.octets
+        size = self._builder.size
         batch = self._builder.batch(self._last)
         self._builder = BatchBuilder()
-        self._unanswered.append((batch, octets))
-        self._unanswered_octets += octets
+        self._unanswered.append((batch, size))
+        self._unanswered_bytes += size
         return batch
 
     @property
@@ -231,9 +232,9 @@ class Journal:
         return [batch for batch, _ in self._unanswered]
 
     def answered(self, number: int) -> None:
-        """Hear that all batches up to this one are on disk."""
+        """Drop all batches up to this number, which are on disk, and call what waited for them."""
         while self._unanswered and self._unanswered[0][0].number <= number:
-            self._unanswered_octets -= self._unanswered.popleft()[1]
+            self._unanswered_bytes -= self._unanswered.popleft()[1]
         self._set_fault(None)
         if number > self.committed:
             self.committed = number
@@ -241,16 +242,16 @@ class Journal:
 
     def _call_committed(self) -> None:
         waiting = self._waiting
-        for _ in range(len(waiting)):  # who waits again for what is committed is told the next time
+        for _ in range(len(waiting)):  # no further: a callback may add one that is due at once
             if waiting[0][0] > self.committed:
                 break
             waiting.popleft()[1]()
 
     def early_settlements(self) -> list[MessagesSettled]:
-        """Give what could be settled before the batches that cannot be written: it makes room.
+        """Return what may be settled ahead of the batches that cannot be written, since it makes room.
 
-        Only of batches that do nothing else: where a message moves, or a transaction is, all is done at once or not at
-        all. It is said again with its batch, which does no harm.
+        Only of batches that do nothing else: a batch that moves a message or commits a transaction is written whole or
+        not at all. The same settlements are sent again with their batch, which changes nothing.
         """
         alone = [
             batch
@@ -261,7 +262,7 @@ class Journal:
         return found + self._builder.settles()
 
     def failed(self, fault: StoreError) -> None:
-        """Hear that batches cannot be written just now; they stay unanswered."""
+        """Set the error because of which batches cannot be written; they stay unanswered."""
         self._set_fault(fault)
 
     def _set_fault(self, fault: StoreError | None) -> None:
@@ -276,12 +277,12 @@ class Journal:
             callback(fault)
 
     def take_fetches(self, *, again: bool = False) -> list[Fetch]:
-        """Give the wishes that were not sent yet, or all that have no answer: whoever had them is gone."""
+        """Return the requests that were not sent yet; all that have no answer if ``again``, for a new session."""
         since, self._sent_fetches = 0 if again else self._sent_fetches, self._fetched
         return [fetch for number, fetch in self._fetches.items() if number > since]
 
     def fetched(self, number: int, found: Reading | list[bytes | None] | StoreError) -> None:
-        """Hear what was read."""
+        """Pass on what was read for a request, unless it was cancelled."""
         fetch = self._fetches.pop(number, None)
         if fetch is not None:
             fetch.done(found)

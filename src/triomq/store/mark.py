@@ -1,15 +1,20 @@
-"""A small file that says which batch of which store was the last on disk, so that a log that is gone is missed.
+"""The mark: a small file with the number of the last batch on disk, by which a lost log is found out.
 
 SQLite opens a database whose log was removed, emptied or damaged as if there had never been one. So the number of the
-last batch is written to a file of its own as well: after each sync, in place, and not synced itself. What holds of it:
+last batch is written to a file of its own as well: after each sync, in place, and not synced itself.
 
-- A process that is killed leaves it as it was written last: at the number of the last batch, or one commit behind.
-- After a power cut it may be further behind, since nothing has synced it, or unreadable. It is never ahead of the
-  store: a number is written only when the disk has said that the batch is there, and a checkpoint gives up the log only
-  when the database is synced.
+    sync of batch 7 ── mark 7 ── sync of batch 8 ──(killed)        mark 7, store 8: nothing is proved
+    sync of batch 8 ── mark 8 ── log removed ── SQLite opens 5     mark 8, store 5: three batches are missing
+
+The rules:
+
+- A process that is killed leaves the mark as it was written last: at the last batch, or one commit behind.
+- After a power cut it may be further behind, since it was never synced, or unreadable. It is never ahead of the store:
+  a number is written only after the batch was synced, and a checkpoint drops the log only after it has synced the
+  database.
 
 So a store that is behind its mark has lost something since, whatever the reason, and is not opened. A mark that is
-behind proves nothing.
+behind its store proves nothing.
 """
 
 import os
@@ -25,11 +30,11 @@ _MAGIC = b"tMQmark1"
 
 
 class MarkRead(msgspec.Struct, frozen=True):
-    """What a mark says.
+    """The contents of a mark.
 
     Args:
         identity: The store's; empty if the mark cannot be read.
-        number: The last batch that was on disk for sure.
+        number: A batch that was on disk for certain.
     """
 
     identity: bytes
@@ -37,24 +42,24 @@ class MarkRead(msgspec.Struct, frozen=True):
 
 
 def read_mark(path: Path) -> MarkRead | None:
-    """Read a mark; None if there is none."""
+    """Return the contents of a mark; None if there is none."""
     try:
-        octets = path.read_bytes()
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    form = octets[: _FORM.size]
-    if len(octets) != _FORM.size + _SUM.size or octets[_FORM.size :] != _SUM.pack(crc32(form)):
+    form = data[: _FORM.size]
+    if len(data) != _FORM.size + _SUM.size or data[_FORM.size :] != _SUM.pack(crc32(form)):
         return MarkRead(b"", 0)
     magic, identity, number = _FORM.unpack(form)
     return MarkRead(identity, number) if magic == _MAGIC else MarkRead(b"", 0)
 
 
 class Mark:
-    """The mark of a store that is open; made by the store, which closes it.
+    """The mark of an open store; created by the store, which closes it.
 
     Args:
-        path: The file, made if it is not there.
-        identity: The store's, 16 octets.
+        path: The file, created if it is not there.
+        identity: The store's, 16 bytes.
     """
 
     def __init__(self, path: Path, identity: bytes) -> None:
@@ -62,7 +67,7 @@ class Mark:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, number: int) -> None:
-        """Write that a batch is on disk; a mark that cannot be written stays behind, which proves nothing."""
+        """Write the number of a batch that is on disk. A mark that cannot be written stays behind, which is safe."""
         form = _FORM.pack(_MAGIC, self._identity, number)
         with suppress(OSError):
             os.pwrite(self._file, form + _SUM.pack(crc32(form)), 0)

@@ -1,4 +1,4 @@
-"""What is read of a queue: the segments of a range of ids, in order, a bounded amount at once."""
+"""The result of reading a range of a queue's ids: segments in order, a bounded amount at once."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ class SegmentRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
         count: How many ids it spans.
         settled: A bit for each position that is settled, as of ``SegmentFound``.
         body: The contents as ``decode_body`` reads them, also of what is settled.
-        spilled: Whether it was only put out of memory, and not kept.
+        spilled: Whether it is in the spill file, and not durable.
     """
 
     first: int
@@ -29,11 +29,11 @@ class SegmentRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Damaged(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Messages that the store has and cannot give back: the disk has changed them.
+    """Messages that the store has and cannot read: the disk has changed them.
 
     Args:
         first: The id of the first.
-        count: How many ids they span; 0 if the disk has changed even that.
+        count: How many ids they span; 0 if that is not known.
         settled: A bit for each position that is settled, as of ``SegmentFound``.
         reason: What is wrong.
     """
@@ -49,8 +49,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Args:
         segments: In the order of their ids; the first and the last may have ids outside of the range.
-        up_to: The id below which all of the range has been given; its end if there is no more.
-        damaged: What stands between the segments and cannot be given.
+        up_to: The id up to which the range has been read, exclusive; its end if there is no more.
+        damaged: What stands between the segments and cannot be read.
     """
 
     segments: list[SegmentRead]
@@ -58,13 +58,13 @@ class Reading(msgspec.Struct, frozen=True, array_like=True, gc=False):
     damaged: list[Damaged] = []
 
 
-def collect(found: Iterable[SegmentRead | Damaged], stop: int, octets: int) -> Reading:
-    """Take segments until their bodies have some size, at least one.
+def collect(found: Iterable[SegmentRead | Damaged], stop: int, max_bytes: int) -> Reading:
+    """Collect segments until their bodies have some size, at least one.
 
     Args:
-        found: Those of a range, in the order of their ids; no more are asked for than are taken.
+        found: Those of a range, in the order of their ids; no more are asked for than are collected.
         stop: The end of the range.
-        octets: The size from which on no more are taken.
+        max_bytes: The size from which on no more are collected.
     """
     segments: list[SegmentRead] = []
     damaged: list[Damaged] = []
@@ -75,6 +75,6 @@ def collect(found: Iterable[SegmentRead | Damaged], stop: int, octets: int) -> R
             continue
         segments.append(each)
         size += len(each.body)
-        if size >= octets:
+        if size >= max_bytes:
             return Reading(segments, min(stop, each.stop), damaged)
     return Reading(segments, stop, damaged)

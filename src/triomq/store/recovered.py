@@ -1,4 +1,4 @@
-"""What a store finds when it is opened: everything that is kept, the octets of messages apart.
+"""What a store recovers when it is opened: everything but the bodies of messages.
 
 It comes in pieces, since it may be much; ``assemble`` puts them together.
 """
@@ -23,7 +23,7 @@ class QueueFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
         queue: Its number.
         key: As it was declared.
         value: As it was declared.
-        next_id: One more than the highest id that was ever kept.
+        next_id: One more than the highest id that was ever stored.
     """
 
     queue: int
@@ -40,8 +40,8 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
         first: The id of its first message.
         count: How many messages it was made of.
         left: How many of them are not settled.
-        size: What the core counted for all of them, also for those that are settled; octets.
-        settled: A bit for each position that is settled, the lowest of the first octet for the first; empty if none is.
+        size: What the core counted for all of them, also for those that are settled, in bytes.
+        settled: A bit for each position that is settled, the lowest of the first byte for the first; empty if none is.
     """
 
     queue: int
@@ -52,19 +52,19 @@ class SegmentFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
     settled: bytes
 
     def unsettled(self) -> list[int]:
-        """List the positions that are not settled."""
+        """Return the positions that are not settled."""
         bits = int.from_bytes(self.settled, "little")
         return [position for position in range(self.count) if not bits >> position & 1]
 
 
 class TotalsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
-    """What the segments of a queue come to.
+    """The totals of a queue's segments.
 
     Args:
         queue: The queue's number.
         count: Messages that are not settled.
-        size: About how many octets those have.
-        missing: Messages that were stored and not settled, and are not there: the disk has changed their place.
+        size: About how many bytes those have.
+        missing: Messages that were stored and not settled, and are not there: the disk has damaged their rows.
     """
 
     queue: int
@@ -84,7 +84,7 @@ class DelayedFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4
 
 
 class DeliveredFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):
-    """Up to which id messages of a level were delivered."""
+    """The id up to which messages of a level were delivered."""
 
     queue: int
     level: int
@@ -92,7 +92,7 @@ class DeliveredFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag
 
 
 class AttemptsFound(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
-    """How often a message came back."""
+    """How often a message was returned."""
 
     queue: int
     id: int
@@ -108,12 +108,12 @@ class RecoveredQueue(msgspec.Struct):
     Args:
         found: The queue.
         count: Messages that are not settled, delayed ones apart.
-        size: About how many octets those have.
-        segments: Where they are, if that was asked for.
+        size: About how many bytes those have.
+        segments: Their segments, if the store was asked for them.
         delayed: Those that are not ready yet.
-        delivered: Up to which ids messages were delivered, by level.
-        attempts: How often messages came back, by id.
-        missing: Messages that ought to be there and are not, as of ``TotalsFound``.
+        delivered: The ids up to which messages were delivered, by level.
+        attempts: How often messages were returned, by id.
+        missing: As of ``TotalsFound``.
     """
 
     found: QueueFound
@@ -127,7 +127,7 @@ class RecoveredQueue(msgspec.Struct):
 
 
 class Recovered(msgspec.Struct):
-    """Everything that was found.
+    """Everything that was recovered.
 
     Args:
         records: In the order of their kinds and keys.
@@ -139,12 +139,12 @@ class Recovered(msgspec.Struct):
 
     @property
     def next_queue(self) -> int:
-        """A number that no queue has."""
+        """A number above those of all queues."""
         return max(self.queues, default=0) + 1
 
 
 def assemble(pieces: Iterable[Piece]) -> Recovered:
-    """Put the pieces together."""
+    """Return the pieces, put together by queue."""
     recovered = Recovered()
     for piece in pieces:
         match piece:

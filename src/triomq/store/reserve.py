@@ -1,8 +1,8 @@
-"""Room on the disk that is left free: below it nothing is taken that would need more.
+"""The disk reserve: room that is left free, below which nothing is written that needs more room.
 
-A disk that is filled to its last octet stops whatever else writes there, and leaves SQLite no room to move its log to
-the database. So before each commit the file system is asked what is free. What is free within the database counts as
-well, since it is used first; otherwise consumers could never make room.
+A disk that is filled to its last byte stops all other programs that write there, and leaves SQLite no room to move its
+log to the database. So before each commit the file system is asked what is free. What is free within the database
+counts as well, since it is used first; otherwise consumers could never make room.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from triomq.errors import DiskFull
 
 DISK_RESERVE = 50_000_000
-"""Octets, as much as RabbitMQ's ``disk_free_limit``; the size of the log, which a checkpoint writes, comes on top."""
+"""Bytes, as much as RabbitMQ's ``disk_free_limit``; the size of the log, which a checkpoint writes, comes on top."""
 
 
 def _free(directory: Path) -> int:
@@ -26,19 +26,19 @@ class DiskReserve:
 
     Args:
         database: The store's file.
-        octets: How much is to be left; 0 for no reserve.
-        free: Gives what is free where a directory is, in octets.
+        reserve: Bytes to leave free; 0 for no reserve.
+        free: Returns the bytes that are free where a directory is.
     """
 
-    def __init__(self, database: Path, octets: int, free: Callable[[Path], int] = _free) -> None:
+    def __init__(self, database: Path, reserve: int, free: Callable[[Path], int] = _free) -> None:
         self._database = database
         self._log = f"{database}-wal"
-        self._octets = octets
+        self._reserve = reserve
         self._free = free
         self._is_low = False
 
     def require(self, connection: sqlite3.Connection) -> None:
-        """See that there is room.
+        """Check that there is room.
 
         Args:
             connection: To the database.
@@ -46,18 +46,18 @@ class DiskReserve:
         Raises:
             DiskFull: There is less than the reserve; or, once that was so, less than twice as much.
         """
-        if not self._octets:
+        if not self._reserve:
             return
-        wanted = (self._octets + os.stat(self._log).st_size) * (2 if self._is_low else 1)
+        wanted = (self._reserve + os.stat(self._log).st_size) * (2 if self._is_low else 1)
         room = self._free(self._database.parent)
-        if room < wanted:
+        if room < wanted:  # SQLite uses its free pages first
             (pages,) = connection.execute("PRAGMA freelist_count").fetchone()
             (page,) = connection.execute("PRAGMA page_size").fetchone()
             room += pages * page
         self._is_low = room < wanted
         if self._is_low:
             raise DiskFull(
-                f"{self._database} has {room:,} octets of room on its disk and in itself, and {wanted:,} are wanted: "
+                f"{self._database} has {room:,} bytes of room on its disk and in itself, and {wanted:,} are wanted: "
                 "disk_reserve and the size of its log, twice as much until there is enough again. Free space; the "
                 "broker goes on by itself"
             )

@@ -2,7 +2,7 @@
 
 The damaged one stays as it is. All that is read is held against its checksum, and written through the same operations
 as a broker's, so the new store is whole by construction. A message whose record is lost, while its contents are whole,
-is put back in its queue as one that nobody has settled; so messages may come again, and none is given up that is there.
+is put back in its queue as not settled; so messages may come again, and none that can be read is lost.
 """
 
 import shutil
@@ -42,16 +42,16 @@ _LAST_ID = 1 << 62
 """Above all ids."""
 
 _GROUP = 8 << 20
-"""Octets that are written in one batch: enough that syncs do not count, and little memory."""
+"""Bytes that are written in one batch: enough that syncs do not count, and little memory."""
 
 
 class SalvagedQueue(msgspec.Struct):
-    """What became of one queue.
+    """The result for one queue.
 
     Args:
-        key: What the core calls it.
+        key: As it was declared.
         messages: How many are in the new store, delayed ones too.
-        lost: How many were there and cannot be read, as far as that can be told.
+        lost: How many were there and cannot be read, as far as the counts show.
         found: How many of ``messages`` had no record any more; some of them may have been settled.
         delayed: How many of ``messages`` are not ready yet.
     """
@@ -64,7 +64,7 @@ class SalvagedQueue(msgspec.Struct):
 
 
 class Salvage(msgspec.Struct):
-    """What was done.
+    """The result of a salvage.
 
     Args:
         queues: By number.
@@ -135,14 +135,14 @@ def salvage(
     """Write all that can be read of a store to a new directory.
 
     Args:
-        directory: The store's; nobody may have it open.
-        target: The directory to make; its parent must be there.
-        declare: Gives key and value of a queue, by its number, whose own cannot be read.
-        patience: Seconds to wait for a broker that is leaving the store.
+        directory: The store's; no broker may have it open.
+        target: The directory to create; its parent must exist.
+        declare: Returns key and value for a queue, by its number, whose own cannot be read.
+        patience: Seconds to wait for a broker that is closing the store.
 
     Raises:
         StoreLocked: A broker uses it.
-        StoreUnwritable: There is something of the target's name already, or it cannot be made.
+        StoreUnwritable: The target exists already, or cannot be created.
         DiskFull: There is not enough room.
         StoreError: There is nothing to read.
     """
@@ -178,7 +178,7 @@ def salvage(
 
 
 def _behind(source: sqlite3.Connection, mark: MarkRead | None) -> list[str]:
-    """Say so if batches are missing at the end, of which nothing else can be said."""
+    """Return a complaint if batches are missing at the end; what they did is not known."""
     try:
         (committed,) = source.execute("SELECT committed FROM progress").fetchone()
     except (sqlite3.DatabaseError, TypeError):
@@ -237,7 +237,7 @@ class _Salvaging:
             table: Its name.
             columns: Those to read, the key before the others.
             key: How many columns the key has.
-            kind: What a row is to be.
+            kind: The type of a row.
         """
         found: dict[tuple[object, ...], T] = {}
         order = columns.removeprefix("DISTINCT ").split(", ")[:key]
@@ -260,7 +260,7 @@ class _Salvaging:
             self._done.complaints.append(text)
 
     def _declare_queues(self) -> dict[int, int]:
-        """Declare the queues that can be read, and tell how many messages each of them ought to have."""
+        """Declare the queues that can be read; return how many messages each of them should have."""
         expected = {}
         for row in self._rows("queue", "queue, key, value, stored, settled", 1, _QueueRow):
             self._declare(row.number, row.key, row.value)
@@ -298,8 +298,8 @@ class _Salvaging:
                 row = self._source.execute(_STRAY, (body,)).fetchone()
             except sqlite3.DatabaseError:
                 continue  # counts as lost with its queue
-            queue, first, count, expected, octets = row
-            if queue and first and is_whole(octets, expected, queue, first, count):
+            queue, first, count, expected, data = row
+            if queue and first and is_whole(data, expected, queue, first, count):
                 self._require_queue(queue)
                 segments.setdefault(queue, {}).setdefault(first, _Segment(count, body))
 
@@ -308,9 +308,9 @@ class _Salvaging:
         for first, segment in sorted(segments.items()):
             bits = int.from_bytes(segment.settled, "little") & ((1 << segment.count) - 1)
             left = segment.count - bits.bit_count()
-            octets = read_body(self._source, segment.body, queue, first, segment.count)
-            runs = [] if isinstance(octets, Damaged) else _decoded(octets)
-            if isinstance(octets, Damaged) or not runs or first < position:
+            data = read_body(self._source, segment.body, queue, first, segment.count)
+            runs = [] if isinstance(data, Damaged) else _decoded(data)
+            if isinstance(data, Damaged) or not runs or first < position:
                 done.lost += left
                 continue
             position = first + segment.count
@@ -322,30 +322,28 @@ class _Salvaging:
                 done.found += left
             done.messages += left
             self._add(
-                MessagesAppended(
-                    queue=queue, first=first, count=segment.count, size=size, body=octets, settled=settled
-                ),
-                len(octets),
+                MessagesAppended(queue=queue, first=first, count=segment.count, size=size, body=data, settled=settled),
+                len(data),
             )
 
     def _delay(self, row: _DelayedRow) -> None:
         queue, number, due, count, size, body = row
         self._require_queue(queue)
         done = self._done.queues[queue]
-        octets = read_body(self._source, body, queue, number, count)
-        if isinstance(octets, Damaged) or not _decoded(octets):
+        data = read_body(self._source, body, queue, number, count)
+        if isinstance(data, Damaged) or not _decoded(data):
             done.lost += count
             return
         done.messages += count
         done.delayed += count
-        delay = MessagesDelayed(queue=queue, number=number, due=due, count=count, size=size, body=octets)
-        self._add(delay, len(octets))
+        delay = MessagesDelayed(queue=queue, number=number, due=due, count=count, size=size, body=data)
+        self._add(delay, len(data))
 
     # Writing
 
-    def _add(self, operation: Operation, octets: int = 0) -> None:
+    def _add(self, operation: Operation, data: int = 0) -> None:
         self._operations.append(operation)
-        self._octets += octets
+        self._octets += data
         if self._octets >= _GROUP:
             self._flush()
 
@@ -354,8 +352,8 @@ class _Salvaging:
         self._operations, self._octets = [], 0
 
 
-def _decoded(octets: bytes) -> list[BodyRun]:
+def _decoded(data: bytes) -> list[BodyRun]:
     try:
-        return decode_body(octets)
+        return decode_body(data)
     except msgspec.DecodeError:
         return []

@@ -1,10 +1,10 @@
-"""The form of the files, its version, and the way from each version to the next.
+"""The tables of the files, their version, and the migration from each version to the next.
 
-A *segment* is what one batch appended to one queue. Its record is small and stands apart from its octets, so that after
-a restart all records are read and no octets, and so that settling a message never writes a body anew. Records of a
-queue stand together in the order of ids; octets stand in the order in which they came.
+A *segment* is what one batch appended to one queue. Its row is small and stands apart from its body, so that after a
+restart all rows are read and no bodies, and so that settling a message never rewrites a body. Rows of a queue stand
+together in the order of ids; bodies stand in the order in which they were written.
 
-The version is SQLite's own ``user_version``; 0 is an empty file, and making the tables is the first migration.
+The version is SQLite's own ``user_version``; 0 is an empty file, and creating the tables is the first migration.
 """
 
 import sqlite3
@@ -14,11 +14,11 @@ from pathlib import Path
 from triomq.errors import StoreCorrupt, StoreTooNew
 
 APPLICATION = 0x744D5131
-"""SQLite's ``application_id`` of our files: tMQ1."""
+"""SQLite's ``application_id`` of a store's files: tMQ1."""
 
 _FIRST = f"""
     PRAGMA application_id = {APPLICATION};
-    -- one row: the last batch that is kept
+    -- one row: the last batch
     CREATE TABLE progress (id INTEGER PRIMARY KEY CHECK (id = 1), committed INTEGER NOT NULL);
     INSERT INTO progress VALUES (1, 0);
     CREATE TABLE record (
@@ -65,7 +65,7 @@ VERSION = max(MIGRATIONS) + 1
 
 
 def migrate(connection: sqlite3.Connection, migrations: Mapping[int, str] = MIGRATIONS) -> int:
-    """Bring a file to the newest version, each step in a transaction of its own, and give the version it had."""
+    """Bring a file to the newest version, each step in a transaction of its own; return the version that it had."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     for version in range(found, max(migrations) + 1):
         step = f"{migrations[version]}; PRAGMA user_version = {version + 1}"
@@ -74,11 +74,11 @@ def migrate(connection: sqlite3.Connection, migrations: Mapping[int, str] = MIGR
 
 
 def require_known(connection: sqlite3.Connection, path: Path, newest: int = VERSION) -> None:
-    """Refuse to touch a database that another program has made, or a later version of this one.
+    """Check that a database is a store of a known version.
 
     Raises:
         StoreTooNew: It has a version that this program does not know.
-        StoreCorrupt: It is a database, but not one of ours.
+        StoreCorrupt: It is a database of another program.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()

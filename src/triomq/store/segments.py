@@ -1,7 +1,11 @@
-"""Reading the tables of one file, whatever the disk has done to some of it.
+"""Segments and bodies of one file, read around what the disk has damaged.
 
-A segment's row and its body are read apart, so that a damaged body hides nothing behind it. Where rows themselves stand
-on a damaged page, those before it are read forwards and those behind it from the end backwards.
+    rows      100 101 102 | ~~~ damaged page ~~~ | 250 251 252
+              ──forwards──▶                       ◀──backwards──
+    yields    100 101 102   Damaged(first=103)      250 251 252       in the order of ids
+
+A segment's row and its body are read apart, so a damaged body hides nothing behind it. Each body has a checksum that
+covers whose it is. Rows have none: a row is checked for values that a row can have, and its ids by the body's checksum.
 """
 
 import sqlite3
@@ -30,7 +34,7 @@ _MISSING = "their contents are missing"
 
 
 def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: int) -> Generator[SegmentRow | Damaged]:
-    """Give the rows of the segments that hold ids of a range, in order.
+    """Yield the rows of the segments that hold ids of a range, in order.
 
     Args:
         connection: To the file.
@@ -39,7 +43,7 @@ def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: i
         stop: The id behind its last one.
 
     Yields:
-        Rows, and something damaged where there are some that cannot be read.
+        Rows, and ``Damaged`` where rows cannot be read.
     """
     values = {"queue": queue, "first": first, "stop": stop}
     damaged = Damaged(first, 0, b"", _ROWS)
@@ -58,14 +62,14 @@ def segment_rows(connection: sqlite3.Connection, queue: int, first: int, stop: i
         _require_damage(error)
         last = msgspec.structs.replace(damaged, first=values["first"] + 1)
     behind = _rows_behind(connection, values)
-    # A key that the disk has changed ends the way forwards without an error.
+    # A damaged key may end the way forwards without an error.
     if last is not None or behind:
         yield last or msgspec.structs.replace(damaged, first=values["first"] + 1)
     yield from behind
 
 
 def _rows(connection: sqlite3.Connection, query: str, values: dict[str, int], bound: str) -> Iterator[SegmentRow]:
-    """Give the rows of a query up to the first that cannot be read, and note in the values how far they went."""
+    """Yield the rows of a query up to the first that cannot be read; ``values[bound]`` is the last id that was read."""
     try:
         with closing(connection.execute(query, values)) as rows:
             for row in rows:
@@ -86,7 +90,7 @@ def _rows(connection: sqlite3.Connection, query: str, values: dict[str, int], bo
 
 
 def _rows_behind(connection: sqlite3.Connection, values: dict[str, int]) -> list[SegmentRow]:
-    """Give the rows behind damaged ones, in order."""
+    """Return the rows behind damaged ones, in order."""
     found: list[SegmentRow] = []
     try:
         found.extend(_rows(connection, _BACKWARDS, values, "stop"))
@@ -96,7 +100,7 @@ def _rows_behind(connection: sqlite3.Connection, values: dict[str, int]) -> list
 
 
 def _is_sane(row: tuple[object, ...]) -> bool:
-    """Tell whether a row has what a row may have; nothing sums up the rows themselves."""
+    """Return whether a row has values that a row can have; rows have no checksum."""
     return isinstance(row[4], bytes) and all(isinstance(row[i], int) for i in (0, 1, 2, 3, 5)) and bool(row[1])
 
 
@@ -108,22 +112,22 @@ def _require_damage(error: sqlite3.DatabaseError) -> None:
 def read_segments(
     connection: sqlite3.Connection, queue: int, first: int, stop: int, *, spilled: bool
 ) -> Generator[SegmentRead | Damaged]:
-    """Give the segments that hold ids of a range with their bodies; see ``segment_rows``."""
+    """Yield the segments that hold ids of a range with their bodies; see ``segment_rows``."""
     with closing(segment_rows(connection, queue, first, stop)) as rows:
         for row in rows:
             if isinstance(row, Damaged):
                 yield row
                 continue
             start, count, _, _, settled, body = row
-            octets = read_body(connection, body, queue, start, count)
-            if isinstance(octets, bytes):
-                yield SegmentRead(start, count, settled, octets, spilled)
+            data = read_body(connection, body, queue, start, count)
+            if isinstance(data, bytes):
+                yield SegmentRead(start, count, settled, data, spilled)
             else:
-                yield Damaged(start, count, settled, octets.reason)
+                yield Damaged(start, count, settled, data.reason)
 
 
 def read_body(connection: sqlite3.Connection, body: int, queue: int, number: int, count: int) -> bytes | Damaged:
-    """Give the octets of a body, if they are what was written for this segment or these delayed messages."""
+    """Return a body, if it is what was written for this segment or these delayed messages."""
     try:
         row = connection.execute("SELECT octets, checksum FROM body WHERE body = ?", (body,)).fetchone()
     except sqlite3.DatabaseError as error:
@@ -132,23 +136,23 @@ def read_body(connection: sqlite3.Connection, body: int, queue: int, number: int
         return Damaged(0, 0, b"", f"{_CHANGED} ({error})")
     if row is None:
         return Damaged(0, 0, b"", _MISSING)
-    octets, expected = row
-    return octets if is_whole(octets, expected, queue, number, count) else Damaged(0, 0, b"", _CHANGED)
+    data, expected = row
+    return data if is_whole(data, expected, queue, number, count) else Damaged(0, 0, b"", _CHANGED)
 
 
 def is_damaged(connection: sqlite3.Connection, body: int, queue: int, number: int, count: int) -> bool:
-    """Tell whether a body is there and is not what was written."""
+    """Return whether a body is there and is not what was written."""
     found = read_body(connection, body, queue, number, count)
     return isinstance(found, Damaged) and found.reason != _MISSING
 
 
 def read_delayed(connection: sqlite3.Connection, queue: int, number: int) -> bytes | None:
-    """Give the body of delayed messages, None if they are damaged or not there."""
+    """Return the body of delayed messages, None if it is damaged or not there."""
     try:
         row = connection.execute(_DELAYED, (queue, number)).fetchone()
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
         return None
-    octets = None if row is None else read_body(connection, row[0], queue, number, row[1])
-    return octets if isinstance(octets, bytes) else None
+    data = None if row is None else read_body(connection, row[0], queue, number, row[1])
+    return data if isinstance(data, bytes) else None

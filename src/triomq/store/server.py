@@ -52,22 +52,22 @@ from triomq.store.operations import OperationBatch
 from triomq.store.sqlite import SqliteReader, SqliteStore
 
 _CHUNK = 1 << 20
-"""Octets that are received at once."""
+"""Bytes that are received at once."""
 _GROUP = 8 << 20
-"""Octets from which on nothing more is waited for before a commit: some 10 ms of writing."""
+"""Bytes from which on nothing more is received before a commit: some 10 ms of writing."""
 _PIECES = 2_000
-"""Pieces of what is recovered in one frame."""
+"""Recovered pieces in one frame."""
 
 
 def serve(wire: socket.socket, directory: Path, *, fresh: bool, patience: float = PATIENCE, reserve: int = 0) -> None:
-    """Open a store and do what the other end says, until that is gone.
+    """Open a store and serve it at one end of a socket pair, until the other end is closed.
 
     Args:
-        wire: Our end, blocking.
+        wire: This end, blocking.
         directory: The store's.
-        fresh: Whether a broker starts: then all that is there is told first.
+        fresh: Whether a broker starts: then all that is recovered is sent first.
         patience: Seconds to wait for the directory's lock.
-        reserve: Octets on the disk below which nothing new is kept.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
     """
     with wire:
         server = _Server(wire)
@@ -88,10 +88,13 @@ class _Server:
         self._wire = wire
         self._sending = threading.Lock()  # several threads answer
         self._reader = StoreFrameReader()
-        self._expected = 0  # number of the batch that must come next: those before it are lost or failed
+        self._expected = 0  # number of the next batch; later ones are left aside, for one before them has failed
 
     def send(self, frame: FromStore) -> None:
-        with self._sending, suppress(ConnectionError, BrokenPipeError):  # nobody is there: the next receive says so
+        with (
+            self._sending,
+            suppress(ConnectionError, BrokenPipeError),
+        ):  # the broker is gone: the next receive finds out
             self._wire.sendall(encode_frame(frame))
 
     def send_recovered(self, store: SqliteStore) -> None:
@@ -113,7 +116,7 @@ class _Server:
                     self._commit(store, batches)
 
     def _receive(self) -> list[ToStore | FromStore]:
-        """Wait for frames, and take what else is there; nothing at the end."""
+        """Wait for frames and return all that have arrived; nothing at the end of the stream."""
         frames: list[ToStore | FromStore] = []
         received, flags = 0, 0
         while received < _GROUP or not frames:  # one frame may be larger than that
@@ -142,7 +145,9 @@ class _Server:
             self.send(StoreFailed.of(error))
         except ValueError as error:
             self.send(
-                StoreFailed("StoreError", f"triomq asks its store for what cannot be; please report this: {error}")
+                StoreFailed(
+                    "StoreError", f"a batch cannot be applied, which is an error of triomq; please report it: {error}"
+                )
             )
         else:
             self._expected = batches[-1].number + 1
@@ -151,12 +156,12 @@ class _Server:
 
 def _read(reader: SqliteReader, frame: Read | ReadDelayed) -> FromStore:
     if isinstance(frame, Read):
-        return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.octets))
+        return SegmentsFetched(frame.number, reader.read(frame.queue, frame.first, frame.stop, frame.max_bytes))
     return DelayedFetched(frame.number, reader.read_delayed(frame.queue, frame.numbers))
 
 
 def _start(batches: list[OperationBatch], expected: int) -> int:
-    """Find the position from which on batches follow on what was done; behind the last if they do not."""
+    """Return the position of the expected batch; the end if it is not among them."""
     for position, batch in enumerate(batches):
         if batch.number == expected:
             return position
@@ -164,7 +169,7 @@ def _start(batches: list[OperationBatch], expected: int) -> int:
 
 
 class _ReadingThread:
-    """The thread that reads; created with the server, ends with it."""
+    """The thread that reads bodies; created with the server, ends with it."""
 
     def __init__(self, store: SqliteStore, send: Callable[[FromStore], None]) -> None:
         self._store = store
@@ -211,15 +216,15 @@ class _ReadingThread:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the store, until the broker is gone."""
+    """Run the process of a store, until the broker is gone."""
     parser = argparse.ArgumentParser("triomq.store.server", description="The store of a broker; started by it.")
     parser.add_argument("directory", type=Path, help="the store's directory")
-    parser.add_argument("--wire", type=int, required=True, help="descriptor of our end of the socket pair")
-    parser.add_argument("--fresh", action="store_true", help="the broker starts, and wants to know what is there")
+    parser.add_argument("--wire", type=int, required=True, help="descriptor of this end of the socket pair")
+    parser.add_argument("--fresh", action="store_true", help="the broker starts, so send what is recovered")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to wait for the directory's lock")
-    parser.add_argument("--reserve", type=int, default=0, help="octets on the disk below which nothing new is kept")
+    parser.add_argument("--reserve", type=int, default=0, help="bytes on the disk that are left free")
     given = parser.parse_args(arguments)
-    os.umask(0o077)  # messages are nobody else's business
+    os.umask(0o077)  # messages are for their owner alone
     # Ctrl-C and a service manager tell all processes of a group. The broker drains then, and needs its store for that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

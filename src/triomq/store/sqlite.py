@@ -1,12 +1,21 @@
-"""The store in a directory: SQLite's write-ahead log, synced at every commit.
+"""The store in a directory: SQLite in WAL mode, synced at every commit.
 
-Two files: one with all that is kept, and one with messages that are only out of memory, which is never synced and is
-emptied when a broker starts (not when only the store's process does). A batch goes into both; each file knows which
-batches it has, so that a batch that is sent again is done where it was not done before. A third, small one is the mark:
-the number of the last batch, so that a log that was removed or damaged is missed.
+    store.db + store.db-wal   durable: records, queues, messages; each commit is one sync of the log
+    spill.db + spill.db-wal   transient messages that were paged out; never synced, emptied when a broker starts
+    store.mark                the number of the last batch; a log that is cut or removed later is found out by it
 
-A sync that fails leaves the whole transaction in the log, behind its end. What is committed next may be shorter, and
-would leave the rest of it there; after a few of those the log would look damaged. So it is emptied first.
+- A batch goes into both files, the spill file first; each file has the number of its last batch. So a batch that is
+  sent again, after the process died between the two, is applied only where it is missing.
+- Only a broker's start empties the spill file. When just the store's process starts again, the broker still counts on
+  what it has paged out.
+- A sync that fails leaves the whole transaction in the log, behind its end. The next one may be shorter, and would
+  leave the rest of it there; after a few of those the log would look damaged. So the log is emptied first.
+- One connection writes. Readers have their own, so a read never waits for a commit. Damaged bodies are never deleted
+  (``be_careful``): a damaged row may lead to pages of others.
+
+Tried and dropped (``benchmarks/store.py``): a row for each message (twice the price of a write, and a restart that
+grows with the backlog); a file that is only appended to (2.6 µs for a message instead of 6.2, but it frees no room
+until it is rewritten, is read whole at each start, and needs transactions and checksums of its own).
 """
 
 import os
@@ -45,11 +54,11 @@ from triomq.store.segments import read_delayed, read_segments
 from triomq.store.tables import Tables
 
 _SPILLED_ONLY = (MessagesSpilled, SpilledDropped)
-"""What concerns the file of what is out of memory alone; the end of a queue concerns both."""
+"""Operations on the spill file alone; the end of a queue concerns both files."""
 _DURABLE_ONLY = tuple(set(get_args(Operation)) - {QueueDeleted, *_SPILLED_ONLY})
 
 _GROWING = (MessagesAppended, MessagesDelayed, MessagesSpilled, RecordPut, QueueDeclared)
-"""What needs room; all else makes some, or is a mark."""
+"""Operations that need room; all others make room, or are marks."""
 
 _Work = list[tuple[int, list[Operation]]]
 """Operations by the number of their batch."""
@@ -60,7 +69,7 @@ class _File:
 
     def __init__(self, path: Path, *, synced: bool) -> None:
         self.path = path
-        self._has_rest = False  # whether the log may have something behind its end
+        self._has_rest = False  # whether a failed sync has left a transaction behind the end of the log
         try:
             make_private(path)
         except OSError as error:
@@ -77,7 +86,7 @@ class _File:
                 raise
 
     def commit(self, work: "_Work", last: int) -> None:
-        """Do the operations of batches, which are given by their numbers, in one transaction."""
+        """Apply the operations of batches in one transaction; ``last`` is the number of the last batch."""
         with faults_named(self.path):
             if self._has_rest:
                 self.empty_log()
@@ -105,7 +114,7 @@ class _File:
             raise
 
     def be_careful(self) -> None:
-        """Look at bodies before they are deleted: some of them are damaged."""
+        """Check bodies before they are deleted from now on, since some are damaged."""
         if self.tables.careful is None:
             self.tables.careful = connect_reader(self.path)
             self.tables.careful.text_factory = bytes
@@ -115,7 +124,7 @@ class _File:
 
         Raises:
             sqlite3.Error: It cannot be done.
-            StoreLocked: Somebody reads what is in it, such as a backup.
+            StoreLocked: Another connection reads what is in it, such as a backup.
         """
         busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -139,7 +148,7 @@ class _File:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all that is read in the block be as of one moment: a body that is gone is damage only if its row is there."""
+    """Read as of one moment within the block, so that a row whose body is missing is damage and not a later commit."""
     connection.execute("BEGIN")
     try:
         yield
@@ -164,18 +173,18 @@ class SqliteReader:
             for path in (self._durable, self._spilled):
                 with faults_named(path):
                     self._connections[path] = connect_reader(path)
-                self._connections[path].text_factory = bytes  # damage may make a text of what is none, in no encoding
+                self._connections[path].text_factory = bytes  # damage may turn bytes into a text that cannot be decoded
         except BaseException:
             self.close()
             raise
 
-    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
-        """Give the segments that hold ids of a range; the base says more."""
+    def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
+        """Return the segments that hold ids of a range; see ``Reader.read``."""
         with (
-            closing(self._segments(self._durable, queue, first, stop)) as kept,
+            closing(self._segments(self._durable, queue, first, stop)) as durable,
             closing(self._segments(self._spilled, queue, first, stop)) as spilled,
         ):
-            return collect(merge(kept, spilled, key=attrgetter("first")), stop, octets)
+            return collect(merge(durable, spilled, key=attrgetter("first")), stop, max_bytes)
 
     def _segments(self, path: Path, queue: int, first: int, stop: int) -> Generator[SegmentRead | Damaged]:
         connection = self._connections[path]
@@ -183,7 +192,7 @@ class SqliteReader:
             yield from read_segments(connection, queue, first, stop, spilled=path == self._spilled)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of delayed messages, None for those that are damaged or not there."""
+        """Return the bodies of delayed messages, None for those that are damaged or not there."""
         connection = self._connections[self._durable]
         with faults_named(self._durable), _snapshot(connection):
             return [read_delayed(connection, queue, number) for number in numbers]
@@ -195,17 +204,17 @@ class SqliteReader:
 
 
 class SqliteStore:
-    """A store in a directory; made and used by its host, in one thread. It holds the directory's lock until closed.
+    """A store in a directory; created and used by its host, in one thread. It holds the directory's lock until closed.
 
     Args:
-        directory: Made if it is not there.
-        fresh: Whether a broker starts, so that what was only out of memory is forgotten.
+        directory: Created if it is not there.
+        fresh: Whether a broker starts, so that the spill file is emptied.
         patience: Seconds to wait for the lock.
-        reserve: Octets on the disk below which nothing new is kept; see ``triomq.store.reserve``.
+        reserve: Bytes on the disk below which nothing is written that needs more room; see ``triomq.store.reserve``.
 
     Raises:
         StoreLocked: Another broker has the directory.
-        StoreCorrupt, StoreTooNew: What is there cannot be used; nothing was changed.
+        StoreCorrupt, StoreTooNew: The files cannot be used; nothing was changed.
         StoreUnwritable, DiskFull: The directory cannot be written, or other users can write there.
     """
 
@@ -217,7 +226,7 @@ class SqliteStore:
             notices = require_private(directory)
             examined = examine(directory)
             if fresh:
-                _empty(directory)
+                _delete_spill(directory)
             self._durable = _File(directory / DATABASE, synced=True)
             opened.callback(self._durable.close)
             if examined.is_torn:
@@ -231,11 +240,11 @@ class SqliteStore:
         self._reserve = DiskReserve(self._durable.path, reserve)
         self._committed = self._durable.committed
         self.notices = notices + examined.notices
-        """What whoever runs the broker should know of how it was opened."""
+        """Warnings for the operator of the broker, from opening it."""
 
     @property
     def committed(self) -> int:
-        """The number of the last batch that is kept."""
+        """The number of the last batch on disk."""
         return self._committed
 
     @property
@@ -244,9 +253,9 @@ class SqliteStore:
         return self._durable.connection
 
     def commit(self, batches: Sequence[OperationBatch]) -> int:
-        """Keep batches, all in one transaction.
+        """Write batches, all in one transaction; see ``Store.commit``.
 
-        What a batch asks of the unsynced file is done first: when the other has the batch, both have.
+        The spill file comes first: when the durable file has a batch, both have it.
         """
         fresh = [batch for batch in batches if batch.number > self._committed]
         if not fresh:
@@ -256,8 +265,8 @@ class SqliteStore:
         spilling = _work(fresh, self._spilled.committed, spilled=True)
         if spilling:
             self._spilled.commit(spilling, last)
-        if persistence := _work(fresh, self._durable.committed, spilled=False):
-            self._durable.commit(persistence, last)
+        if durable := _work(fresh, self._durable.committed, spilled=False):
+            self._durable.commit(durable, last)
             self._mark.write(last)
         self._committed = last
         return last
@@ -270,12 +279,12 @@ class SqliteStore:
                 raise
 
     def be_careful(self) -> None:
-        """Know that bodies are damaged; may be called from another thread."""
+        """Check bodies before they are deleted from now on; may be called from another thread."""
         for file in (self._durable, self._spilled):
             file.be_careful()
 
     def settle_early(self, operations: Sequence[MessagesSettled]) -> None:
-        """Settle messages ahead of the batches that say so; those do it again, which changes nothing.
+        """Settle messages ahead of their batches, which settle them again and so change nothing.
 
         Raises:
             StoreError: There is no room even for that.
@@ -283,16 +292,16 @@ class SqliteStore:
         self._durable.commit([(self._durable.committed, list(operations))], self._durable.committed)
 
     def recover(self, *, segments: bool = True) -> Iterator[Piece]:
-        """Go through all that is kept, bodies apart; the base says more."""
+        """Yield all that the store has, except bodies; see ``Store.recover``."""
         with faults_named(self._durable.path):
             yield from self._durable.tables.recover(segments=segments)
 
-    def read(self, queue: int, first: int, stop: int, octets: int) -> Reading:
-        """Give the segments that hold ids of a range; the base says more."""
-        return self._reading().read(queue, first, stop, octets)
+    def read(self, queue: int, first: int, stop: int, max_bytes: int) -> Reading:
+        """Return the segments that hold ids of a range; see ``Reader.read``."""
+        return self._reading().read(queue, first, stop, max_bytes)
 
     def read_delayed(self, queue: int, numbers: Sequence[int]) -> list[bytes | None]:
-        """Give the bodies of delayed messages, None for those that are not there."""
+        """Return the bodies of delayed messages, None for those that are damaged or not there."""
         return self._reading().read_delayed(queue, numbers)
 
     def _reading(self) -> SqliteReader:
@@ -301,21 +310,21 @@ class SqliteStore:
         return self._reader
 
     def statistics(self) -> StoreStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         with faults_named(self._durable.path):
             queues, messages = self._durable.tables.count()
-        octets = sum(file.stat().st_size for file in self.directory.glob("*.db*"))
-        return StoreStatistics(self._committed, queues, messages, octets)
+        size = sum(file.stat().st_size for file in self.directory.glob("*.db*"))
+        return StoreStatistics(self._committed, queues, messages, size)
 
     def close(self) -> None:
-        """Close the files and let others have the directory; what is committed stays."""
+        """Close the files and release the directory's lock."""
         if self._reader is not None:
             self._reader.close()
         self._opened.close()
 
 
 def _work(batches: Sequence[OperationBatch], committed: int, *, spilled: bool) -> _Work:
-    """Give what of some batches is for one of the files and not in it yet, by batch."""
+    """Return the operations for one of the files that it does not have yet, by batch."""
     found = []
     for batch in batches:
         if batch.number <= committed:
@@ -327,17 +336,17 @@ def _work(batches: Sequence[OperationBatch], committed: int, *, spilled: bool) -
     return found
 
 
-def _open_mark(path: Path, kept: _File) -> Mark:
+def _open_mark(path: Path, durable: _File) -> Mark:
     try:
-        mark = Mark(path, kept.identity)
+        mark = Mark(path, durable.identity)
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be written ({error.strerror})") from error
-    mark.write(kept.committed)
+    mark.write(durable.committed)
     return mark
 
 
-def _empty(directory: Path) -> None:
-    """Forget what was only out of memory."""
+def _delete_spill(directory: Path) -> None:
+    """Delete the spill file."""
     for suffix in ("", "-wal", "-shm"):
         try:
             (directory / f"{SPILL}{suffix}").unlink(missing_ok=True)
@@ -346,16 +355,16 @@ def _empty(directory: Path) -> None:
 
 
 def compact(directory: Path, *, patience: float = PATIENCE) -> tuple[int, int]:
-    """Write a store anew, as small as it can be; nobody may have it open. For a while it takes twice its place.
+    """Rewrite a store as small as it can be; no broker may have it open. Meanwhile it takes twice its room.
 
-    A store that is in use needs this only after it was once much larger: it uses the place of settled messages again.
+    A store that is in use needs this only after it was once much larger: it uses the room of settled messages again.
 
     Args:
         directory: The store's.
-        patience: Seconds to wait for a broker that is leaving it.
+        patience: Seconds to wait for a broker that is closing it.
 
     Returns:
-        Octets before and after.
+        Its size before and after, in bytes.
 
     Raises:
         StoreLocked: A broker uses it.

@@ -1,4 +1,12 @@
-"""The tables of one file: each operation as statements."""
+"""The tables of one file: each operation of a batch as SQL statements.
+
+Settling is what costs, so it is done by segment and not by message: all ranges of an operation go over a queue's
+segments once, in order, and each segment that they touch is updated once (a bitmap) or deleted. A range of ``_WHOLE``
+ids or more is a purge: the segments within it are deleted by one statement. Bodies are never rewritten.
+
+The counts ``stored`` and ``settled`` of a queue are updated in the same transaction, so that after damage the number of
+missing messages is known, even where the rows that had them cannot be read.
+"""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,28 +47,28 @@ _LAST_ID = 1 << 62
 """Above all ids."""
 
 _WHOLE = 10_000
-"""Ids in a row from which on segments are deleted by one statement, not one by one: a purge."""
+"""Ids in a range from which on segments are deleted by one statement, not one by one."""
 
 _SegmentRow = tuple[int, int, int, bytes]  # first, count, unsettled, settled
 _COLUMNS = "SELECT first, count, unsettled, settled FROM segment WHERE queue = ? "
 
 
 class Tables:
-    """What a connection to one file is told; made by the store that owns the connection, inside its transactions."""
+    """Applies operations to one file; created by the store that owns the connection and its transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.careful: sqlite3.Connection | None = None
-        """Once a damaged body is known: a reading connection that looks at bodies before they are deleted."""
+        """Once a damaged body is known: a reading connection that checks bodies before they are deleted."""
         self._connection = connection
         self._execute = connection.execute
-        # Queues that may have records in the table of attempts, so that settling the others need not look.
+        # Queues that may have rows in the table attempts, so that settling in all others skips that table.
         self._counted = {queue for (queue,) in self._execute("SELECT DISTINCT queue FROM attempts")}
 
     def apply(self, operation: Operation, batch: int) -> None:
-        """Do one operation of a batch with this number.
+        """Apply one operation of the batch with this number.
 
         Raises:
-            ValueError: It asks for what cannot be.
+            ValueError: The operation cannot be applied: the queue was not declared, or the id is taken.
         """
         _APPLY[type(operation)](self, operation, batch)
 
@@ -121,8 +129,8 @@ class Tables:
             )
             self._execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _insert_body(self, octets: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
-        row = (checksum(octets, queue, number, count), octets, queue, 0 if is_delayed else number, count)
+    def _insert_body(self, data: bytes, queue: int, number: int, count: int, *, is_delayed: bool = False) -> int:
+        row = (checksum(data, queue, number, count), data, queue, 0 if is_delayed else number, count)
         done = self._execute(
             "INSERT INTO body (checksum, octets, of_queue, of_first, of_count) VALUES (?, ?, ?, ?, ?)", row
         )
@@ -144,12 +152,12 @@ class Tables:
                 )
 
     def _settle_ranges(self, queue: int, ranges: Sequence[Range]) -> int:
-        """Settle what is in some ranges, and tell how many messages that were."""
+        """Settle the messages in ranges; return their number."""
         whole = sum(self._settle_whole(queue, *each) for each in ranges if each[1] >= _WHOLE)
         return whole + self._settle_each(queue, ranges)
 
     def _settle_whole(self, queue: int, first: int, count: int) -> int:
-        """Delete the segments that lie within a range, and tell how many unsettled messages they had."""
+        """Delete the segments that lie within a range; return how many unsettled messages they had."""
         where = "queue = ? AND first BETWEEN ? AND ? AND first + count <= ?"
         values = (queue, first, first + count - 1, first + count)
         (settled,) = self._execute(f"SELECT coalesce(sum(unsettled), 0) FROM segment WHERE {where}", values).fetchone()
@@ -158,7 +166,7 @@ class Tables:
         return int(settled)
 
     def _settle_each(self, queue: int, ranges: Sequence[Range]) -> int:
-        """Go from segment to segment, and touch each one once; tell how many messages were settled."""
+        """Settle messages segment by segment, each updated once; return how many were settled."""
         total, position, waiting = 0, 0, sorted(ranges)
         while waiting:
             found = self._segment_from(queue, max(position, waiting[0][0]))
@@ -177,7 +185,7 @@ class Tables:
         return total
 
     def _segment_from(self, queue: int, first: int) -> _SegmentRow | None:
-        """Find the segment with this id, or else the next one behind it."""
+        """Return the segment that has this id, else the next one behind it."""
         row: _SegmentRow | None = self._execute(
             _COLUMNS + "AND first <= ? ORDER BY first DESC LIMIT 1", (queue, first)
         ).fetchone()
@@ -198,16 +206,16 @@ class Tables:
             self._execute("DELETE FROM segment WHERE queue = ? AND first = ?", (queue, first))
 
     def _delete_bodies(self, table: str, where: str, values: Sequence[object]) -> None:
-        """Delete the bodies of some rows, but if this is to be careful, none that the disk has changed.
+        """Delete the bodies of rows; while ``careful`` is set, except damaged ones.
 
-        A damaged body may lead to pages of others, which would be given up with it. What is left takes room, no more.
+        A damaged body may lead to pages of others, which SQLite would free with it. One that stays only takes room.
         """
         if self.careful is None:
             self._execute(f"DELETE FROM body WHERE body IN (SELECT body FROM {table} WHERE {where})", values)
             return
         number = "first" if table == "segment" else "number"
         rows = self._execute(f"SELECT body, queue, {number}, count FROM {table} WHERE {where}", values).fetchall()
-        # A connection that has met damage while it writes deletes nothing any more, so another one looks.
+        # A connection that has met damage while it writes deletes nothing any more, so another one checks.
         whole = [(body,) for body, *key in rows if not is_damaged(self.careful, body, *key)]
         self._connection.executemany("DELETE FROM body WHERE body = ?", whole)
 
@@ -248,10 +256,10 @@ class Tables:
             self._delete_bodies("delayed", "queue = ? AND number = ?", key)
             self._execute("DELETE FROM delayed WHERE queue = ? AND number = ?", key)
 
-    # Looking
+    # Reading
 
     def recover(self, *, segments: bool) -> Iterator[Piece]:
-        """Go through everything that is kept, bodies apart; with segments, or with what those of a queue come to."""
+        """Yield everything in the file except bodies; with segments, or with the totals of each queue."""
         for row in self._execute("SELECT kind, key, value FROM record ORDER BY kind, key"):
             yield RecordFound(*row)
         queues = self._execute("SELECT queue, key, value, next_id FROM queue ORDER BY queue").fetchall()
@@ -292,7 +300,7 @@ class Tables:
         return sum(row[2] for row in rows), sum(row[3] * row[2] // row[1] for row in rows)
 
     def count(self) -> tuple[int, int]:
-        """Tell how many queues there are, and how many messages, delayed ones too."""
+        """Return the number of queues, and of messages with the delayed ones."""
         (queues,) = self._execute("SELECT count(*) FROM queue").fetchone()
         (messages,) = self._execute("SELECT coalesce(sum(unsettled), 0) FROM segment").fetchone()
         (delayed,) = self._execute("SELECT coalesce(sum(count), 0) FROM delayed").fetchone()
@@ -300,7 +308,7 @@ class Tables:
 
 
 def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
-    """Give the first ranges, as long as they begin before an id; they are sorted."""
+    """Yield the ranges that begin before an id; ranges are sorted."""
     for each in ranges:
         if each[0] >= position:
             return
@@ -308,7 +316,7 @@ def _starting_before(ranges: Sequence[Range], position: int) -> Iterator[Range]:
 
 
 def bits_of(first: int, count: int, ranges: Iterable[Range]) -> int:
-    """Give the bits of those of a segment's messages whose ids are in some ranges."""
+    """Return the bitmap of a segment's messages whose ids are in ranges: bit *n* is the message at position *n*."""
     bits = 0
     for start, length in ranges:
         low, high = max(start, first) - first, min(start + length, first + count) - first
@@ -318,7 +326,7 @@ def bits_of(first: int, count: int, ranges: Iterable[Range]) -> int:
 
 
 def bitmap_of(bits: int) -> bytes:
-    """Give the octets that a bitmap is kept as; none for an empty one."""
+    """Return a bitmap as it is stored; empty if no bit is set."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 

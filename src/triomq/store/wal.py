@@ -1,9 +1,9 @@
-"""SQLite's write-ahead log, read as octets: which frames it has, and how many of them SQLite accepts.
+"""SQLite's write-ahead log, parsed: which frames it has, and how many of them SQLite accepts.
 
 SQLite opens a log up to its last whole transaction and says nothing about what follows. What follows may be a batch
 that was being written when the machine went down. It may also be damage: each commit is synced before the next one
 begins, so a power cut leaves at most one commit behind a frame that is not whole. If there are two or more, the first
-was on disk whole once, and somebody may have been told so.
+was on disk whole once, and may have been confirmed to a client.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-# https://www.sqlite.org/fileformat2.html section 4.1: a header of 32 octets (magic, version, page size, number of the
+# https://www.sqlite.org/fileformat2.html section 4.1: a header of 32 bytes (magic, version, page size, number of the
 # checkpoint, two salts, two checksums), then frames with a header of 24 (page, size of the database in pages if this
 # frame ends a transaction, the salts, two checksums) and a page.
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">II8sII")
-_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # and the order of octets in the words that the checksums count
+_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # and the byte order of the words that the checksums count
 _SALTS = slice(16, 24)
 
 # https://www.sqlite.org/walformat.html section 2.1: the index begins with a header whose field at 16 is the number of
@@ -28,13 +28,13 @@ _WORD = 0xFFFFFFFF
 
 
 class WriteAheadLog(msgspec.Struct, frozen=True):
-    """What a log has of its last round; frames of earlier rounds, which have other salts, do not count.
+    """The frames of a log's last round; those of earlier rounds, which have other salts, do not count.
 
     Args:
         path: The file.
-        page_size: Octets of a page.
+        page_size: Bytes of a page.
         salts: What all frames of the round have.
-        order: Of the octets in a word, ``<`` or ``>``; empty if the header is damaged.
+        order: The byte order of a word, ``<`` or ``>``; empty if the header is damaged.
         frames: The number of the last frame that is there in full, counted from 1; 0 if there is none.
         commits: The numbers of those that end a transaction, in order.
         is_cut: Whether the file ends within a frame of the round.
@@ -54,7 +54,7 @@ def read_log(path: Path, page_size: int) -> WriteAheadLog | None:
 
     Args:
         path: The file.
-        page_size: What a page of the database has, for a log whose header is damaged.
+        page_size: Bytes of a page of the database, for a log whose header is damaged.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -91,15 +91,15 @@ def _read_log(path: Path, file: int, length: int, page_size: int) -> WriteAheadL
 
 
 def _order_of(header: bytes) -> str:
-    """Give the order of octets that a header names; nothing if the header is damaged."""
+    """Return the byte order that a header names; empty if the header is damaged."""
     magic, _, _, _, _, _, *expected = _HEADER.unpack(header)
     order = _MAGIC.get(magic, "")
     return order if order and _checksum(header[:24], order, (0, 0)) == tuple(expected) else ""
 
 
-def _checksum(octets: bytes, order: str, before: tuple[int, int]) -> tuple[int, int]:
-    """Go on with the checksum of a log over octets, whose number is a multiple of eight."""
-    words = struct.unpack(f"{order}{len(octets) // 4}I", octets)
+def _checksum(data: bytes, order: str, before: tuple[int, int]) -> tuple[int, int]:
+    """Continue the checksum of a log over data, whose length is a multiple of eight."""
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
     one, two = before
     for even, odd in zip(words[::2], words[1::2], strict=True):
         one = (one + even + two) & _WORD
@@ -108,11 +108,11 @@ def _checksum(octets: bytes, order: str, before: tuple[int, int]) -> tuple[int, 
 
 
 def accepted_frames(index: Path) -> int:
-    """Tell how many frames of a log SQLite accepts: all up to the end of the last whole transaction.
+    """Return how many frames of a log SQLite accepts: all up to the end of the last whole transaction.
 
     Args:
         index: The file of the log's index, ``…-shm``, which is true while a connection reads. No connection of this
-            process may be a writer: closing the file gives up the locks that the process has on it.
+            process may be a writer: closing the file releases the locks that the process has on it.
     """
     try:
         header = index.read_bytes()[: _LAST_FRAME.size]
@@ -122,7 +122,7 @@ def accepted_frames(index: Path) -> int:
 
 
 def intact_frames(log: WriteAheadLog) -> Iterator[tuple[int, int, bytes]]:
-    """Give the frames that are as they were written, also those behind damaged ones.
+    """Yield the frames that are as they were written, also those behind damaged ones.
 
     A checksum goes on from the one of the frame before, so a frame can be held against its neighbour alone. The one
     behind a frame whose checksum is damaged counts as damaged too.
@@ -134,10 +134,10 @@ def intact_frames(log: WriteAheadLog) -> Iterator[tuple[int, int, bytes]]:
         header = file.read(_HEADER.size)
         before: tuple[int, int] = _HEADER.unpack(header)[6:]
         for _ in range(log.frames):
-            octets = file.read(_FRAME.size + log.page_size)
-            page, size, salts, *sums = _FRAME.unpack_from(octets)
-            content = octets[_FRAME.size :]
-            found = _checksum(octets[:8] + content, log.order or "<", before)
+            data = file.read(_FRAME.size + log.page_size)
+            page, size, salts, *sums = _FRAME.unpack_from(data)
+            content = data[_FRAME.size :]
+            found = _checksum(data[:8] + content, log.order or "<", before)
             before = (sums[0], sums[1])
             if salts == log.salts and found == before:
                 yield page, size, content

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from peers.served import open_served
-from triomq.app.cli.main import make_app
+from triomq.app.cli.commands import make_app
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.protocols.amqp import QueueDeclare, QueueDeclareOk
 

@@ -1,132 +1,16 @@
-"""A broker for asyncio."""
+"""What holds for asyncio alone: several loops, cancellation, fairness."""
 
 import asyncio
 import threading
-from pathlib import Path
 
 import pytest
 
-from app.portal.conftest import PATIENCE, ruin, with_asyncio
-from triomq.app import AMQP
+from app.portal.conftest import PATIENCE, fill, take, with_asyncio
 from triomq.app.portal import AsyncioBroker, BlockingBroker, open_asyncio_broker, open_blocking_broker
-from triomq.core import Inequivalent, NoSuchQueue, Properties
-from triomq.errors import ActorStopped, ConfigError, RestartLimitExceeded
+from triomq.errors import ActorStopped
 
 
-@with_asyncio
-async def test_what_one_task_publishes_another_gets(broker: AsyncioBroker) -> None:
-    queue = await broker.declare_queue("q")
-    shop = await broker.declare_sink("shop", "topic")
-    await shop.bind(queue, "order.*")
-    await broker.publish("shop", "order.new", b"42", Properties(message_id="7"))
-    delivery = await queue.get()
-    assert delivery is not None
-    assert (delivery.body, delivery.key, delivery.properties.message_id) == (b"42", "order.new", "7")
-    delivery.accept()
-    assert await queue.get() is None
-
-
-@with_asyncio
-async def test_many_tasks_use_it_at_once(broker: AsyncioBroker) -> None:
-    queue = await broker.declare_queue("q")
-    await asyncio.gather(*[broker.publish("", "q", str(number).encode()) for number in range(200)])
-    found = await asyncio.gather(*[queue.get() for _ in range(200)])
-    assert sorted(int(delivery.body) for delivery in found if delivery) == list(range(200))
-
-
-@with_asyncio
-async def test_errors_of_the_broker_are_raised_in_the_task(broker: AsyncioBroker) -> None:
-    await broker.declare_queue("q")
-    with pytest.raises(Inequivalent):
-        await broker.declare_queue("q", max_length=1)
-    with pytest.raises(NoSuchQueue):
-        broker.queue("other")
-    assert broker.queue("q").name == "q"
-    assert broker.sink("amq.topic").name == "amq.topic"
-
-
-@with_asyncio
-async def test_it_listens_and_stops_listening(broker: AsyncioBroker) -> None:
-    listening = await broker.listen(AMQP(host="127.0.0.1", port=0))
-    assert listening.address == ("127.0.0.1", listening.port)
-    assert [other.port for other in broker.listening] == [listening.port]
-    _, writer = await asyncio.open_connection("127.0.0.1", listening.port)
-    writer.close()
-    await listening.aclose()
-    assert broker.listening == []
-
-
-def test_what_it_keeps_on_disk_can_be_copied(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_asyncio_broker(data_dir=tmp_path / "data", store_host="thread") as broker:
-            await broker.declare_queue("q")
-            await broker.publish("", "q", b"x")
-            await broker.back_up(tmp_path / "copy")
-
-    asyncio.run(main())
-    with open_blocking_broker(data_dir=tmp_path / "copy", store_host="thread") as blocking:
-        delivery = blocking.queue("q").get(timeout=PATIENCE)
-        assert delivery is not None
-        assert delivery.body == b"x"
-        blocking.back_up(tmp_path / "again", timeout=PATIENCE)
-    assert (tmp_path / "again").exists()
-
-
-def test_domains_are_apart() -> None:
-    async def main() -> None:
-        async with open_asyncio_broker(domains=["a", "b"]) as broker:
-            await broker.declare_queue("q")
-            with pytest.raises(NoSuchQueue):
-                broker.domain("b").queue("q")
-
-    asyncio.run(main())
-
-
-def test_a_start_that_fails_comes_out_of_the_with_bare() -> None:
-    async def main() -> None:
-        async with open_asyncio_broker(AMQP(host="0.0.0.0", port=0)):
-            raise AssertionError
-
-    with pytest.raises(ConfigError, match="open to other machines"):
-        asyncio.run(main())
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_a_crash_of_the_broker_comes_out_at_the_next_call_and_of_the_block() -> None:
-    async def main() -> None:
-        async with open_asyncio_broker() as broker:
-            await asyncio.to_thread(ruin, broker.portal)
-            with pytest.raises(RestartLimitExceeded):
-                await broker.declare_queue("q")
-
-    with pytest.raises(RestartLimitExceeded):
-        asyncio.run(main())
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_an_error_in_the_block_goes_first_and_notes_the_crash() -> None:
-    async def main() -> None:
-        async with open_asyncio_broker() as broker:
-            await asyncio.to_thread(ruin, broker.portal)
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError) as caught:
-        asyncio.run(main())
-    assert "RestartLimitExceeded" in "".join(caught.value.__notes__)
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_what_only_follows_from_a_crash_gives_way_to_it() -> None:
-    async def main() -> None:
-        async with open_asyncio_broker() as broker:
-            await asyncio.to_thread(ruin, broker.portal)
-            raise ActorStopped("a queue")
-
-    with pytest.raises(RestartLimitExceeded):
-        asyncio.run(main())
-
-
-def test_a_cancelled_block_ends_the_broker_at_once() -> None:
+def test_block_that_is_cancelled_ends_the_broker_at_once() -> None:
     async def main() -> None:
         opened: asyncio.Queue[AsyncioBroker] = asyncio.Queue()
 
@@ -168,7 +52,7 @@ def test_loops_in_several_threads_have_brokers_of_their_own() -> None:
     assert sorted(found) == [b"a"] * 50 + [b"b"] * 50
 
 
-def test_one_broker_is_reached_from_threads_and_from_several_loops() -> None:
+def test_broker_is_reached_from_threads_and_from_several_loops() -> None:
     with open_blocking_broker() as broker:
         queue = broker.declare_queue("q")
 
@@ -188,7 +72,7 @@ def test_one_broker_is_reached_from_threads_and_from_several_loops() -> None:
     asyncio.run(other())
 
 
-def test_another_loop_than_its_own_is_refused() -> None:
+def test_call_in_another_loop_is_refused() -> None:
     async def use(broker: AsyncioBroker) -> None:
         with pytest.raises(RuntimeError, match=r"AsyncioBroker\(broker\.portal\)"):
             await broker.declare_queue("q")
@@ -200,20 +84,7 @@ def test_another_loop_than_its_own_is_refused() -> None:
     asyncio.run(main())
 
 
-@with_asyncio
-async def test_idle_is_waited_for(broker: AsyncioBroker) -> None:
-    queue = await broker.declare_queue("q")
-    await broker.publish("", "q", b"")
-    delivery = await queue.get()
-    assert delivery is not None
-    waiting = asyncio.create_task(broker.wait_idle())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    delivery.accept()
-    await waiting
-
-
-def test_a_loop_that_is_dropped_does_not_disturb_the_broker() -> None:
+def test_loop_that_is_dropped_does_not_disturb_the_broker() -> None:
     with open_blocking_broker() as broker:
         queue = broker.declare_queue("q")
         loop = asyncio.new_event_loop()
@@ -223,5 +94,90 @@ def test_a_loop_that_is_dropped_does_not_disturb_the_broker() -> None:
 
         inner = loop.run_until_complete(make())
         loop.close()
-        inner._caller.lane.send(lambda: None)
+        inner._caller.callbacks.call_soon(lambda: None)
         assert queue.get() is None
+
+
+@with_asyncio
+async def test_feed_with_a_long_backlog_lets_other_tasks_run(broker: AsyncioBroker) -> None:
+    queue = await broker.declare_queue("q")
+    await asyncio.gather(*[broker.publish("", "q", b"x") for _ in range(500)])
+    others = 0
+
+    async def count() -> None:
+        nonlocal others
+        while True:
+            await asyncio.sleep(0)
+            others += 1
+
+    counting = asyncio.create_task(count())
+    async with queue.open_feed(prefetch=0) as feed:
+        await anext(feed)
+        before = others
+        for _ in range(499):
+            (await anext(feed)).accept()
+    counting.cancel()
+    assert others - before >= 4
+
+
+@with_asyncio
+async def test_consumer_that_is_cancelled_puts_back_what_is_unsettled_and_marks_what_was_seen(
+    broker: AsyncioBroker,
+) -> None:
+    queue = await fill(broker, b"1", b"2", b"3")
+    seen = asyncio.Event()
+
+    async def consume() -> None:
+        async with queue.open_feed(prefetch=2) as feed:
+            async for delivery in feed:
+                with delivery:
+                    seen.set()
+                    await asyncio.Event().wait()
+
+    task = asyncio.create_task(consume())
+    await seen.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await take(queue, 3) == [(b"1", True), (b"2", False), (b"3", False)]
+
+
+@with_asyncio
+async def test_wait_for_a_delivery_that_is_cancelled_leaves_the_feed_as_it_was(broker: AsyncioBroker) -> None:
+    queue = await fill(broker)
+    async with queue.open_feed() as feed:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await anext(feed)
+        await fill(broker, b"1")
+        assert (await anext(feed)).body == b"1"
+    assert await take(queue, 1) == [(b"1", True)]
+
+
+@with_asyncio
+async def test_get_that_is_cancelled_puts_back_its_message(broker: AsyncioBroker) -> None:
+    queue = await fill(broker, b"1")
+    for _ in range(20):
+        task = asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await take(queue, 1) == [(b"1", False)]
+
+
+@with_asyncio
+async def test_opening_of_a_feed_that_is_cancelled_opens_none(broker: AsyncioBroker) -> None:
+    queue = await fill(broker, b"1")
+
+    async def open_one() -> None:
+        async with queue.open_feed():
+            raise AssertionError
+
+    task = asyncio.create_task(open_one())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await queue.statistics()).feeds == 0
+    assert await take(queue, 1) == [(b"1", False)]

@@ -1,96 +1,27 @@
-"""A broker in a thread of its own, used from plain threads."""
+"""What holds for plain threads alone: timeouts, Ctrl-C, forks, feeds that threads share."""
 
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from inspect import signature
 
 import pika
 import pytest
 import trio
 
-from app.portal.conftest import PATIENCE, ruin
-from triomq.app import AMQP, DomainHandle, QueueHandle, SinkHandle, open_broker
+from app.portal.conftest import PATIENCE
+from triomq.app import AMQP
 from triomq.app.portal import (
-    AsyncioDomain,
-    AsyncioQueue,
-    AsyncioSink,
     BlockingBroker,
-    BlockingDomain,
+    BlockingFeed,
     BlockingQueue,
-    BlockingSink,
     open_blocking_broker,
 )
-from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments
-from triomq.core import Inequivalent, NoSuchQueue, Properties
-from triomq.errors import ActorStopped, ConfigError, NotFound, RestartLimitExceeded, Unroutable
 
 # Python 3.12 and later warn of what these tests are about.
 FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
-def test_what_a_thread_publishes_another_gets(broker: BlockingBroker, queue: BlockingQueue) -> None:
-    shop = broker.declare_sink("shop", "topic")
-    shop.bind(queue, "order.*")
-    thread = threading.Thread(
-        target=broker.publish,
-        args=("shop", "order.new", b"42", Properties(message_id="7")),
-        kwargs={"timeout": PATIENCE},
-    )
-    thread.start()
-    thread.join()
-    delivery = queue.get(timeout=PATIENCE)
-    assert delivery is not None
-    assert (delivery.body, delivery.sink, delivery.key) == (b"42", "shop", "order.new")
-    assert delivery.properties.message_id == "7"
-    assert not delivery.redelivered
-    delivery.accept()
-    assert queue.get() is None
-
-
-def test_many_threads_use_it_at_once(broker: BlockingBroker, queue: BlockingQueue) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: broker.publish("", "q", str(number).encode()), range(200)))
-        found = list(pool.map(lambda _: queue.get(), range(200)))
-    assert sorted(int(delivery.body) for delivery in found if delivery) == list(range(200))
-
-
-def test_errors_of_the_broker_are_raised_in_the_calling_thread(broker: BlockingBroker, queue: BlockingQueue) -> None:
-    with pytest.raises(Inequivalent):
-        broker.declare_queue("q", max_length=1)
-    with pytest.raises(Unroutable):
-        broker.publish("amq.topic", "nobody", b"", mandatory=True)
-    with pytest.raises(NoSuchQueue):
-        broker.queue("other")
-    with pytest.raises(ValueError, match="'blue'"):
-        broker.declare_sink("s", "blue")
-
-
-def test_handles_are_found_by_name(broker: BlockingBroker, queue: BlockingQueue) -> None:
-    broker.publish("", "q", b"")
-    assert broker.queue("q").statistics().ready == 1
-    broker.sink("amq.topic").bind(queue, "k")
-    assert repr(queue) == "<BlockingQueue 'q'>"
-    assert repr(broker.sink("amq.topic")) == "<BlockingSink 'amq.topic'>"
-
-
-def test_domains_are_apart() -> None:
-    with open_blocking_broker(domains=["a", "b"]) as broker:
-        broker.declare_queue("q")
-        with pytest.raises(NoSuchQueue):
-            broker.domain("b").queue("q")
-        assert broker.domain("a").queue("q").name == "q"
-        with pytest.raises(NotFound):
-            broker.domain("c")
-
-
-def test_a_start_that_fails_comes_out_of_the_with_bare() -> None:
-    with pytest.raises(ConfigError, match="open to other machines"), open_blocking_broker(AMQP(host="0.0.0.0", port=0)):
-        raise AssertionError
-
-
-def test_it_listens_and_clients_connect_to_the_same_queues() -> None:
+def test_clients_connect_to_the_same_queues() -> None:
     with open_blocking_broker(AMQP(port=0)) as broker:
         (listening,) = broker.listening
         queue = broker.declare_queue("q")
@@ -106,84 +37,7 @@ def test_it_listens_and_clients_connect_to_the_same_queues() -> None:
         assert len(broker.listening) == 1
 
 
-def test_after_the_block_calls_say_that_it_was_left() -> None:
-    with open_blocking_broker() as broker:
-        queue = broker.declare_queue("q")
-    with pytest.raises(ActorStopped, match="was left"):
-        broker.publish("", "q", b"")
-    with pytest.raises(ActorStopped, match="was left"):
-        queue.get()
-
-
-def test_who_waits_when_the_block_is_left_is_told() -> None:
-    ended: list[type[BaseException]] = []
-
-    def consume(queue: BlockingQueue, waits: threading.Event) -> None:
-        with queue.open_feed() as feed:
-            waits.set()
-            try:
-                feed.take()
-            except ActorStopped as error:
-                ended.append(type(error))
-
-    with open_blocking_broker() as broker:
-        waits = threading.Event()
-        thread = threading.Thread(target=consume, args=(broker.declare_queue("q"), waits))
-        thread.start()
-        assert waits.wait(PATIENCE)
-    thread.join(PATIENCE)
-    assert ended == [ActorStopped]
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_a_crash_of_the_broker_comes_out_at_the_next_call_and_of_the_block() -> None:
-    def use(broker: BlockingBroker) -> None:
-        with broker.declare_queue("q").open_feed() as feed:
-            ruin(broker.portal)
-            with pytest.raises((RestartLimitExceeded, trio.BrokenResourceError)):
-                feed.take(timeout=PATIENCE)
-        with pytest.raises(RestartLimitExceeded):
-            broker.queue("q")
-        broker.publish("", "q", b"")
-
-    with pytest.raises(RestartLimitExceeded), open_blocking_broker() as broker:
-        use(broker)
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_a_crash_that_nobody_noticed_comes_out_of_the_block() -> None:
-    with pytest.raises(RestartLimitExceeded), open_blocking_broker() as broker:
-        ruin(broker.portal)
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_what_only_follows_from_a_crash_gives_way_to_it() -> None:
-    def use(broker: BlockingBroker) -> None:
-        ruin(broker.portal)
-        raise trio.BrokenResourceError("the feed's domain is gone")
-
-    with pytest.raises(RestartLimitExceeded), open_blocking_broker() as broker:
-        use(broker)
-
-
-@pytest.mark.usefixtures("quiet_log")
-def test_an_error_in_the_block_goes_first_and_notes_the_crash() -> None:
-    def use(broker: BlockingBroker) -> None:
-        ruin(broker.portal)
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError) as caught, open_blocking_broker() as broker:
-        use(broker)
-    assert "RestartLimitExceeded" in "".join(caught.value.__notes__)
-
-
-def test_an_error_in_the_block_comes_out_as_it_is() -> None:
-    with pytest.raises(KeyError) as caught, open_blocking_broker():
-        raise KeyError("mine")
-    assert not hasattr(caught.value, "__notes__")
-
-
-def test_a_call_that_takes_too_long_is_cancelled(broker: BlockingBroker) -> None:
+def test_call_that_takes_too_long_is_cancelled(broker: BlockingBroker) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     async def wait() -> None:
@@ -200,12 +54,12 @@ def test_a_call_that_takes_too_long_is_cancelled(broker: BlockingBroker) -> None
     assert cancelled.is_set()
 
 
-def test_a_call_whose_time_is_up_before_it_begins_never_does(broker: BlockingBroker) -> None:
+def test_call_whose_time_is_up_before_it_begins_never_does(broker: BlockingBroker) -> None:
     with pytest.raises(TimeoutError):
         broker._caller.call(trio.sleep_forever, timeout=0)
 
 
-def test_an_error_on_the_way_out_of_a_cancelled_call_is_told(broker: BlockingBroker) -> None:
+def test_error_of_a_call_that_is_cancelled_is_raised(broker: BlockingBroker) -> None:
     begun = threading.Event()
 
     async def wait() -> None:
@@ -240,7 +94,7 @@ def test_ctrl_c_ends_a_call_that_waits(broker: BlockingBroker) -> None:
 
 
 @FORKS
-def test_a_fork_is_refused(broker: BlockingBroker) -> None:
+def test_fork_is_refused(broker: BlockingBroker) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -259,7 +113,7 @@ def test_a_fork_is_refused(broker: BlockingBroker) -> None:
 
 
 @FORKS
-def test_a_fork_may_leave_the_block() -> None:
+def test_fork_may_leave_the_block() -> None:
     with open_blocking_broker() as broker:
         queue = broker.declare_queue("q")
         child = os.fork()
@@ -276,7 +130,7 @@ def test_a_fork_may_leave_the_block() -> None:
         assert queue.get() is None
 
 
-def test_in_the_thread_of_the_broker_itself_it_is_refused(broker: BlockingBroker) -> None:
+def test_call_in_the_thread_of_the_broker_itself_is_refused(broker: BlockingBroker) -> None:
     async def mistaken() -> None:
         broker.publish("", "q", b"")
 
@@ -284,7 +138,7 @@ def test_in_the_thread_of_the_broker_itself_it_is_refused(broker: BlockingBroker
         broker._caller.call(mistaken)
 
 
-def test_idle_is_waited_for_and_who_waits_too_long_is_told_why(broker: BlockingBroker, queue: BlockingQueue) -> None:
+def test_wait_idle_that_takes_too_long_names_the_busy_queues(broker: BlockingBroker, queue: BlockingQueue) -> None:
     broker.wait_idle(timeout=PATIENCE)
     broker.publish("", "q", b"")
     delivery = queue.get()
@@ -295,26 +149,65 @@ def test_idle_is_waited_for_and_who_waits_too_long_is_told_why(broker: BlockingB
     broker.wait_idle(timeout=PATIENCE)
 
 
-def test_the_methods_take_what_those_in_trio_take() -> None:
-    pairs: list[tuple[object, object, object]] = [
-        (DomainHandle, BlockingDomain, AsyncioDomain),
-        (QueueHandle, BlockingQueue, AsyncioQueue),
-        (SinkHandle, BlockingSink, AsyncioSink),
-    ]
-    for trio_handle, blocking, in_asyncio in pairs:
-        for name in ("publish", "get", "browse", "discard", "purge", "statistics", "delete", "bind", "unbind"):
-            if hasattr(trio_handle, name):
-                takes = list(signature(getattr(trio_handle, name)).parameters)
-                assert list(signature(getattr(in_asyncio, name)).parameters) == takes
-                assert list(signature(getattr(blocking, name)).parameters) == [*takes, "timeout"]
+def fill_queue(broker: BlockingBroker, *bodies: bytes) -> None:
+    for body in bodies:
+        broker.publish("", "q", body)
 
 
-def test_arguments_that_are_handed_on_are_those_of_the_broker() -> None:
-    for method, arguments in (
-        (open_broker, BrokerArguments),
-        (DomainHandle.declare_queue, QueueArguments),
-        (DomainHandle.declare_sink, SinkArguments),
-        (QueueHandle.open_feed, FeedArguments),
-    ):
-        takes = {name: p.annotation for name, p in signature(method).parameters.items() if p.kind is p.KEYWORD_ONLY}
-        assert takes == arguments.__annotations__
+def test_prefetch_limits_unsettled_deliveries(broker: BlockingBroker, queue: BlockingQueue) -> None:
+    fill_queue(broker, *[b"x"] * 5)
+    with queue.open_feed(prefetch=2) as feed:
+        first = feed.take(timeout=PATIENCE)
+        second = feed.take(timeout=PATIENCE)
+        assert first is not None
+        assert second is not None
+        with pytest.raises(TimeoutError, match=r"no delivery within 0\.01 s"):
+            feed.take(timeout=0.01)
+        second.accept()
+        third = feed.take(timeout=PATIENCE)
+        assert third is not None
+
+
+def test_deliveries_are_settled_in_any_thread(broker: BlockingBroker, queue: BlockingQueue) -> None:
+    fill_queue(broker, *[b"x"] * 100)
+    with queue.open_feed(prefetch=10) as feed:
+        for _ in range(100):
+            delivery = feed.take(timeout=PATIENCE)
+            assert delivery is not None
+            threading.Thread(target=delivery.accept).start()
+    assert queue.statistics().ready == 0
+
+
+def test_threads_share_a_feed(broker: BlockingBroker, queue: BlockingQueue) -> None:
+    fill_queue(broker, *[str(number).encode() for number in range(100)])
+    found: list[bytes] = []
+    enough = threading.Event()
+
+    def work(feed: BlockingFeed) -> None:
+        for delivery in feed:
+            with delivery:
+                found.append(delivery.body)
+            if len(found) == 100:
+                enough.set()
+
+    with queue.open_feed(prefetch=10) as feed:
+        threads = [threading.Thread(target=work, args=(feed,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        assert enough.wait(PATIENCE)
+    for thread in threads:
+        thread.join(PATIENCE)  # the feed that is closed has ended their iteration
+        assert not thread.is_alive()
+    assert sorted(map(int, found)) == list(range(100))
+
+
+def test_ctrl_c_ends_an_iteration_and_loses_nothing(broker: BlockingBroker, queue: BlockingQueue) -> None:
+    fill_queue(broker, b"1")
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), queue.open_feed() as feed:  # noqa: PT012  it comes in the loop
+        for _ in feed:
+            timer.start()
+    timer.join()
+    again = queue.get()
+    assert again is not None
+    assert (again.body, again.redelivered) == (b"1", True)

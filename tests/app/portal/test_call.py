@@ -1,4 +1,4 @@
-"""What waits in Trio on behalf of somebody who does not live there."""
+"""Functions that wait in Trio for a thread or another event loop."""
 
 import pytest
 import trio
@@ -11,7 +11,7 @@ async def answer() -> int:
     return 42
 
 
-async def test_what_the_function_gives_or_raises_goes_into_the_future() -> None:
+async def test_result_or_error_of_the_function_goes_into_the_future() -> None:
     async def fail() -> int:
         raise KeyError
 
@@ -22,7 +22,7 @@ async def test_what_the_function_gives_or_raises_goes_into_the_future() -> None:
     assert isinstance(bad.future.exception(), KeyError)
 
 
-async def test_a_call_that_is_withdrawn_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_call_that_is_withdrawn_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     call = Call(trio.sleep_forever, None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call.run)
@@ -31,14 +31,14 @@ async def test_a_call_that_is_withdrawn_is_cancelled(autojump_clock: trio.testin
     assert isinstance(call.future.exception(), Withdrawn)
 
 
-async def test_a_call_may_be_withdrawn_before_it_runs() -> None:
+async def test_call_may_be_withdrawn_before_it_runs() -> None:
     call = Call(trio.sleep_forever, None)
     call.withdraw()
     await call.run()
     assert isinstance(call.future.exception(), Withdrawn)
 
 
-async def test_a_result_that_was_there_already_is_taken_back_once() -> None:
+async def test_result_that_was_there_already_is_undone_once() -> None:
     undone: list[int] = []
     call = Call(answer, undone.append)
     await call.run()
@@ -47,7 +47,7 @@ async def test_a_result_that_was_there_already_is_taken_back_once() -> None:
     assert undone == [42]
 
 
-async def test_a_result_that_comes_in_spite_of_being_withdrawn_is_taken_back() -> None:
+async def test_result_that_comes_after_the_withdrawal_is_undone() -> None:
     undone: list[int] = []
 
     async def stubborn() -> int:
@@ -60,7 +60,7 @@ async def test_a_result_that_comes_in_spite_of_being_withdrawn_is_taken_back() -
     assert isinstance(call.future.exception(), Withdrawn)
 
 
-async def test_one_that_nobody_can_take_back_is_dropped() -> None:
+async def test_result_that_cannot_be_undone_is_dropped() -> None:
     async def stubborn() -> int:
         call.withdraw()
         return 42
@@ -70,7 +70,7 @@ async def test_one_that_nobody_can_take_back_is_dropped() -> None:
     assert isinstance(call.future.exception(), Withdrawn)
 
 
-async def test_a_call_that_nobody_will_do_ends_with_the_reason_unless_it_was_done_in_time() -> None:
+async def test_call_that_is_abandoned_raises_the_reason_unless_it_was_done_in_time() -> None:
     early, late = Call(answer, None), Call(answer, None)
     early.abandon(ArithmeticError())
     with pytest.raises(ArithmeticError):

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
+import trio.lowlevel
 
 from clients.amqp.proxy import Proxy
 from triomq.app import Broker, open_broker
@@ -14,10 +15,12 @@ from triomq.clients import (
     Deliveries,
     Reconnect,
     open_amqp,
+    open_dmp_feed,
     parse_amqp_url,
 )
+from triomq.clients.transport_link import BUFFERED_MOST
 from triomq.endpoints import AMQP
-from triomq.errors import NotFound, TriomqError
+from triomq.errors import Disconnected, NotFound, TriomqError
 
 from .conftest import PATIENCE
 
@@ -91,6 +94,28 @@ async def test_a_second_consumer_of_a_queue_shares_what_comes(asking: Broker, ch
             assert directs(asking) == 1
         await channel.publish("", "mine", b"x")
         assert await take(first, 1) == [b"x"]
+
+
+async def test_feed_opened_by_hand_gets_no_second_direct_connection(asking: Broker, channel: AMQPChannel) -> None:
+    await channel.declare_queue("mine", exclusive=True)
+    async with open_dmp_feed(channel, "mine") as feed:
+        assert directs(asking) == 1
+        await channel.publish("", "mine", b"x")
+        with trio.fail_after(PATIENCE):
+            assert (await anext(feed)).body == b"x"
+
+
+async def test_publishing_goes_on_after_a_direct_connection_was_lost(asking: Broker, channel: AMQPChannel) -> None:
+    await channel.declare_queue("mine", exclusive=True)
+    await channel.publish("", "mine", b"1")
+    assert channel._sinks is not None
+    (link,) = channel._sinks._links.values()
+    link.end(Disconnected("lost"))
+    with pytest.raises(Disconnected, match="lost"):
+        await channel.publish("", "mine", b"2")
+    await channel.publish("", "mine", b"3")
+    async with channel.consume("mine", no_ack=True) as deliveries:
+        assert await take(deliveries, 2) == [b"1", b"3"]
 
 
 async def test_large_messages_keep_their_place(channel: AMQPChannel) -> None:
@@ -169,3 +194,22 @@ async def test_after_a_reconnect_everything_goes_on_and_what_was_ones_own_is_so_
                 await channel.publish("", "mine", b"2")
                 assert await take(deliveries, 1) == [b"2"]
     nursery.cancel_scope.cancel()
+
+
+async def test_slow_direct_consumer_holds_up_no_consumer_over_amqp(asking: Broker, connection: AMQPConnection) -> None:
+    async with (
+        connection.open_channel(confirms=False) as channel,
+        open_amqp(url_of(asking)) as foreign,
+        foreign.open_channel() as publisher,
+    ):
+        await channel.declare_queue("mine", exclusive=True)
+        await channel.declare_queue("shared")
+        async with channel.consume("mine", no_ack=True) as slow, channel.consume("shared") as fast:
+            for _ in range(100):
+                await channel.publish("", "mine", bytes(100_000))
+            with trio.fail_after(PATIENCE):
+                while slow.buffered <= BUFFERED_MOST:
+                    await trio.lowlevel.checkpoint()
+            for _ in range(3):
+                await publisher.publish("", "shared", b"x")
+                assert await take(fast, 1) == [b"x"]

@@ -2,10 +2,23 @@
 
 import pytest
 import trio
+import trio.testing
 
 from peers.served import open_served
-from triomq.clients import AMQPChannel, AMQPConnection, BasicProperties, open_amqp, open_dmp_feed, open_dmp_sink
-from triomq.errors import NotFound, Refused
+from triomq.clients import (
+    AMQPChannel,
+    AMQPConnection,
+    BasicProperties,
+    DMPSink,
+    open_amqp,
+    open_dmp_feed,
+    open_dmp_sink,
+)
+from triomq.clients.dmp.link import DirectLink
+from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.protocols.dmp import DMPEngine, MessageRun
+from triomq.protocols.dmp.codes import response
+from triomq.transports import Poller, StreamTransport
 
 from .conftest import PATIENCE
 
@@ -80,3 +93,38 @@ async def test_a_broker_without_direct_connections_is_not_asked() -> None:
             with pytest.raises(Refused, match="has no direct connections"):
                 async with open_dmp_feed(channel, "q"):
                     pass
+
+
+async def test_publisher_that_waits_for_room_hears_of_a_refusal(channel: AMQPChannel) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    engine = DMPEngine("client", now=trio.current_time(), lease="lease", target="sink")
+    link = DirectLink(StreamTransport(ours, "peer"), Poller(), engine, "peer", ignore)
+    ours.send_stream.send_all_hook = trio.sleep_forever  # type: ignore[attr-defined]  # the peer reads nothing
+    server = DMPEngine("server", now=trio.current_time())
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(link.run)
+            for word in (b"AMQP\x0a\x01\x00\x01", b"\x05lease"):
+                server.receive_data(word)
+                if server.events():
+                    server.accept_sink("x")
+                await theirs.send_all(b"".join(map(bytes, server.data_to_send())))
+            await link.opened.wait()
+            nursery.start_soon(refuse, link, theirs)
+            with pytest.raises(AccessRefused, match="no more"):
+                await publish_on(DMPSink(channel, "", link))
+
+
+async def publish_on(sink: DMPSink) -> None:
+    while True:
+        await sink.publish("q", bytes(100_000))
+
+
+def ignore(run: MessageRun) -> None:
+    """Take nothing."""
+
+
+async def refuse(link: DirectLink, theirs: trio.abc.Stream) -> None:
+    await trio.testing.wait_all_tasks_blocked()
+    assert link.full
+    await theirs.send_all(response(403, "no more"))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Head
-from triomq.core.backlog.returned import Returned, ReturnedRun
+from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.dispatch.window import UNLIMITED
 
 from ..harness import HEAD, OTHER_HEAD
@@ -12,14 +12,14 @@ from ..harness import HEAD, OTHER_HEAD
 INF = float("inf")
 
 
-def put(returned: Returned, *ids: int, head: Head = HEAD, deadline: float = INF, attempts: int = 0) -> None:
+def put(returned: ReturnedMessages, *ids: int, head: Head = HEAD, deadline: float = INF, attempts: int = 0) -> None:
     """Put messages back one by one."""
     for number in ids:
         put_run(returned, range(number, number + 1), head=head, deadline=deadline, attempts=attempts)
 
 
 def put_run(
-    returned: Returned, ids: Sequence[int], *, head: Head = HEAD, deadline: float = INF, attempts: int = 0
+    returned: ReturnedMessages, ids: Sequence[int], *, head: Head = HEAD, deadline: float = INF, attempts: int = 0
 ) -> None:
     contents = [b"%d" % number for number in ids]
     returned.put(ReturnedRun(head, contents, ids, sum(map(len, contents)), deadline, attempts))
@@ -44,7 +44,7 @@ def runs(draw: st.DrawFn) -> list[Sequence[int]]:
 def test_messages_go_in_their_old_order_whatever_the_order_in_which_they_came_back(
     back: list[Sequence[int]], most: int, after: int
 ) -> None:
-    returned = Returned()
+    returned = ReturnedMessages()
     for ids in back:
         put_run(returned, ids)
     expected = sorted(number for ids in back for number in ids)
@@ -67,7 +67,7 @@ def test_messages_go_in_their_old_order_whatever_the_order_in_which_they_came_ba
 
 
 def test_messages_that_come_back_one_after_the_other_are_one_run() -> None:
-    returned = Returned()
+    returned = ReturnedMessages()
     put(returned, 7, 8, 9)
     put(returned, 3, 4, attempts=1)
     assert [run.ids for run in returned.runs()] == [range(3, 5), range(7, 10)]
@@ -79,7 +79,7 @@ def test_messages_that_come_back_one_after_the_other_are_one_run() -> None:
 
 
 def test_a_batch_that_comes_back_whole_is_not_copied() -> None:
-    returned = Returned()
+    returned = ReturnedMessages()
     contents = [b"a", b"b"]
     returned.put(ReturnedRun(HEAD, contents, range(1, 3), 2, INF, 1))
     batch = returned.take(9, UNLIMITED)
@@ -88,7 +88,7 @@ def test_a_batch_that_comes_back_whole_is_not_copied() -> None:
 
 
 def test_a_batch_ends_where_head_deadline_or_attempts_are_others() -> None:
-    returned = Returned()
+    returned = ReturnedMessages()
     put(returned, 1, 2)
     put(returned, 3, head=OTHER_HEAD)
     put(returned, 4, deadline=1.0)
@@ -104,7 +104,7 @@ def test_a_batch_ends_where_head_deadline_or_attempts_are_others() -> None:
 
 
 def test_limits_cut_a_batch_but_one_message_may_always_go() -> None:
-    returned = Returned()
+    returned = ReturnedMessages()
     put(returned, 1, 2, 3, 400, 500)
     assert returned.take(2, UNLIMITED).ids == range(1, 3)
     assert [*returned.take(9, 3).ids] == [3]

@@ -24,11 +24,13 @@ def make_feed(
     shared: tuple[Window, ...] = (),
     gate: Window | None = None,
     settles: bool = True,
-    outlet: Window | None = None,
+    socket_window: Window | None = None,
 ) -> Feed:
     """A feed that no queue has; the strategy needs no queue."""
     consumer, queue = harness.consumer(), harness.queue("none")
-    return Feed(queue.ref, consumer.ref, window=window, shared=shared, gate=gate, settles=settles, outlet=outlet)
+    return Feed(
+        queue.ref, consumer.ref, window=window, shared=shared, gate=gate, settles=settles, socket_window=socket_window
+    )
 
 
 @asynccontextmanager
@@ -158,21 +160,24 @@ async def test_who_is_blocked_by_a_shared_window_or_a_gate_waits_in_its_line() -
     async with open_round({"shared": (channel,)}, {"gate": gate}) as (strategy, feeds):
         assert counts(strategy.dispatch(filled(1, 1)), feeds) == [1, 0]
         assert (channel.waiting, gate.waiting) == (1, 1)
-        assert not any(feed.seated for feed in feeds)
+        assert not any(feed.listed for feed in feeds)
 
 
 async def test_who_is_full_stands_in_no_line() -> None:
     own = Window(1)
     async with open_round({"window": own}) as (strategy, [feed]):
         strategy.dispatch(filled(1, 1))
-        assert (own.waiting, feed.seated) == (0, False)
+        assert (own.waiting, feed.listed) == (0, False)
 
 
 async def test_a_feed_that_does_not_settle_is_held_back_by_the_outlet_alone() -> None:
-    outlet = Window(bytes=5)
-    async with open_round({"window": Window(1), "settles": False, "outlet": outlet}) as (strategy, [feed]):
+    socket_window = Window(bytes=5)
+    async with open_round({"window": Window(1), "settles": False, "socket_window": socket_window}) as (
+        strategy,
+        [feed],
+    ):
         assert counts(strategy.dispatch(filled(*[1] * 9)), [feed]) == [5]
-        assert (outlet.used_bytes, feed.window.used) == (5, 0)
+        assert (socket_window.used_bytes, feed.window.used) == (5, 0)
 
 
 async def test_one_message_looks_at_one_of_many_feeds() -> None:

@@ -3,26 +3,28 @@ from triomq.core import Feed, Window
 from triomq.core.dispatch.window import UNLIMITED
 
 
-def make_feed(harness: Harness, *, window: Window, shared: Window, outlet: Window, settles: bool = True) -> Feed:
+def make_feed(harness: Harness, *, window: Window, shared: Window, socket_window: Window, settles: bool = True) -> Feed:
     consumer, queue = harness.consumer(), harness.queue("q")
-    return Feed(queue.ref, consumer.ref, window=window, shared=(shared,), outlet=outlet, settles=settles)
+    return Feed(queue.ref, consumer.ref, window=window, shared=(shared,), socket_window=socket_window, settles=settles)
 
 
 async def test_room_is_the_least_of_all_windows() -> None:
     async with open_harness() as harness:
-        feed = make_feed(harness, window=Window(5, bytes=50), shared=Window(3, bytes=90), outlet=Window(bytes=70))
+        feed = make_feed(
+            harness, window=Window(5, bytes=50), shared=Window(3, bytes=90), socket_window=Window(bytes=70)
+        )
         assert feed.room() == (3, 50)
         assert feed.blocked_by(1) is None
 
 
 async def test_the_first_window_without_room_blocks() -> None:
     async with open_harness() as harness:
-        own, channel, outlet = Window(1), Window(bytes=4), Window(bytes=9)
-        feed = make_feed(harness, window=own, shared=channel, outlet=outlet)
-        outlet.take(1, 9)
-        assert feed.blocked_by(1) is outlet
+        own, channel, socket_window = Window(1), Window(bytes=4), Window(bytes=9)
+        feed = make_feed(harness, window=own, shared=channel, socket_window=socket_window)
+        socket_window.take(1, 9)
+        assert feed.blocked_by(1) is socket_window
         channel.take(1, 3)
-        assert feed.blocked_by(1) is outlet
+        assert feed.blocked_by(1) is socket_window
         assert feed.blocked_by(2) is channel
         own.take(1, 1)
         assert feed.blocked_by(1) is own
@@ -40,10 +42,10 @@ async def test_a_held_gate_blocks_before_all_windows() -> None:
 
 async def test_without_settling_only_the_outlet_counts() -> None:
     async with open_harness() as harness:
-        own, channel, outlet = Window(1), Window(1), Window(bytes=9)
+        own, channel, socket_window = Window(1), Window(1), Window(bytes=9)
         own.take(1, 1)
         channel.take(1, 1)
-        feed = make_feed(harness, window=own, shared=channel, outlet=outlet, settles=False)
+        feed = make_feed(harness, window=own, shared=channel, socket_window=socket_window, settles=False)
         assert feed.blocked_by(1) is None
         assert (feed.room(), feed.is_full()) == ((UNLIMITED, 9), False)
 
@@ -51,8 +53,8 @@ async def test_without_settling_only_the_outlet_counts() -> None:
 async def test_settling_gives_back_every_window_but_the_outlet() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue("q"), harness.consumer()
-        channel, outlet = Window(9), Window(bytes=99)
-        feed = harness.feed(queue, consumer, shared=(channel,), outlet=outlet, messages=9)
+        channel, socket_window = Window(9), Window(bytes=99)
+        feed = harness.feed(queue, consumer, shared=(channel,), socket_window=socket_window, messages=9)
         publish(queue, b"abc")
         assert [(window.used, window.used_bytes) for window in feed.limits] == [(1, 3)] * 3
         settle(consumer.batches[0])

@@ -61,7 +61,7 @@ def test_what_comes_back_goes_to_the_next_first() -> None:
 def test_a_feed_that_does_not_settle_is_followed_at_once() -> None:
     first, second = make_feed(), make_feed()
     first.settles = False
-    first.limits = (first.outlet,)
+    first.limits = (first.socket_window,)
     t = harness(first, second)
     deal(t, 2)
     t.close(first)

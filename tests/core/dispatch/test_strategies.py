@@ -45,7 +45,7 @@ def test_who_had_a_seat_has_one_afterwards_and_who_had_none_has_none() -> None:
     t.open(free, full)
     assert deal(t, 2) == [free, full]
     t.strategy = suitable_dispatch(t.strategy, urgent, t.feeds, discard=t.discard)
-    assert (free.seated, full.seated) == (True, False)
+    assert (free.listed, full.listed) == (True, False)
     t.open(urgent)
     assert deal(t, 3) == [urgent, urgent, free]
     t.settle(next(batch for batch in t.out if batch.feed is full))

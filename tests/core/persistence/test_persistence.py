@@ -34,14 +34,14 @@ def test_queues_get_numbers_that_no_queue_on_disk_has(disk: SimulatedDisk, persi
 
 
 def test_what_is_noted_is_the_batch_that_was_said_last(disk: SimulatedDisk, persistence: Persistence) -> None:
-    persistence.note()
-    assert (persistence.sync_point, persistence.notes) == (disk.journal.committed, 1)
+    persistence.mark_sync_point()
+    assert (persistence.sync_point, persistence.sync_points) == (disk.journal.committed, 1)
     disk.journal.add(DECLARE)
     assert persistence.sync_point == disk.journal.committed
-    persistence.note()
-    assert (persistence.sync_point, persistence.notes) == (disk.journal.committed + 1, 2)
+    persistence.mark_sync_point()
+    assert (persistence.sync_point, persistence.sync_points) == (disk.journal.committed + 1, 2)
     disk.take()
-    persistence.note()
+    persistence.mark_sync_point()
     assert persistence.sync_point == disk.journal.committed + 1
     disk.work()
     assert persistence.sync_point == disk.journal.committed
@@ -51,7 +51,7 @@ async def test_waiting_ends_when_the_batch_is_on_disk(disk: SimulatedDisk, persi
     with trio.fail_after(5):
         await persistence.wait_synced()
         disk.journal.add(DECLARE)
-        persistence.note()
+        persistence.mark_sync_point()
         ended: list[str] = []
 
         async def wait(name: str) -> None:

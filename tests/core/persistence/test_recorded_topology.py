@@ -116,7 +116,7 @@ async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_di
         harness.queue("t", TRANSIENT_QUEUE)
         harness.sink("u", durable=False)
         harness.bind("u", "t")
-        assert not persistence.notes
+        assert not persistence.sync_points
 
         def is_waited_for() -> bool:
             waited = persistence.sync_point > disk.journal.committed
@@ -125,9 +125,9 @@ async def test_whoever_declares_or_deletes_something_durable_can_wait_for_the_di
 
         for declare in (lambda: harness.queue("q"), lambda: harness.sink("s"), lambda: harness.bind("s", "q")):
             declare()
-            said, notes = disk.journal.last_batch, persistence.notes
+            said, notes = disk.journal.last_batch, persistence.sync_points
             declare()  # it is there, but not on disk
-            assert (disk.journal.last_batch, persistence.notes) == (said, notes + 1)
+            assert (disk.journal.last_batch, persistence.sync_points) == (said, notes + 1)
             assert is_waited_for()
             declare()
             assert not is_waited_for()

@@ -84,7 +84,7 @@ async def test_who_waits_for_room_is_told_once_when_there_may_be_some() -> None:
         queue, consumer = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT)), harness.consumer()
         told: list[str] = []
         publish(queue, b"1")
-        queue.wait_room(lambda: told.append("room"))
+        queue.when_room(lambda: told.append("room"))
         publish(queue, b"refused")
         assert told == []
         harness.feed(queue, consumer)
@@ -98,7 +98,7 @@ async def test_who_waits_for_room_in_a_queue_that_is_deleted_is_told() -> None:
         queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []
         publish(queue, b"1")
-        queue.wait_room(lambda: told.append("gone"))
+        queue.when_room(lambda: told.append("gone"))
         harness.delete("q")
         assert told == ["gone"]
 
@@ -108,6 +108,6 @@ async def test_who_waits_for_room_in_a_queue_that_is_given_up_is_told() -> None:
         queue = harness.queue(options=QueueOptions(max_length=1, overflow=Overflow.WAIT))
         told: list[str] = []
         publish(queue, b"1")
-        queue.wait_room(lambda: told.append("given up"))
+        queue.when_room(lambda: told.append("given up"))
         await harness.crash_for_good(queue)
         assert told == ["given up"]

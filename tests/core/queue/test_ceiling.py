@@ -3,7 +3,7 @@
 import pytest
 
 from core.harness import HEAD, Harness, open_harness, publish, ready
-from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, octets_ready
+from triomq.core import Fits, Head, Publish, QueueOptions, QueueState, Receipt, bytes_ready
 from triomq.core.memory import MESSAGE_OVERHEAD
 
 EXPENDABLE = Head(routing_key="q", expendable=True)
@@ -110,7 +110,7 @@ async def test_ceiling_is_nothing_to_a_queue_with_a_limit_of_its_own() -> None:
     async with open_harness() as harness:
         state = low_queue(harness, options=QueueOptions(max_length=5))
         push(state, 1, 2, 3, 4, 5)
-        assert (numbers_in(state), octets_ready(state)) == ([1, 2, 3, 4, 5], 5000)
+        assert (numbers_in(state), bytes_ready(state)) == ([1, 2, 3, 4, 5], 5000)
 
 
 async def test_ceiling_is_mentioned_in_the_log_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

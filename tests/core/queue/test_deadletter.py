@@ -9,11 +9,11 @@ from triomq.core import (
     DeclareSink,
     Enlist,
     Head,
-    Message,
     Outcome,
     Overflow,
     Properties,
     Publish,
+    QueueMessage,
     QueueOptions,
     QueueState,
     Receipt,
@@ -24,7 +24,7 @@ from triomq.core import (
 )
 
 
-def history(harness: Harness, message: Message) -> list[dict[str, object]]:
+def history(harness: Harness, message: QueueMessage) -> list[dict[str, object]]:
     headers = harness.directory.codecs.decode(message).headers
     assert headers is not None
     found = headers["x-death"]
@@ -32,7 +32,7 @@ def history(harness: Harness, message: Message) -> list[dict[str, object]]:
     return found
 
 
-def only(state: QueueState) -> Message:
+def only(state: QueueState) -> QueueMessage:
     (entry,) = state.backlog.entries()
     return entry.message
 

@@ -144,20 +144,20 @@ async def test_a_connection_that_publishes_more_than_a_queue_holds_and_consumes_
 
 async def test_a_backlog_of_a_million_leaves_batch_by_batch_as_the_outlet_has_room() -> None:
     async with open_harness() as harness:
-        state, consumer, outlet = harness.queue(), harness.consumer(), Window(bytes=1_000)
+        state, consumer, socket_window = harness.queue(), harness.consumer(), Window(bytes=1_000)
         content = b"x" * 10
         for _ in range(1_000):
             publish(state, *[content] * 1_000)
-        feed = harness.feed(state, consumer, outlet=outlet, settles=False)
+        feed = harness.feed(state, consumer, socket_window=socket_window, settles=False)
         delivered = 0
         for _ in range(50):
             batches, consumer.batches = consumer.batches, []
-            assert sum(batch.left for batch in batches) == 100  # never more than the outlet holds
+            assert sum(batch.left for batch in batches) == 100  # never more than the socket_window holds
             delivered += sum(batch.left for batch in batches)
             for batch in batches:
                 count, size = batch.left, batch.size
                 settle(batch)
-                outlet.give(count, size)
+                socket_window.give(count, size)
         assert delivered == 5_000
         close(feed)
         assert state.statistics().ready == 1_000_000 - delivered - 100
@@ -386,11 +386,11 @@ async def test_a_feed_that_has_closed_does_not_move() -> None:
 
 async def test_a_feed_that_waits_for_room_moves_out_of_the_line() -> None:
     async with open_harness() as harness:
-        state, old, new, outlet = harness.queue(), harness.consumer(), harness.consumer(), Window(bytes=1)
-        feed = harness.feed(state, old, outlet=outlet, settles=False)
+        state, old, new, socket_window = harness.queue(), harness.consumer(), harness.consumer(), Window(bytes=1)
+        feed = harness.feed(state, old, socket_window=socket_window, settles=False)
         publish(state, b"1")
         publish(state, b"2")
-        assert outlet.waiting == 1
+        assert socket_window.waiting == 1
         state.ref.tell_nowait(MoveFeed(feed, Feed(state.ref, new.ref, settles=False)))
-        assert outlet.waiting == 0
+        assert socket_window.waiting == 0
         assert new.take() == [b"2"]

@@ -19,9 +19,9 @@ from core.machine.queue_rules import QueueRules
 from triomq.core import (
     Browse,
     Get,
-    Message,
     Outcome,
     Overflow,
+    QueueMessage,
     QueueOptions,
     QueueState,
     SinkKind,
@@ -230,7 +230,7 @@ class MemoryMachine(QueueRules):
             called.append(None)
 
         self.waiting.append((call, called))
-        self.turn(lambda: self.queue.wait_room(call))
+        self.turn(lambda: self.queue.when_room(call))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -306,7 +306,7 @@ class MemoryMachine(QueueRules):
                 ready.kind, ready.content = MessageKind(message.head, level=ready.kind.level), message.content
         self.arrived.clear()
 
-    def read(self, message: Message) -> tuple[bytes, list[Death]]:
+    def read(self, message: QueueMessage) -> tuple[bytes, list[Death]]:
         """Read a letter's body and history."""
         properties = self.harness.directory.codecs.read(message)
         assert properties is not None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triomq.core import Binding, SinkKind, Target, make_binding
-from triomq.core.routing.bindings import Table, make_table
+from triomq.core.routing.bindings import RoutingTable, make_table
 from triomq.errors import PreconditionFailed
 
 KINDS = list(SinkKind)
@@ -52,7 +52,7 @@ def test_arguments_that_cannot_be_kept_are_refused(value: object) -> None:
 def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
     kind: SinkKind, rows: list[tuple[str, dict[str, object], int]], key: str
 ) -> None:
-    table: Table[int] = make_table(kind)
+    table: RoutingTable[int] = make_table(kind)
     if kind is SinkKind.CONSISTENT_HASH:
         rows = [("2", arguments, destination) for _, arguments, destination in rows][:1]  # its keys are weights
     bindings = [(binding(where, str(destination), **arguments), destination) for where, arguments, destination in rows]
@@ -67,14 +67,14 @@ def test_a_table_gives_each_destination_once_and_forgets_what_is_removed(
 
 
 def test_a_direct_table_compares_keys() -> None:
-    table: Table[int] = make_table(SinkKind.DIRECT)
+    table: RoutingTable[int] = make_table(SinkKind.DIRECT)
     table.add(binding("a"), 1)
     assert list(table.match("a", no_headers)) == [1]
     assert list(table.match("#", no_headers)) == []
 
 
 def test_a_fanout_table_does_not_look_at_keys() -> None:
-    table: Table[int] = make_table(SinkKind.FANOUT)
+    table: RoutingTable[int] = make_table(SinkKind.FANOUT)
     table.add(binding("a"), 1)
     table.add(binding("b"), 1)
     assert list(table.match("c", no_headers)) == [1]
@@ -83,13 +83,13 @@ def test_a_fanout_table_does_not_look_at_keys() -> None:
 
 
 def test_a_topic_table_matches_patterns() -> None:
-    table: Table[int] = make_table(SinkKind.TOPIC)
+    table: RoutingTable[int] = make_table(SinkKind.TOPIC)
     table.add(binding("a.*"), 1)
     assert list(table.match("a.b", no_headers)) == [1]
 
 
 def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> None:
-    table: Table[int] = make_table(SinkKind.HEADERS)
+    table: RoutingTable[int] = make_table(SinkKind.HEADERS)
     asked: list[int] = []
 
     def headers() -> Mapping[str, object]:
@@ -106,14 +106,14 @@ def test_a_headers_table_asks_for_headers_once_and_only_if_it_has_bindings() -> 
 
 
 def test_a_headers_table_refuses_arguments_that_mean_nothing() -> None:
-    table: Table[int] = make_table(SinkKind.HEADERS)
+    table: RoutingTable[int] = make_table(SinkKind.HEADERS)
     with pytest.raises(PreconditionFailed):
         table.add(binding(**{"x-match": "never"}), 1)
     assert list(table.match("", no_headers)) == []
 
 
 def test_arguments_of_all_bindings_of_a_headers_sink_are_limited() -> None:
-    table: Table[str] = make_table(SinkKind.HEADERS)
+    table: RoutingTable[str] = make_table(SinkKind.HEADERS)
     arguments = {f"k{number}": number for number in range(998)}
     for number in range(50):
         binding = make_binding("s", Target.QUEUE, str(number), arguments=arguments)
@@ -127,7 +127,7 @@ def test_arguments_of_all_bindings_of_a_headers_sink_are_limited() -> None:
 
 
 def test_bindings_of_a_consistent_hash_sink_are_limited() -> None:
-    table: Table[str] = make_table(SinkKind.CONSISTENT_HASH)
+    table: RoutingTable[str] = make_table(SinkKind.CONSISTENT_HASH)
     for number in range(500):
         binding = make_binding("s", Target.QUEUE, str(number), "1")
         table.require_room(binding)

@@ -3,10 +3,10 @@ from triomq.actors import InPlaceActor
 from triomq.core import (
     Action,
     Changed,
+    ChangeKind,
     DeclareQueue,
     DeleteQueue,
     DeleteSink,
-    Kind,
     QueueOptions,
     Session,
     SinkOptions,
@@ -16,7 +16,7 @@ from triomq.core import (
 )
 from triomq.core.topology.requests import DeclareSink
 
-Seen = list[tuple[Action, Kind, str, Session | None]]
+Seen = list[tuple[Action, ChangeKind, str, Session | None]]
 
 
 class Observer(InPlaceActor):
@@ -44,17 +44,17 @@ async def test_an_observer_hears_of_what_comes_and_goes_and_who_did_it() -> None
         harness.queue("q")
         harness.bind("s", "q", "key")
         assert observer.take() == [
-            (Action.CREATED, Kind.SINK, "s", other),
-            (Action.CREATED, Kind.QUEUE, "q", harness.session),
-            (Action.CREATED, Kind.BINDING, "s", harness.session),
+            (Action.CREATED, ChangeKind.SINK, "s", other),
+            (Action.CREATED, ChangeKind.QUEUE, "q", harness.session),
+            (Action.CREATED, ChangeKind.BINDING, "s", harness.session),
         ]
         harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "key"), other))
         harness.domain.ask_nowait(DeleteSink("s", session=other))
         harness.domain.ask_nowait(DeleteQueue("q", harness.session))
         assert observer.take() == [
-            (Action.DELETED, Kind.BINDING, "s", other),
-            (Action.DELETED, Kind.SINK, "s", other),
-            (Action.DELETED, Kind.QUEUE, "q", harness.session),
+            (Action.DELETED, ChangeKind.BINDING, "s", other),
+            (Action.DELETED, ChangeKind.SINK, "s", other),
+            (Action.DELETED, ChangeKind.QUEUE, "q", harness.session),
         ]
 
 
@@ -84,12 +84,12 @@ async def test_bindings_that_go_with_their_ends_are_told() -> None:
         harness.domain.ask_nowait(DeleteSink("t"))
         harness.domain.ask_nowait(DeleteSink("s"))
         assert [(action, kind, name) for action, kind, name, _ in observer.take()] == [
-            (Action.DELETED, Kind.BINDING, "s"),
-            (Action.DELETED, Kind.QUEUE, "a"),
-            (Action.DELETED, Kind.BINDING, "s"),
-            (Action.DELETED, Kind.SINK, "t"),
-            (Action.DELETED, Kind.BINDING, "s"),
-            (Action.DELETED, Kind.SINK, "s"),
+            (Action.DELETED, ChangeKind.BINDING, "s"),
+            (Action.DELETED, ChangeKind.QUEUE, "a"),
+            (Action.DELETED, ChangeKind.BINDING, "s"),
+            (Action.DELETED, ChangeKind.SINK, "t"),
+            (Action.DELETED, ChangeKind.BINDING, "s"),
+            (Action.DELETED, ChangeKind.SINK, "s"),
         ]
 
 
@@ -99,7 +99,7 @@ async def test_what_the_house_deletes_itself_is_nobody_s_doing() -> None:
         feed = harness.feed(queue, harness.consumer())
         observer = observing(harness)
         close(feed)
-        assert observer.take() == [(Action.DELETED, Kind.QUEUE, "q", None)]
+        assert observer.take() == [(Action.DELETED, ChangeKind.QUEUE, "q", None)]
 
 
 async def test_what_ends_with_a_session_is_told() -> None:

@@ -25,7 +25,7 @@ from triomq.core import (
     SinkOptions,
     encode_core,
 )
-from triomq.core.queue.deadletter import MOST_LETTERS
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS
 from triomq.core.topology.policy import queue_options, sink_options
 from triomq.errors import PreconditionFailed
 
@@ -36,7 +36,7 @@ def policy(
     return Policy(name, pattern, PolicyOptions(**options), to, priority)  # type: ignore[arg-type]
 
 
-def govern(harness: Harness, *policies: Policy) -> int:
+def apply_policy(harness: Harness, *policies: Policy) -> int:
     return harness.domain.ask_nowait(SetPolicies(policies)).changed
 
 
@@ -97,14 +97,14 @@ def test_anything_else_holds_as_declared_if_it_was() -> None:
 async def test_a_policy_applies_to_what_is_there_and_to_what_comes() -> None:
     async with open_harness() as harness:
         there = harness.queue("a")
-        assert govern(harness, policy("^(a|b)$", max_length=2)) == 1
+        assert apply_policy(harness, policy("^(a|b)$", max_length=2)) == 1
         comes = harness.queue("b", QueueOptions(max_length=1))
         harness.queue("c")
         for queue, kept in ((there, 2), (comes, 1)):
             publish(queue, *numbers(5))
             assert len(ready(queue)) == kept
         assert [queue.policy is not None for queue in harness.directory.queues.values()] == [True, True, False]
-        assert govern(harness) == 1
+        assert apply_policy(harness) == 1
         assert there.options == QueueOptions()
         publish(there, *numbers(5))
         assert len(ready(there)) == 7
@@ -114,8 +114,8 @@ async def test_policies_that_change_nothing_say_so() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(max_length=1))
         version = harness.directory.version
-        assert govern(harness, policy(max_length=2, name="first")) == 0
-        assert govern(harness, policy(max_length=3, name="second")) == 0
+        assert apply_policy(harness, policy(max_length=2, name="first")) == 0
+        assert apply_policy(harness, policy(max_length=3, name="second")) == 0
         assert queue.policy is not None
         assert queue.policy.name == "second"
         assert harness.directory.version == version
@@ -125,7 +125,7 @@ async def test_a_second_declare_is_compared_with_what_was_declared() -> None:
     async with open_harness() as harness:
         queue = harness.queue("q", QueueOptions(max_length=10))
         harness.sink("s")
-        govern(harness, policy(max_length=3, alternate="lost"))
+        apply_policy(harness, policy(max_length=3, alternate="lost"))
         assert harness.queue("q", QueueOptions(max_length=10)) is queue
         harness.sink("s")
         with pytest.raises(Inequivalent):
@@ -138,13 +138,13 @@ async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_
     async with open_harness() as harness:
         queue, dead = harness.queue("q"), harness.queue("dead")
         publish(queue, *numbers(10))
-        govern(harness, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
+        apply_policy(harness, policy("^q$", max_length=3, dead_letter_sink="", dead_letter_key="dead"))
         assert ready(queue) == numbers(10)[7:]
         assert (queue.dropped, dead.backlog.ready) == (7, 7)
-        govern(harness, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
+        apply_policy(harness, policy("^q$", max_length=3, overflow=Overflow.REJECT_PUBLISH))
         publish(queue, b"refused")
         assert ready(queue) == numbers(10)[7:]
-        govern(harness)
+        apply_policy(harness)
         publish(queue, b"stored")
         assert ready(queue)[-1] == b"stored"
 
@@ -152,21 +152,21 @@ async def test_a_limit_that_comes_sheds_at_once_and_one_that_goes_lets_messages_
 async def test_so_many_that_give_way_do_so_in_several_turns(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         queue, dead = harness.queue("q"), harness.queue("dead")
-        publish(queue, *numbers(3 * MOST_LETTERS))
-        govern(harness, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
-        assert queue.backlog.ready == 2 * MOST_LETTERS
+        publish(queue, *numbers(3 * MOST_DEAD_LETTERS))
+        apply_policy(harness, policy("^q$", max_length=1, dead_letter_sink="", dead_letter_key="dead"))
+        assert queue.backlog.ready == 2 * MOST_DEAD_LETTERS
         await trio.sleep(0.01)
-        assert (queue.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_LETTERS - 1)
+        assert (queue.backlog.ready, dead.backlog.ready) == (1, 3 * MOST_DEAD_LETTERS - 1)
 
 
 async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         queue = harness.queue()
         publish(queue, b"before")
-        govern(harness, policy(message_ttl=1.0))
+        apply_policy(harness, policy(message_ttl=1.0))
         publish(queue, b"after")
         await trio.sleep(2)
-        govern(harness)
+        apply_policy(harness)
         publish(queue, b"later")
         await trio.sleep(2)
         taken = [batch.contents[0] for _ in range(2) if (batch := queue.ref.ask_nowait(Get())) is not None]
@@ -177,7 +177,7 @@ async def test_a_time_to_live_counts_for_messages_that_come_from_then_on(autojum
 async def test_a_messages_own_expiration_and_the_policys_are_both_kept(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         queue = harness.queue()
-        govern(harness, policy(message_ttl=5.0))
+        apply_policy(harness, policy(message_ttl=5.0))
         encoded = encode_core(Properties(expiration=1.0))
         head = Head(properties_stop=len(encoded), body_start=len(encoded), has_expiration=True)
         queue.ref.tell_nowait(Publish(head, [encoded], len(encoded)))
@@ -189,7 +189,7 @@ async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_
     async with open_harness() as harness:
         harness.queue("q")
         await trio.sleep(10)
-        govern(harness, policy(expires=3.0))
+        apply_policy(harness, policy(expires=3.0))
         await trio.sleep(2)
         assert "q" in harness.directory.queues
         await trio.sleep(2)
@@ -199,9 +199,9 @@ async def test_a_queue_goes_that_nobody_has_used_since_the_policy_came(autojump_
 async def test_a_queue_stays_from_which_the_policy_was_taken_in_time(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         harness.queue("q")
-        govern(harness, policy(expires=3.0))
+        apply_policy(harness, policy(expires=3.0))
         await trio.sleep(2)
-        govern(harness)
+        apply_policy(harness)
         await trio.sleep(5)
         assert "q" in harness.directory.queues
 
@@ -214,17 +214,17 @@ async def test_an_alternate_by_policy_takes_what_is_lost_and_kept_routes_are_loo
         harness.sink("s")
         version = harness.directory.version
         assert not harness.directory.route("s", "k", dict).queues
-        govern(harness, policy("^s$", alternate="lost", to=AppliesTo.SINKS))
+        apply_policy(harness, policy("^s$", alternate="lost", to=AppliesTo.SINKS))
         assert harness.directory.version > version
         assert len(harness.directory.route("s", "k", dict).queues) == 1
-        govern(harness)
+        apply_policy(harness)
         assert not harness.directory.route("s", "k", dict).queues
 
 
 async def test_policies_outlive_a_domain_that_crashes(quiet_crashes: None) -> None:
     async with open_harness() as harness:
         queue = harness.queue("q")
-        govern(harness, policy(max_length=2))
+        apply_policy(harness, policy(max_length=2))
         harness.domain.tell_nowait(DeclareQueue("poison", None, harness.session))  # type: ignore[arg-type]
         await trio.testing.wait_all_tasks_blocked()
         await harness.domain.wait_running()

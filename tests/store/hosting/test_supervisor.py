@@ -56,7 +56,7 @@ async def test_batches_gather_while_others_are_on_their_way(tmp_path: Path, host
             if number % 3 == 0:
                 await trio.lowlevel.checkpoint()
         await one.committed()
-        assert one.journal.octets == 0
+        assert one.journal.pending_bytes == 0
         batches = one.journal.committed
     found = segments(tmp_path)
     assert sum(segment.count for segment in found) == 300
@@ -126,7 +126,9 @@ async def test_what_cannot_be_ends_the_actor_with_a_reason(tmp_path: Path, host:
     with pytest.raises(RestartLimitExceeded) as caught:
         await append_to_no_queue(tmp_path, host)
     assert isinstance(caught.value.__cause__, StoreError)
-    assert "asks its store for what cannot be; please report this: queue 1 is not" in str(caught.value.__cause__)
+    assert "a batch cannot be applied, which is an error of triomq; please report it: queue 1 is not" in str(
+        caught.value.__cause__
+    )
 
 
 async def append_to_no_queue(directory: Path, host: HostKind) -> None:
@@ -223,7 +225,7 @@ async def test_processes_that_end_one_after_the_other_are_an_error(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.setattr("triomq.store.hosting.supervisor._PAUSE", 0.01)
-    with pytest.raises(StoreError, match="has ended 6 times without having kept anything"):
+    with pytest.raises(StoreError, match="has ended 6 times without having committed anything"):
         async with harness(tmp_path, host):
             pass
 

@@ -1,5 +1,5 @@
-"""The command line: ``triomq serve`` and what else there is."""
+"""The command ``triomq``, with one subcommand in most files."""
 
-from triomq.app.cli.entry import main
+from triomq.app.cli.commands import main
 
 __all__ = ["main"]

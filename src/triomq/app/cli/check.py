@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from triomq.app.cli.failing import fail
+from triomq.app.cli.output import fail
 from triomq.app.config import Config, load_config
 from triomq.app.policies import PolicyConfig
 from triomq.errors import ConfigError

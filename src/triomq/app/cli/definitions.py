@@ -15,9 +15,8 @@ from typing import Annotated, cast
 import msgspec
 import typer
 
-from triomq.app.cli.failing import fail
-from triomq.app.cli.reaching import DEFAULT_URL, UrlOption, reaching, telling
-from triomq.app.cli.showing import printable
+from triomq.app.cli.connecting import DEFAULT_URL, UrlOption, connected, failing
+from triomq.app.cli.output import fail, printable
 from triomq.clients import BlockingConnection, open_blocking, parse_amqp_url
 from triomq.errors import Disconnected, RemoteProtocolError, TriomqError
 from triomq.protocols import FieldValue
@@ -58,7 +57,7 @@ def export_definitions(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Write down what a running triomq broker consists of, as RabbitMQ does; the user must be an administrator."""
-    with reaching(url) as connection:
+    with connected(url) as connection:
         found = join_definitions(connection.control_all(ExportDefinitions()))
     octets = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
@@ -90,7 +89,7 @@ def import_definitions(
     everything: tuple[_Declared, ...] = (*found.exchanges, *found.queues, *found.bindings)
     wanted = [item for item in everything if not _is_given(item)]
     troubles: list[str] = []
-    with telling():
+    with failing():
         for virtual_host in dict.fromkeys(item.vhost for item in wanted):
             here = [item for item in wanted if item.vhost == virtual_host]
             troubles += _declare(url, virtual_host, here)

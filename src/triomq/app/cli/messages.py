@@ -14,9 +14,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from triomq.app.cli.failing import fail
+from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
+from triomq.app.cli.output import fail
 from triomq.app.cli.properties import read_given
-from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
 from triomq.app.cli.shown_message import ShownMessage, browsed, print_body, print_json, print_message, taken
 from triomq.clients import BlockingConnection
 from triomq.errors import TriomqError
@@ -53,7 +53,7 @@ def publish(
     if (body is not None) + (file is not None) > 1 or (lines and (body is not None or count > 1)):
         raise typer.BadParameter("--body, --file, and --lines with --body or --count, exclude each other")
     given = read_given(properties or (), headers or ())
-    with reaching(url) as connection:
+    with connected(url) as connection:
         publisher = connection.publisher
         try:
             for message in _bodies(body, file, count, lines=lines):
@@ -113,7 +113,7 @@ def get(
     """
     if (peek and requeue) or (json and body_only):
         raise typer.BadParameter("--peek and --requeue exclude each other, and so do --json and --body-only")
-    with reaching(url) as connection:
+    with connected(url) as connection:
         messages = _looked_at(connection, queue) if peek else _taken(connection, queue)
         printed = 0
         for message, settle in islice(messages, count or None):

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, reaching
-from triomq.app.cli.showing import octets, printable
+from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, connected
+from triomq.app.cli.output import printable, size_text
 from triomq.protocols.control import ForgetPeer, ListQueues, QueueRecord
 
 WIDE = 10_000
@@ -40,7 +40,7 @@ def queues(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """List the queues of a running triomq broker."""
-    with reaching(url) as connection:
+    with connected(url) as connection:
         found = list(connection.control_all(ListQueues(pattern)))
         if sort is Order.READY:
             found.sort(key=lambda queue: -queue.ready)
@@ -68,7 +68,7 @@ def _table(found: list[QueueRecord]) -> Table:
     for queue in found:
         counts = (queue.ready, queue.unsettled, queue.feeds)
         flows = (queue.published, queue.delivered, queue.dropped, *(getattr(queue, reason) for reason in reasons))
-        row = [*map(str, counts), octets(queue.ready_bytes), *map(str, flows)]
+        row = [*map(str, counts), size_text(queue.ready_bytes), *map(str, flows)]
         table.add_row(Text(printable(queue.name)), *row, state_of(queue.state, queue.restarts))
     return table
 
@@ -86,7 +86,7 @@ def purge(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Drop all ready messages of a queue; those that consumers have stay with them."""
-    with reaching(url) as connection:
+    with connected(url) as connection:
         if not yes and sys.stdin.isatty() and not typer.confirm(f"Drop all ready messages of {queue!r}?"):
             raise typer.Exit(1)
         count = connection.purge(queue)
@@ -100,7 +100,7 @@ def forget(
     url: UrlOption = DEFAULT_URL,
 ) -> None:
     """Delete all that a peer had made here, with its messages, since it will not come back."""
-    with reaching(url) as connection:
+    with connected(url) as connection:
         if not yes and sys.stdin.isatty() and not typer.confirm(f"Delete all that {origin!r} had made here?"):
             raise typer.Exit(1)
         found = connection.control(ForgetPeer(origin))

@@ -7,7 +7,7 @@ import typer
 
 from triomq import __version__
 from triomq.app.broker import Broker
-from triomq.app.cli.failing import fail
+from triomq.app.cli.output import fail
 from triomq.app.config import Config, load_config
 from triomq.app.listening import Listening
 from triomq.app.serve import run

@@ -5,8 +5,8 @@ import sys
 import msgspec
 import typer
 
+from triomq.app.cli.output import body_lines, printable, size_text
 from triomq.app.cli.properties import plain_properties
-from triomq.app.cli.showing import body_lines, octets, printable
 from triomq.clients import Fetched
 from triomq.protocols.control import MessageRecord, sayable
 
@@ -79,12 +79,12 @@ def print_message(message: ShownMessage, number: int) -> None:
     where = f"exchange {printable(message.exchange)}" if message.exchange else "default exchange"
     again = ", redelivered" if message.redelivered else ""
     title = f"[{number if message.id is None else message.id}] {where}, key {printable(message.routing_key)}"
-    typer.secho(f"{title}, {octets(message.size)}{again}", bold=True)
+    typer.secho(f"{title}, {size_text(message.size)}{again}", bold=True)
     for name, value in _said(message):
         typer.secho(f"    {printable(name)}: {printable(str(value))}", dim=True)
     typer.echo("\n".join(body_lines(message.body)))
     if message.is_cut:
-        typer.secho(f"    … {octets(len(message.body))} of {octets(message.size)}; get shows all", dim=True)
+        typer.secho(f"    … {size_text(len(message.body))} of {size_text(message.size)}; get shows all", dim=True)
 
 
 def _said(message: ShownMessage) -> list[tuple[str, object]]:

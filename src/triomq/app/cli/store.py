@@ -13,9 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from triomq.app.cli.failing import fail
+from triomq.app.cli.output import fail, printable, size_text
 from triomq.app.cli.queues import print_table
-from triomq.app.cli.showing import octets, printable
 from triomq.core import QueueOptions, decode_key, encode_key, encode_options, require_decodable
 from triomq.errors import StoreError, StoreLocked
 from triomq.store import DATABASE, REPORT, Report, back_up
@@ -49,7 +48,7 @@ def compact(data: _Data) -> None:
     """Give back what is not needed any more; no broker may have it, and for a while it takes twice its place."""
     with _failing():
         before, after = write_anew(data)
-    typer.echo(f"{octets(before)} before, {octets(after)} now")
+    typer.echo(f"{size_text(before)} before, {size_text(after)} now")
 
 
 @store.command()
@@ -57,7 +56,7 @@ def backup(data: _Data, target: Annotated[Path, typer.Argument(help="The directo
     """Copy all that is there, as it is at one moment, whether a broker works with it or not."""
     with _failing():
         back_up(data, target)
-    typer.echo(f"{target} has it all, {octets((target / DATABASE).stat().st_size)}")
+    typer.echo(f"{target} has it all, {size_text((target / DATABASE).stat().st_size)}")
 
 
 @store.command()
@@ -109,7 +108,7 @@ def _table(report: Report) -> Table:
             *(Text(printable(name)) for name in _names(queue.key)),
             str(queue.messages),
             str(queue.delayed),
-            octets(queue.octets),
+            size_text(queue.size),
             str(gaps),
             Text(str(missing), style="bold red" if missing else ""),
         )

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from triomq.app.cli.failing import fail
+from triomq.app.cli.connecting import DEFAULT_URL, JsonOption, UrlOption, failing
 from triomq.app.cli.keys import END, open_keys, wait_only
+from triomq.app.cli.output import fail
 from triomq.app.cli.queues import WIDE
-from triomq.app.cli.reaching import DEFAULT_URL, JsonOption, UrlOption, telling
 from triomq.app.cli.sampling import Rates, Sample, rates, take_sample
 from triomq.app.cli.top_view import top_view
 from triomq.clients import BlockingConnection, open_blocking
@@ -90,7 +90,7 @@ def top(
 
     Where the output is no terminal it is printed once; with --json a line for each look, without end.
     """
-    with telling(), closing(Watcher(url)) as watcher:
+    with failing(), closing(Watcher(url)) as watcher:
         try:
             if once or not (json or sys.stdout.isatty()):
                 _print_once(watch(watcher.look, interval, wait_only), json=json)

@@ -7,9 +7,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from triomq.app.cli.output import printable, size_text
 from triomq.app.cli.queues import state_of
 from triomq.app.cli.sampling import Flow, Rates, Sample
-from triomq.app.cli.showing import octets, printable
 from triomq.protocols.control import ActorRecord
 
 HEADING = 3
@@ -49,7 +49,7 @@ def _heading(sample: Sample, rates: Rates | None, note: str) -> Iterator[Text]:
     totals = sample.totals
     flow = rates.totals if rates is not None else None
     yield Text(
-        f"triomq {printable(totals.version)}, up {_duration(totals.uptime)}, {octets(totals.memory)} of memory, "
+        f"triomq {printable(totals.version)}, up {_duration(totals.uptime)}, {size_text(totals.memory)} of memory, "
         f"{totals.connections} connections, {totals.consumers} consumers",
         style="bold",
     )
@@ -68,7 +68,7 @@ def _queues(sample: Sample, rates: Rates | None, most: int) -> Table:
         table.add_row(
             Text(printable(queue.name)),
             *map(str, (queue.ready, queue.unsettled, queue.feeds)),
-            octets(queue.ready_bytes),
+            size_text(queue.ready_bytes),
             *_flow(flows.get(queue.name)),
             state_of(queue.state, queue.restarts),
         )

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from triomq.app.cli.failing import fail
-from triomq.app.cli.showing import printable
+from triomq.app.cli.output import fail, printable
 from triomq.app.users import User
 from triomq.app.users_file import editing, read_users
 from triomq.errors import ConfigError

@@ -1,13 +1,25 @@
 """The same broker from plain threads, from asyncio, and from both inside a Trio program."""
 
 from triomq.app.portal.arguments import BrokerArguments, FeedArguments, QueueArguments, SinkArguments
-from triomq.app.portal.asyncio_broker import AsyncioBroker, AsyncioDomain, AsyncioListening, open_asyncio_broker
-from triomq.app.portal.asyncio_feed import AsyncioFeed
-from triomq.app.portal.asyncio_handles import AsyncioQueue, AsyncioSink
-from triomq.app.portal.blocking_broker import BlockingBroker, BlockingDomain, BlockingListening, open_blocking_broker
-from triomq.app.portal.blocking_feed import BlockingFeed
-from triomq.app.portal.blocking_handles import BlockingQueue, BlockingSink
-from triomq.app.portal.delivery import PortalDelivery
+from triomq.app.portal.asyncio_broker import (
+    AsyncioBroker,
+    AsyncioDomain,
+    AsyncioFeed,
+    AsyncioListening,
+    AsyncioQueue,
+    AsyncioSink,
+    open_asyncio_broker,
+)
+from triomq.app.portal.blocking_broker import (
+    BlockingBroker,
+    BlockingDomain,
+    BlockingFeed,
+    BlockingListening,
+    BlockingQueue,
+    BlockingSink,
+    open_blocking_broker,
+)
+from triomq.app.portal.feed import PortalDelivery
 from triomq.app.portal.portal import Portal, open_portal
 
 __all__ = [  # noqa: RUF022  # grouped for the reader

@@ -1,4 +1,4 @@
-"""The arguments that a portal hands on as they are; the methods that take them in Trio say what they mean."""
+"""Arguments that a portal hands on as they are; their meaning is documented at the methods in Trio that take them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ T = TypeVar("T", covariant=True)
 class _Wrapped(Protocol[T]):
     @property
     def handle(self) -> T:
-        """What is wrapped."""
+        """Return the handle in Trio."""
 
 
-def bare(given: str | _Wrapped[T]) -> str | T:
-    """Give the handle in Trio of a sink or a queue; a name, or something else by mistake, stays what it is."""
+def unwrap(given: str | _Wrapped[T]) -> str | T:
+    """Return the handle in Trio of a sink or a queue; a name, or something else by mistake, stays what it is."""
     found: str | T = getattr(given, "handle", given)  # type: ignore[arg-type]  # the handle says what is wrong with it
     return found
 

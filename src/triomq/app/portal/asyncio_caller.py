@@ -1,29 +1,65 @@
-"""Calling what is done in Trio from the tasks of an event loop."""
+"""How a task of an event loop calls a function in Trio and waits for it, and for whatever another thread finishes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from triomq.app.portal.asyncio_waiting import loop_lane, wait_done, wait_shielded
-from triomq.app.portal.portal import Portal
+from triomq.app.portal.portal import Callback, CallbackQueue, Portal
 
 T = TypeVar("T")
 
 
-class AsyncioCaller:
-    """Calls functions in Trio for the tasks of one event loop, and has them woken, many at a time.
+def loop_callbacks() -> CallbackQueue:
+    """Create a queue of callbacks that the running event loop runs."""
+    loop = asyncio.get_running_loop()
 
-    Cancelling a task cancels what it waits for in Trio, and waits until that has ended.
+    def wake(run_all: Callback) -> None:
+        try:
+            loop.call_soon_threadsafe(run_all)
+        except RuntimeError:
+            pass  # the loop is closed, and no task waits in it
+
+    return CallbackQueue(wake)
+
+
+async def wait_done(future: Future[T], callbacks: CallbackQueue) -> None:
+    """Wait until another thread has finished a future; cancelling this leaves the future alone."""
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    future.add_done_callback(lambda _: callbacks.call_soon(wake))
+    await waiter
+
+
+async def wait_shielded(future: Future[T], callbacks: CallbackQueue) -> None:
+    """Wait until a future is done, even if this task is cancelled meanwhile; raise the cancellation afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await wait_done(future, callbacks)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+class AsyncioCaller:
+    """Calls functions in Trio for the tasks of one event loop, and wakes many of them at a time.
+
+    Cancelling a task cancels its call in Trio, and waits until that has ended.
     """
 
     def __init__(self, portal: Portal) -> None:
         self.portal = portal
-        self.lane = loop_lane()
+        self.callbacks = loop_callbacks()
         self._loop = asyncio.get_running_loop()
 
     def check(self) -> None:
-        """See that the broker can be reached from here.
+        """Check that the broker can be reached from here.
 
         Raises:
             ActorStopped: The broker is gone.
@@ -37,7 +73,7 @@ class AsyncioCaller:
             )
 
     async def call(self, function: Callable[[], Awaitable[T]], *, undo: Callable[[T], None] | None = None) -> T:
-        """Have a function called and awaited in Trio, and give what it gives.
+        """Call and await a function in Trio, and return its result.
 
         Args:
             function: What to call.
@@ -51,11 +87,11 @@ class AsyncioCaller:
         return await self.wait(call.future, call.withdraw)
 
     async def wait(self, future: Future[T], withdraw: Callable[[], None]) -> T:
-        """Wait for a future; ``withdraw`` is called in Trio if this task is cancelled, and then ends the future."""
+        """Wait for a future; if this task is cancelled, call ``withdraw`` in Trio, which ends the future."""
         try:
-            await wait_done(future, self.lane)
+            await wait_done(future, self.callbacks)
         except asyncio.CancelledError:
-            self.portal.lane.send(withdraw)
-            await wait_shielded(future, self.lane)
+            self.portal.callbacks.call_soon(withdraw)
+            await wait_shielded(future, self.callbacks)
             raise
         return future.result()

@@ -1,4 +1,4 @@
-"""Waiting in a plain thread for something that is done in Trio."""
+"""How a plain thread calls a function in Trio and waits for it."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class BlockingCaller:
-    """Calls functions in Trio for plain threads, any number of them, and waits for what comes of it.
+    """Calls functions in Trio for any number of plain threads.
 
-    A thread has no cancel scope to give a deadline to. So here, and in no other place, a timeout is an argument, and
-    its end a ``TimeoutError``, as everywhere in the standard library. When time is up, or Ctrl-C comes, what was
-    waited for is cancelled in Trio.
+    A thread has no cancel scope that could have a deadline. So here, and in no other place, a timeout is an argument,
+    and its end a ``TimeoutError``, as everywhere in the standard library. When time is up, or Ctrl-C comes, the call is
+    cancelled in Trio.
     """
 
     def __init__(self, portal: Portal) -> None:
@@ -28,7 +28,7 @@ class BlockingCaller:
         timeout: float | None = None,
         undo: Callable[[T], None] | None = None,
     ) -> T:
-        """Have a function called and awaited in Trio, and give what it gives.
+        """Call and await a function in Trio, and return its result.
 
         Args:
             function: What to call.
@@ -52,13 +52,13 @@ class BlockingCaller:
         *,
         begin: Callable[[], None] | None = None,
     ) -> T:
-        """Wait for a future; ``withdraw`` is called in Trio if that fails, and then ends the future.
+        """Wait for a future; if that fails, call ``withdraw`` in Trio, which ends the future.
 
         Args:
             future: What to wait for.
             timeout: Seconds to wait; None waits for ever.
             withdraw: Called in Trio.
-            begin: Called first; from here on Ctrl-C leaves nothing behind.
+            begin: Called first, where Ctrl-C withdraws already.
 
         Raises:
             TimeoutError: It took longer.
@@ -68,7 +68,7 @@ class BlockingCaller:
                 begin()
             if wait([future], timeout).done:
                 return future.result()
-        except BaseException:  # Ctrl-C, or what the function raised; that has nothing to withdraw
+        except BaseException:  # Ctrl-C; or an error of the function, and then there is nothing to withdraw
             self._withdraw(future, withdraw)
             raise
         self._withdraw(future, withdraw)
@@ -78,5 +78,5 @@ class BlockingCaller:
         raise error
 
     def _withdraw(self, future: Future[T], withdraw: Callable[[], None]) -> None:
-        self.portal.lane.send(withdraw)
+        self.portal.callbacks.call_soon(withdraw)
         wait([future])

@@ -1,4 +1,4 @@
-"""A call: something that waits in Trio on behalf of somebody who does not live there."""
+"""A call: a function that is awaited in Trio, and a future that a thread or another event loop waits for."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
@@ -18,7 +18,7 @@ class Call(Generic[T]):
 
     Args:
         function: What to call and await in Trio.
-        undo: Takes a result back that nobody wants any more; called in Trio.
+        undo: Takes a result back that comes after the call was withdrawn; called in Trio.
     """
 
     __slots__ = ("_began", "_function", "_scope", "_undo", "_wanted", "future")
@@ -32,7 +32,7 @@ class Call(Generic[T]):
         self._wanted = True
 
     async def run(self) -> None:
-        """Do it, in Trio; whatever comes of it goes into the future."""
+        """Call the function, and put its result or error into the future; call this in Trio."""
         if self.future.done():
             return  # withdrawn, or abandoned
         self._began = True
@@ -55,7 +55,7 @@ class Call(Generic[T]):
         self.future.set_exception(Withdrawn())
 
     def withdraw(self) -> None:
-        """Cancel it, in Trio; a result that was there already is taken back."""
+        """Cancel the call, and undo its result if there is one already; call this in Trio."""
         if self._wanted and self._undo is not None and self.future.done() and self.future.exception() is None:
             self._undo(self.future.result())
         self._wanted = False
@@ -64,7 +64,7 @@ class Call(Generic[T]):
             self.abandon(Withdrawn())
 
     def abandon(self, error: BaseException) -> None:
-        """Note, in any thread, that nobody will do it any more."""
+        """End the call with an error, since Trio will not run it any more; call this in any thread."""
         try:
             self.future.set_exception(error)
         except InvalidStateError:

@@ -1,11 +1,12 @@
 """The way into a broker's Trio run, from threads and event loops outside of it.
 
-Everything that goes in takes one lane, so it arrives in the order in which it was sent: settle, then leave, and the
-settling counts. What has to wait becomes a call with a task of its own in there.
+Everything that goes in is a callback in one queue, so it runs in the order in which it was sent: settle, then leave,
+and the settling counts. What has to wait becomes a call, with a task of its own in Trio.
 """
 
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,10 +16,43 @@ import trio
 
 from triomq.app.broker import Broker
 from triomq.app.portal.call import Call
-from triomq.app.portal.lane import Errand, Lane
 from triomq.errors import ActorStopped
 
 T = TypeVar("T")
+
+Callback = Callable[[], object]
+"""A call that neither waits nor fails."""
+
+
+class CallbackQueue:
+    """Callbacks in the order in which they were sent: any thread sends, one event loop runs them.
+
+    The first callback wakes the loop. Until the loop has come, sending costs an append and no further wake-up, so many
+    callbacks cost as much as a few.
+
+    Args:
+        wake: Called in any thread; runs a function soon in the loop.
+    """
+
+    __slots__ = ("_callbacks", "_wake", "_woken")
+
+    def __init__(self, wake: Callable[[Callback], object]) -> None:
+        self._callbacks: deque[Callback] = deque()
+        self._wake = wake
+        self._woken = False
+
+    def call_soon(self, callback: Callback) -> None:
+        """Run a callback in the loop, soon."""
+        self._callbacks.append(callback)
+        if not self._woken:
+            self._woken = True
+            self._wake(self._run_all)
+
+    def _run_all(self) -> None:
+        # First of all: a thread that found it still set has appended its callback before, so that one is counted here.
+        self._woken = False
+        for _ in range(len(self._callbacks)):
+            self._callbacks.popleft()()
 
 
 class Portal:
@@ -26,7 +60,7 @@ class Portal:
 
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self.broker = broker
-        self.lane = Lane(self._wake)
+        self.callbacks = CallbackQueue(self._wake)
         self._nursery = nursery
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
@@ -35,11 +69,11 @@ class Portal:
         self._abandon: set[Callable[[BaseException], None]] = set()
 
     def submit(self, function: Callable[[], Awaitable[T]], undo: Callable[[T], None] | None = None) -> Call[T]:
-        """Have something called and awaited in Trio.
+        """Call and await a function in Trio.
 
         Args:
             function: What to call.
-            undo: Takes a result back that nobody wants any more.
+            undo: Takes a result back that comes too late.
 
         Raises:
             ActorStopped: The block of the portal, or of its broker, was left.
@@ -51,15 +85,15 @@ class Portal:
         return call
 
     def begin(self, call: Call[T]) -> None:
-        """Have a call made that one holds already; see that the broker can be reached first."""
+        """Start a call that was made before; ``check`` first that the broker can be reached."""
         self._abandon.add(call.abandon)
         call.future.add_done_callback(lambda _: self._abandon.discard(call.abandon))
-        self.lane.send(partial(self._start, call.run))
-        if self._end is not None:  # it ended just now, and may not have seen this one
+        self.callbacks.call_soon(partial(self._start, call.run))
+        if self._end is not None:  # it ended just now, and close may not have seen this call
             call.abandon(self._end)
 
     def check(self) -> None:
-        """See that the broker can be reached from here; its end is raised, and so is a mistake in using it.
+        """Check that the broker can be reached from here.
 
         Raises:
             ActorStopped: The block of the portal, or of its broker, was left.
@@ -74,7 +108,7 @@ class Portal:
             raise self._end
 
     def check_may_block(self) -> None:
-        """See that waiting here does not keep the broker itself from going on.
+        """Check that blocking this thread does not block the broker.
 
         Raises:
             RuntimeError: This is the broker's own thread.
@@ -91,7 +125,7 @@ class Portal:
         return os.getpid() != self._process
 
     def close(self, end: BaseException) -> None:
-        """Let nothing more in, and raise this wherever somebody waits."""
+        """Refuse further calls, and end those that wait; all of them raise ``end``."""
         self._end = end
         for abandon in list(self._abandon):
             abandon(end)
@@ -100,26 +134,26 @@ class Portal:
         if not self._nursery.cancel_scope.cancel_called:
             self._nursery.start_soon(run)
 
-    def _wake(self, arrive: Errand) -> None:
+    def _wake(self, run_all: Callback) -> None:
         try:
-            self._token.run_sync_soon(self._in_one_turn, arrive)
+            self._token.run_sync_soon(self._run_in_one_turn, run_all)
         except trio.RunFinishedError:
-            pass  # whoever waits is told by close
+            pass  # close ends the calls
 
-    def _in_one_turn(self, arrive: Errand) -> None:
+    def _run_in_one_turn(self, run_all: Callback) -> None:
         try:
-            self.broker.consumers.turn(arrive)
-        except Exception as error:  # Trio would take it for an error of its own
-            self._nursery.start_soon(_fail, error)
+            self.broker.consumers.turn(run_all)
+        except Exception as error:  # raised here, Trio would take it for an error of its own
+            self._nursery.start_soon(_raise, error)
 
 
-async def _fail(error: Exception) -> None:
+async def _raise(error: Exception) -> None:
     raise error
 
 
 @asynccontextmanager
 async def run_portal(broker: Broker) -> AsyncIterator[Portal]:
-    """Run the Trio side of a portal; whoever runs it closes the portal as well, when it knows how that ended."""
+    """Run the Trio side of a portal; the caller closes the portal, since it knows which error ended it."""
     error: BaseException | None = None
     async with trio.open_nursery() as nursery:
         try:
@@ -138,7 +172,8 @@ async def open_portal(broker: Broker) -> AsyncIterator[Portal]:
     """Let threads and asyncio reach a broker that was opened in this Trio program.
 
     Give the portal to them: ``BlockingBroker(portal)`` for plain threads, ``AsyncioBroker(portal)`` in a coroutine of
-    asyncio. When the block is left their calls end with ``ActorStopped``, and what their feeds had out goes back.
+    asyncio. When the block is left, their calls end with ``ActorStopped``, and unsettled deliveries of their feeds go
+    back to the queues.
     """
     portal: Portal | None = None
     try:

@@ -14,11 +14,11 @@ from triomq.endpoints import EndpointConfig
 from triomq.errors import ActorStopped
 
 _FOLLOWS = (ActorStopped, trio.BrokenResourceError)
-"""What calls and feeds raise whose broker is about to fail as a whole, and has not yet."""
+"""What calls and feeds raise just before their broker fails as a whole."""
 
 
 class BrokerThread:
-    """A thread that runs a broker in Trio and can be entered by a portal; lives until ``leave`` or ``cut``.
+    """A thread that runs a broker in Trio and is reached by a portal; ends after ``drain`` or ``cancel``.
 
     Args:
         endpoints: What to listen for.
@@ -28,12 +28,12 @@ class BrokerThread:
     def __init__(self, *endpoints: EndpointConfig, **arguments: Unpack[BrokerArguments]) -> None:
         self.started: Future[Portal] = Future()
         self.over: Future[None] = Future()
-        """Done when the run has ended, with what it failed of."""
+        """Done when the run has ended, with the error that it failed of."""
         self._open = partial(open_broker, *endpoints, **arguments)
         self._token: trio.lowlevel.TrioToken | None = None
-        self._is_cut = False
+        self._is_cancelled = False
         self._everything = trio.CancelScope()
-        self._leave = trio.Event()
+        self._drain = trio.Event()
         # A daemon: an event loop that is dropped without ending its tasks must not keep the interpreter from ending.
         threading.Thread(target=self._run, name="triomq", daemon=True).start()
 
@@ -55,30 +55,30 @@ class BrokerThread:
 
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        if self._is_cut:
+        if self._is_cancelled:
             self._everything.cancel()
         with self._everything:
             async with self._open() as broker, run_portal(broker) as portal:
                 self.started.set_result(portal)
-                await self._leave.wait()
+                await self._drain.wait()
 
-    def leave(self) -> None:
-        """Begin to drain the broker, after what was sent to it before; ``over`` says when it is done."""
-        self.started.result().lane.send(self._leave.set)
+    def drain(self) -> None:
+        """Begin to drain the broker, after what was sent to it before; ``over`` is done when it has ended."""
+        self.started.result().callbacks.call_soon(self._drain.set)
 
-    def cut(self) -> None:
-        """Begin to end the broker at once; ``over`` says when it is done."""
-        self._is_cut = True
+    def cancel(self) -> None:
+        """Begin to end the broker at once; ``over`` is done when it has ended."""
+        self._is_cancelled = True
         try:
             if self._token is not None:
                 self._token.run_sync_soon(self._everything.cancel)
         except trio.RunFinishedError:
             pass  # it has ended already
 
-    def reason(self, error: BaseException) -> BaseException:
-        """Say what the block of a broker that is over is to end with, when it ends with an error.
+    def error_of_block(self, error: BaseException) -> BaseException:
+        """Return the error that the block of a broker raises, when it ended with an error and the broker is over.
 
-        What only follows from the broker's own failure gives way to that; any other error has it as a note.
+        An error that only follows from the broker's own failure gives way to that; any other has it as a note.
         """
         failure = self.over.exception()
         if failure is None or failure is error:

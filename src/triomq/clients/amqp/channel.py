@@ -1,22 +1,21 @@
 """A channel as its users see it: one that lives as long as its block, whatever becomes of the connection."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import trio
 
-from triomq.clients.amqp.bodies import check_body, check_properties
 from triomq.clients.amqp.confirms import PendingConfirm, Publish
 from triomq.clients.amqp.consuming_methods import ConsumingMethods
 from triomq.clients.amqp.delivery import ReturnedMessage
-from triomq.clients.amqp.limits import GOODBYE
 from triomq.clients.amqp.line import Line, Owner
-from triomq.clients.amqp.pipeline import Pipeline
+from triomq.clients.amqp.pipeline import Pipeline, check_body, check_properties
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.amqp.transaction import ClientTransaction
 from triomq.clients.dmp.following import Sinks, prefers_direct
+from triomq.clients.transport_link import GOODBYE
 from triomq.errors import Disconnected, LocalProtocolError, TriomqError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.amqp import (
@@ -83,8 +82,6 @@ class AMQPChannel(ConsumingMethods, Owner):
         """Messages that were returned and that no ``publish`` waits for, to be iterated over: all of a channel without
         confirms. At most 1000 wait."""
         self._returns_dropped = 0
-        self.lost_from: dict[str, Callable[[int], None]] = {}
-        """Who is told that messages of a queue were lost, which is read directly; for ``open_dmp_feed``."""
         self._sinks: Sinks | None = None  # where the broker asks for direct connections
 
     def statistics(self) -> ChannelStatistics:

@@ -1,18 +1,62 @@
-"""From a URL to a broker that has let us in."""
+"""From a URL to a broker that has let us in, and when to try again.
 
+The steps: TCP or a Unix socket (``dial``), TLS where the URL asks for it, the AMQP handshake (``connect``) with what
+``settings_for`` makes of the URL. Deadline for all of them together is the URL's ``timeout``.
+"""
+
+import random
 import ssl
 from collections.abc import Mapping
 
 import trio
 
-from triomq.clients.amqp.dialing import dial
+from triomq.checked import Checked
 from triomq.clients.amqp.link import Link
-from triomq.clients.amqp.settings import settings_for
 from triomq.clients.url import AMQPUrl
-from triomq.errors import Disconnected
+from triomq.errors import ConfigError, Disconnected
 from triomq.protocols import FieldValue
-from triomq.protocols.amqp import Connected
-from triomq.transports import Poller
+from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, plain
+from triomq.transports import Poller, StreamTransport, Transport, accept_raw
+
+HEARTBEAT = 60
+"""Seconds, where the URL says nothing: what RabbitMQ offers."""
+
+MESSAGE_MOST = 512 * 1024 * 1024
+"""Octets of a body; no RabbitMQ sends more."""
+
+
+class Reconnect(Checked, frozen=True, kw_only=True, gc=False):
+    """What a connection does when it is lost; given to ``open_amqp``.
+
+    Args:
+        delay: Seconds before the first new try; each further one waits twice as long.
+        max_delay: Seconds that it waits at most.
+        jitter: Which part of the wait is left to chance, so that a thousand clients do not come back at one moment.
+        attempts: How many tries in a row may fail before the connection is given up; None for any number.
+        resend: Whether publishes that were not confirmed are sent again, so that a broker may have them twice; without
+            it they raise ``Disconnected``, and it may have them or not.
+    """
+
+    delay: float = 0.1
+    max_delay: float = 30.0
+    jitter: float = 0.5
+    attempts: int | None = None
+    resend: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        super().__post_init__()
+        if not 0 <= self.delay <= self.max_delay:
+            raise ConfigError(f"delay is {self.delay} s; it must be between 0 and max_delay, {self.max_delay} s")
+        if not 0 <= self.jitter <= 1:
+            raise ConfigError(f"jitter is {self.jitter}; it must be a part, from 0 to 1")
+        if self.attempts is not None and self.attempts < 1:
+            raise ConfigError(f"attempts is {self.attempts}; it must be 1 or more, or None for any number")
+
+    def seconds(self, failures: int) -> float:
+        """Say how long to wait after so many failures in a row, 0 for none yet."""
+        wait = min(self.max_delay, self.delay * 2.0 ** min(failures, 64))
+        return wait * (1 - self.jitter * random.random())
 
 
 async def connect(
@@ -51,3 +95,82 @@ async def connect(
         f"the broker at {url.place} does not let us in within {url.timeout:g} s; see whether it is busy, or raise "
         "?timeout= in the URL"
     )
+
+
+def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = None) -> Settings:
+    """Say to the engine what a URL wishes for, and what else we say of ourselves."""
+    said: dict[str, FieldValue] = {**Settings().client_properties, **(properties or {})}
+    capabilities = said["capabilities"]
+    assert isinstance(capabilities, dict)
+    said["capabilities"] = {**capabilities, LOST_CAPABILITY: True}
+    if url.name:
+        said["connection_name"] = url.name
+    external = url.auth_mechanism == "external"
+    return Settings(
+        heartbeat=HEARTBEAT if url.heartbeat is None else url.heartbeat,
+        frame_max=url.frame_max,
+        channel_max=url.channel_max,
+        max_message_size=MESSAGE_MOST,
+        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
+        client_properties=said,
+        login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
+        virtual_host=url.virtual_host,
+    )
+
+
+async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
+    """Connect, and speak TLS where the URL says so.
+
+    Args:
+        url: Where to.
+        ssl_context: Whom to trust and who we are; None trusts what the system trusts.
+        poller: Who watches the socket, where there is nothing between it and us.
+
+    Raises:
+        Disconnected: Nobody listens there, or their certificate is not to be trusted.
+    """
+    try:
+        stream = await _connect(url)
+    except OSError as error:
+        raise Disconnected(
+            f"no broker can be reached at {url.place}: {_reason(error)}; see whether it runs there"
+        ) from None
+    if not url.tls:
+        try:
+            return accept_raw(stream, poller)
+        except OSError as error:
+            raise Disconnected(f"the connection to {url.place} broke at once: {_reason(error)}") from None
+    return StreamTransport(await _greet(stream, url, ssl_context or ssl.create_default_context()), url.place)
+
+
+async def _connect(url: AMQPUrl) -> trio.SocketStream:
+    if url.path:
+        return await trio.open_unix_socket(url.path)
+    return await trio.open_tcp_stream(url.host, url.port)
+
+
+async def _greet(stream: trio.SocketStream, url: AMQPUrl, context: ssl.SSLContext) -> trio.abc.Stream:
+    """Do the handshake of TLS."""
+    # AMQP says goodbye itself, so TLS need not: brokers hang up without its close_notify.
+    secure = trio.SSLStream(stream, context, server_hostname=url.host, https_compatible=True)
+    try:
+        await secure.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(stream)
+        reason = error.__cause__ or "it hung up"
+        raise Disconnected(
+            f"TLS with {url.place} failed: {reason}; see that it speaks TLS there, and that ssl_context trusts it"
+        ) from None
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secure
+
+
+def _reason(error: OSError) -> str:
+    """Say what the system says, the first of it where several addresses were tried."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    found = cause if isinstance(cause, OSError) else error
+    return found.strerror or str(found)

@@ -9,12 +9,10 @@ import msgspec
 import trio
 
 from triomq.clients.amqp.channel import AMQPChannel
-from triomq.clients.amqp.connecting import connect
-from triomq.clients.amqp.dialing import dial
+from triomq.clients.amqp.connecting import Reconnect, connect, dial
 from triomq.clients.amqp.line import Line, Owner
 from triomq.clients.amqp.link import Link
 from triomq.clients.amqp.pending_reply import PendingReply, fresh
-from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.url import AMQPUrl
 from triomq.errors import Disconnected, ResourceLocked, TriomqError

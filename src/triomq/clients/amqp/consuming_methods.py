@@ -1,7 +1,7 @@
 """Taking messages: the part of a channel's methods that consumes, fetches and limits."""
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from triomq.clients.amqp.deliveries import Consuming, Deliveries
 from triomq.clients.amqp.delivery import Fetched
 from triomq.clients.amqp.line import Line, Reply
-from triomq.clients.amqp.queue import DeclaredQueue
-from triomq.clients.amqp.topology_methods import TopologyMethods
+from triomq.clients.amqp.topology_methods import DeclaredQueue, TopologyMethods
 from triomq.clients.dmp.following import follow_feed
 from triomq.protocols import Table
 from triomq.protocols.amqp import (
@@ -37,6 +36,8 @@ class ConsumingMethods(TopologyMethods):
         """How many deliveries of all consumers together may be unsettled, if that was said."""
         self.connection = connection
         """The connection that it belongs to."""
+        self.lost_from: dict[str, Callable[[int], None]] = {}
+        """The queues that ``open_dmp_feed`` reads here, with what to call when the broker had to drop messages."""
         self._prefetch = prefetch
         self._consumers: list[Deliveries] = []
         self._tags = count(1)

@@ -73,6 +73,7 @@ class Deliveries:
         self._over = False
         self._is_lax = consuming.no_ack or not consuming.prefetch
         self._buffered = 0
+        self._from_link = 0  # octets of these that came over AMQP, and that the link has an account of
         self.on_taken: Callable[[], None] | None = None
         """Called when some of what waits was taken; for a direct connection."""
         self.direct: DirectLink | None = None
@@ -134,7 +135,8 @@ class Deliveries:
             self._buffered -= run.size
             if self.on_taken is not None:
                 self.on_taken()
-            if self._line is not None:
+            if run.tags[0] and self._line is not None:
+                self._from_link -= run.size
                 self._line.link.taken(run.size)
 
     # What the line says
@@ -151,7 +153,7 @@ class Deliveries:
             return
         self._inbox.append((run, acks))
         if self._is_lax:
-            self._buffer(run.size)
+            self._buffer(run)
         self._arrived.unpark_all()
 
     def _remember(self, tags: list[int], acks: Acks) -> None:
@@ -161,10 +163,12 @@ class Deliveries:
             self._tags.popleft()
         self._tags.append(tags)
 
-    def _buffer(self, octets: int) -> None:
-        self._buffered += octets
+    def _buffer(self, run: DeliverRun) -> None:
+        self._buffered += run.size
         assert self._line is not None
-        self._line.link.buffered += octets
+        if run.tags[0]:  # a run that came directly has tags of 0, and a socket of its own that can be held back
+            self._from_link += run.size
+            self._line.link.buffered += run.size
         if self._buffered > BEHIND_MOST:
             self._drop()
             self._over = True
@@ -182,8 +186,8 @@ class Deliveries:
         self._inbox.clear()
         self._ready.clear()
         if self._is_lax and self._line is not None:
-            self._line.link.taken(self._buffered)
-        self._buffered = 0
+            self._line.link.taken(self._from_link)
+        self._buffered = self._from_link = 0
 
     def cancelled(self) -> None:
         """Hear that the broker has ended this consumer."""
@@ -214,7 +218,7 @@ class Deliveries:
         what = self.consuming
         self.put_back()
         self._line = line
-        line.link.buffered += self._buffered
+        line.link.buffered += self._from_link
         if not what.no_ack:
             self._limit(line, what.prefetch)
         method = BasicConsume(

@@ -15,9 +15,9 @@ import msgspec
 from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.confirms import ConfirmReceiver, PublisherConfirms
 from triomq.clients.amqp.delivery import ReturnedMessage
-from triomq.clients.amqp.limits import WRITE_AT
 from triomq.clients.amqp.pending_reply import PendingReply, fresh
 from triomq.clients.refusals import error_of
+from triomq.clients.transport_link import WRITE_AT
 from triomq.errors import RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     AckRun,

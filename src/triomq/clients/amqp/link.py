@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import trio
 
 from triomq.clients.amqp.acks import Acks
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT
 from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.refusals import error_of
-from triomq.clients.transport_link import TransportLink
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     BROKER_METHODS,

@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from triomq.actors import require_trio
+from triomq.clients.amqp.connecting import Reconnect
 from triomq.clients.amqp.connection import AMQPConnection
-from triomq.clients.amqp.reconnect import Reconnect
 from triomq.clients.url import AMQPUrl, parse_amqp_url
 from triomq.errors import ConfigError
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.bodies import check_body
 from triomq.clients.amqp.pending_reply import fresh
 from triomq.errors import TriomqError
 from triomq.protocols import BasicProperties
@@ -114,3 +113,28 @@ class Pipeline:
         self._octets -= octets
         if self._room and (not self._outstanding or self._outstanding <= self._limit // 2):
             self._room.unpark_all()
+
+
+def check_body(body: object) -> None:
+    """Refuse a body that is no octets; one that is empty in its own way, such as ``{}``, would go unnoticed.
+
+    Raises:
+        TypeError: The text has the way out.
+    """
+    if isinstance(body, bytes | bytearray | memoryview):
+        return
+    way = "body.encode()" if isinstance(body, str) else 'b"" for an empty one, or for instance json.dumps(…).encode()'
+    raise TypeError(f"the body is of type {type(body).__name__}; a body is bytes: write {way}")
+
+
+def check_properties(properties: object) -> None:
+    """Refuse what are no properties.
+
+    Raises:
+        TypeError: The text has the way out.
+    """
+    if not isinstance(properties, BasicProperties):
+        raise TypeError(
+            f"the properties are of type {type(properties).__name__}; write BasicProperties(content_type=…), and "
+            "BasicProperties(headers={…}) for headers of your own"
+        )

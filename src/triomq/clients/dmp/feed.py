@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 import trio
 
 from triomq.clients.amqp.deliveries import Deliveries
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.amqp.pending_reply import fresh
-from triomq.clients.amqp.queue import DeclaredQueue
+from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.dmp.link import DirectLink, check_announced, open_link
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
 from triomq.errors import ConsumerCancelled, TriomqError
 from triomq.protocols import BasicProperties, decode_properties
 from triomq.protocols.amqp import DirectGet, DirectGetOk
@@ -194,13 +194,13 @@ async def open_dmp_feed(
     settings = Settings(heartbeat=heartbeat, max_message_size=LARGEST_MESSAGE)
     async with open_link(channel, lease, "feed", feed.take, settings) as (link, nursery):
         feed.link, link.on_end = link, feed.link_ended
-        async with channel.consume(queue, no_ack=True, no_local=no_local) as deliveries:
-            nursery.start_soon(feed.watch, deliveries)
-            channel.lost_from[name] = feed.note_lost
-            try:
+        channel.lost_from[name] = feed.note_lost
+        try:
+            async with channel.consume(queue, no_ack=True, no_local=no_local) as deliveries:
+                nursery.start_soon(feed.watch, deliveries)
                 yield feed
-            finally:
-                del channel.lost_from[name]
-                feed.close()
+        finally:
+            del channel.lost_from[name]
+            feed.close()
         with trio.move_on_after(GOODBYE):
             await link.finish()  # then it can be opened again at once

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.limits import BUFFERED_MOST, GOODBYE
 from triomq.clients.dmp.link import DirectLink
-from triomq.errors import TriomqError
+from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
+from triomq.errors import Disconnected, TriomqError
 from triomq.protocols.amqp import (
     DIRECT_PROPERTY,
     BasicDeliver,
@@ -113,7 +113,7 @@ async def follow_feed(
 
     Should it break, the broker goes on over AMQP.
     """
-    own = queue in channel.connection.own_queues
+    own = queue in channel.connection.own_queues and queue not in channel.lost_from  # which a feed reads already
     if not (deliveries.consuming.no_ack and own and prefers_direct(channel)) or channel.connection.consumes(queue):
         return None
     lease = (await line.call(DirectGet(queue), DirectGetOk)).lease
@@ -143,7 +143,8 @@ class Sinks:
         """Publish directly; tell whether it was done, and is not to go over AMQP.
 
         Raises:
-            TriomqError: What the broker has closed the way into this exchange with.
+            Disconnected: The direct connection was lost, and with it perhaps some messages; this one is not sent.
+            TriomqError: What the broker has refused earlier messages to this exchange with.
         """
         link = self._links.get(exchange)
         if len(body) > SMALL:
@@ -151,6 +152,8 @@ class Sinks:
             return False
         if link is None:
             link = await self._open(exchange)
+        if isinstance(link.error, Disconnected) and self._links.get(exchange) is link:
+            del self._links[exchange]  # the next one opens another; a refusal stays, as on a closed channel
         link.check()
         link.engine.send_message(exchange, routing_key, properties, body, mandatory=mandatory)
         link.write()

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from triomq.clients.amqp.limits import UNTAKEN_MOST, WRITE_AT
 from triomq.clients.amqp.pending_reply import PendingReply, fresh
-from triomq.clients.transport_link import TransportLink
+from triomq.clients.transport_link import UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import (
     AccessRefused,
     Disconnected,
@@ -190,6 +189,9 @@ class DirectLink(TransportLink):
         self.ended.set()
         if not self.opened.done:
             self.opened.fail(error)
+        # The transport is closed and calls ``drained`` no more, so that tasks which wait for it are woken here.
+        self.full = False
+        self._drained.set()
         self.may_publish.unpark_all()
         if self.on_end is not None:
             self.on_end()

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from triomq.core.message import Message
+from triomq.core.message import QueueMessage
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -18,4 +18,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     id: int
     attempts: int
     deadline: float
-    message: Message
+    message: QueueMessage

@@ -16,10 +16,10 @@ from typing import cast
 
 from triomq.core.backlog.backlog import Backlog, Remains
 from triomq.core.backlog.entry import Entry
-from triomq.core.backlog.returned import Returned, ReturnedRun
+from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 
 
 class MemoryBacklog(Backlog):
@@ -38,7 +38,7 @@ class MemoryBacklog(Backlog):
     def __init__(self) -> None:
         super().__init__()
         self._runs: deque[Run] | None = None
-        self._returned: Returned | None = None
+        self._returned: ReturnedMessages | None = None
         self._outstanding: dict[Batch, None] | None = None
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
@@ -260,7 +260,7 @@ class MemoryBacklog(Backlog):
 
     def _put_back(self, run: ReturnedRun) -> None:
         if self._returned is None:
-            self._returned = Returned()
+            self._returned = ReturnedMessages()
         count = len(run.contents)
         self.resident += count
         self.resident_bytes += run.size - count * run.head.overhead
@@ -364,9 +364,9 @@ class MemoryBacklog(Backlog):
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Go through the ready messages with ids above ``after``, in order; the backlog must not change meanwhile."""
         for number, content, back in self._returned.after(after) if self._returned is not None else ():
-            yield Entry(number, back.attempts, back.deadline, Message(back.head, content))
+            yield Entry(number, back.attempts, back.deadline, QueueMessage(back.head, content))
         for run in self._runs or ():
             if run.first + len(run.contents) <= after:
                 continue
             for offset in range(max(0, after + 1 - run.first), len(run.contents)):
-                yield Entry(run.first + offset, 0, run.deadline, Message(run.head, run.contents[offset]))
+                yield Entry(run.first + offset, 0, run.deadline, QueueMessage(run.head, run.contents[offset]))

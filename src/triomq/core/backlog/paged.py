@@ -19,7 +19,7 @@ from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
 from triomq.core.batch import Batch
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 from triomq.core.persistence.persistence import Persistence
 from triomq.errors import StoreError
 from triomq.store import AttemptsCounted, Reading
@@ -281,7 +281,7 @@ class PagedBacklog(Backlog):
             delivered = self._delivered_before.get(run.level, 0)
             for number, content in enumerate(run.contents, run.first):
                 attempts = self._attempts_before.get(number, 1) if number <= delivered else 0
-                yield Entry(number, attempts, run.deadline, Message(run.head, content))
+                yield Entry(number, attempts, run.deadline, QueueMessage(run.head, content))
 
 
 class PagedPlainBacklog(PagedBacklog, MemoryBacklog):

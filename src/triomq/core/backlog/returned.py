@@ -45,7 +45,7 @@ class ReturnedRun(msgspec.Struct, eq=False, gc=False):
         return self.head is other.head and self.deadline == other.deadline and self.attempts == other.attempts
 
 
-class Returned:
+class ReturnedMessages:
     """Messages that came back, lowest ids first; made by a backlog with the first one, ends with the last one."""
 
     __slots__ = ("_heap", "_latest")

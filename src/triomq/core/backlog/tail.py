@@ -232,10 +232,10 @@ class PagedTail:
     def forget_reading(self) -> None:
         """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
         if self._fetch is not None:
-            self._journal.forget_fetch(self._fetch)
+            self._journal.cancel_fetch(self._fetch)
             self._fetch = None
         if self._peek_fetch is not None:
-            self._journal.forget_fetch(self._peek_fetch[1])
+            self._journal.cancel_fetch(self._peek_fetch[1])
             self._peek_fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[PagedRun]:

@@ -31,7 +31,7 @@ BATCH_BYTES = 128 * 1024
 _DEAL = 64  # messages dealt at once to several feeds: looked at for the longest before they are dealt
 
 
-class Ready(Protocol):
+class ReadyMessages(Protocol):
     """What a strategy sees of a backlog: the messages that are ready, from the first; see ``MemoryBacklog``."""
 
     @property
@@ -72,7 +72,7 @@ class Dispatch(Protocol):
     def remove(self, feed: Feed) -> None:
         """Take part no longer."""
 
-    def dispatch(self, backlog: Ready) -> list[Batch]:
+    def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
         """Take ready messages out of the backlog, as far as feeds have room; each batch names its feed."""
 
 
@@ -84,85 +84,85 @@ class RoundRobin:
     than there are messages ready, so that a thousand idle feeds cost nothing.
     """
 
-    __slots__ = ("_seated",)
+    __slots__ = ("_ready",)
 
     def __init__(self) -> None:
-        self._seated: deque[Feed] = deque()
+        self._ready: deque[Feed] = deque()
 
     def add(self, feed: Feed) -> None:
         """Give a feed a seat at the end of the round."""
-        if not feed.seated:
-            feed.seated = True
-            self._seated.append(feed)
+        if not feed.listed:
+            feed.listed = True
+            self._ready.append(feed)
 
     def remove(self, feed: Feed) -> None:
         """Take a feed's seat away."""
-        if feed.seated:
-            feed.seated = False
-            self._seated.remove(feed)
+        if feed.listed:
+            feed.listed = False
+            self._ready.remove(feed)
 
     @property
-    def has_seats(self) -> bool:
+    def has_ready(self) -> bool:
         """Whether any feed takes part just now."""
-        return bool(self._seated)
+        return bool(self._ready)
 
-    def dispatch(self, backlog: Ready) -> list[Batch]:
+    def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
         """Deal until nothing is ready or no feed has room."""
         batches: list[Batch] = []
-        seated = self._seated
-        while backlog.resident and seated:
+        listed = self._ready
+        while backlog.resident and listed:
             size = backlog.next_size()
-            feed = seated.popleft()
+            feed = listed.popleft()
             window = feed.blocked_by(size)
             if window is not None:
-                feed.seated = False
+                feed.listed = False
                 if window is not feed.window:
                     window.wait(feed, size)
-            elif seated:
-                seated.appendleft(feed)
+            elif listed:
+                listed.appendleft(feed)
                 self._deal(backlog, batches)
             else:
                 messages, octets = feed.room() if backlog.resident > 1 else (1, size)
-                batches.append(self._give(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
+                batches.append(self._assign(backlog.take(messages, min(octets, BATCH_BYTES)), feed))
         return batches
 
-    def _give(self, batch: Batch, feed: Feed) -> Batch:
+    def _assign(self, batch: Batch, feed: Feed) -> Batch:
         """Give a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
         batch.feed = feed
         feed.take(batch)
         if feed.is_full():
-            feed.seated = False
+            feed.listed = False
         else:
-            self._seated.append(feed)
+            self._ready.append(feed)
         return batch
 
-    def _deal(self, backlog: Ready, batches: list[Batch]) -> None:
+    def _deal(self, backlog: ReadyMessages, batches: list[Batch]) -> None:
         """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
-        seats, rounds = self._plan(backlog)
-        players = [self._seated.popleft() for _ in range(seats)]
-        dealt = [backlog.take(1, 1)] if seats == 1 else backlog.take_turns(seats, rounds)
-        batches += map(self._give, dealt, players)
+        feeds, rounds = self._plan(backlog)
+        chosen = [self._ready.popleft() for _ in range(feeds)]
+        dealt = [backlog.take(1, 1)] if feeds == 1 else backlog.take_turns(feeds, rounds)
+        batches += map(self._assign, dealt, chosen)
 
-    def _plan(self, backlog: Ready) -> tuple[int, int]:
+    def _plan(self, backlog: ReadyMessages) -> tuple[int, int]:
         """Choose how many of the next feeds can be served together, and how often, with no window exceeded.
 
         A window that several of them share must have room for each of them, whichever of the messages it gets.
         """
-        most = min(len(self._seated), backlog.run_length, _DEAL)
+        most = min(len(self._ready), backlog.run_length, _DEAL)
         if most < 2:
             return 1, 1
         longest = backlog.longest(_DEAL)
         uses: dict[Window, int] = {}
-        seats = 0
-        for feed in islice(self._seated, most):
+        feeds = 0
+        for feed in islice(self._ready, most):
             if feed.blocked_by(longest) is not None:
                 break
             for window in feed.limits:
                 uses[window] = uses.get(window, 0) + 1
             if not all(window.rounds(uses[window], longest) for window in feed.limits):
                 break
-            seats += 1
-        if seats < len(self._seated):
-            return max(1, seats), 1
-        rounds = min([window.rounds(feeds, longest) for window, feeds in uses.items()])
-        return seats, min(rounds, _DEAL // seats)
+            feeds += 1
+        if feeds < len(self._ready):
+            return max(1, feeds), 1
+        rounds = min([window.rounds(count, longest) for window, count in uses.items()])
+        return feeds, min(rounds, _DEAL // feeds)

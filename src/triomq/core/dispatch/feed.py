@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
+from triomq.actors import Message, Ref
 from triomq.core.dispatch.window import UNLIMITED, Window
 
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ class Feed:
         key: The consumer's own name for it; the core never looks at it.
         window: The feed's own window; counts messages that are not settled. ``resize`` of the feed changes it.
         shared: Windows that it shares with other feeds, such as a channel's; they count messages that are not settled.
-        outlet: The window of the connection, in octets; given back as the socket takes them.
+        socket_window: The window of the connection, in bytes; given back as the socket takes them.
         gate: A window that is only ever held and released, by its consumer; it holds unsettled deliveries or not.
-        settles: Whether the consumer settles deliveries. If not, only the outlet holds it back.
+        settles: Whether the consumer settles deliveries. If not, only the socket window holds it back.
         exclusive: Whether it wants to be the queue's only feed.
         priority: Who gets messages first; lower ones get some only while all higher ones are blocked.
         weight: The same among those of equal priority.
@@ -37,13 +36,13 @@ class Feed:
         "gate",
         "key",
         "limits",
+        "listed",
         "no_local",
-        "outlet",
         "priority",
         "queue",
-        "seated",
         "settles",
         "shared",
+        "socket_window",
         "used",
         "waiting",
         "weight",
@@ -58,7 +57,7 @@ class Feed:
         key: object = None,
         window: Window | None = None,
         shared: tuple[Window, ...] = (),
-        outlet: Window | None = None,
+        socket_window: Window | None = None,
         gate: Window | None = None,
         settles: bool = True,
         exclusive: bool = False,
@@ -71,15 +70,17 @@ class Feed:
         self.key = key
         self.window = window or Window()
         self.shared = shared
-        self.outlet = outlet or Window()
+        self.socket_window = socket_window or Window()
         self.gate = gate
         self.settles = settles
-        self.limits = (self.window, *shared, self.outlet) if settles else (self.outlet,)  # what a delivery counts in
+        self.limits = (
+            (self.window, *shared, self.socket_window) if settles else (self.socket_window,)
+        )  # what a delivery counts in
         self.exclusive = exclusive
         self.priority = priority
         self.weight = weight
         self.no_local = no_local
-        self.seated = False  # the strategy's own note: it takes part in the dispatch
+        self.listed = False  # the strategy's own note: it takes part in the dispatch
         self.used = 0  # the strategy's own note: when it last got something; 0 means never
         self.waiting = False  # the windows' own note: it stands in the line of one of them
 
@@ -120,7 +121,7 @@ class Feed:
             window.used_bytes += size
 
     def give(self, count: int, size: int) -> None:
-        """Count messages as settled; the outlet is given back by the consumer's connection, not here."""
+        """Count messages as settled; the connection gives the socket window back, not this."""
         if self.settles:
             self.window.give(count, size)
             for window in self.shared:
@@ -144,7 +145,7 @@ class Feed:
         self.queue.tell_nowait(Wake(self, window))
 
 
-class Wake(ActorMessage, frozen=True):
+class Wake(Message, frozen=True):
     """To a queue: a window has room for a feed that waited for it."""
 
     feed: Feed

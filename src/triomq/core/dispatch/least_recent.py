@@ -26,18 +26,18 @@ class LeastRecentlyUsed(RoundRobin):
 
     def add(self, feed: Feed) -> None:
         """Give a feed its seat; seats are always in the order of last use, the longest ago first."""
-        if feed.seated:
+        if feed.listed:
             return
-        feed.seated = True
-        seated = self._seated
-        if not seated or seated[-1].used <= feed.used:
-            seated.append(feed)
+        feed.listed = True
+        listed = self._ready
+        if not listed or listed[-1].used <= feed.used:
+            listed.append(feed)
         else:
-            seated.insert(bisect_right(seated, feed.used, key=_last_use), feed)
+            listed.insert(bisect_right(listed, feed.used, key=_last_use), feed)
 
-    def _give(self, batch: Batch, feed: Feed) -> Batch:
+    def _assign(self, batch: Batch, feed: Feed) -> Batch:
         feed.used = next(self._clock)
-        return super()._give(batch, feed)
+        return super()._assign(batch, feed)
 
 
 def _last_use(feed: Feed) -> int:

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from itertools import count
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import Ready
+from triomq.core.dispatch.dispatch import ReadyMessages
 from triomq.core.dispatch.feed import Feed
 from triomq.core.dispatch.least_recent import LeastRecentlyUsed
 
@@ -27,7 +27,7 @@ class Levels:
 
     def add(self, feed: Feed) -> None:
         """Give a feed a seat in its level."""
-        if feed.seated:
+        if feed.listed:
             return
         level = (feed.priority, feed.weight)
         seats = self._levels.get(level)
@@ -42,18 +42,18 @@ class Levels:
         seats = self._levels.get(level)
         if seats is not None:
             seats.remove(feed)
-            if not seats.has_seats:
+            if not seats.has_ready:
                 del self._levels[level]
                 del self._order[bisect_left(self._order, level)]
 
-    def dispatch(self, backlog: Ready) -> list[Batch]:
+    def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
         """Let the levels take what they have room for, from the highest."""
         batches: list[Batch] = []
         while backlog.resident and self._order:
             highest = self._order[-1]
             seats = self._levels[highest]
             batches += seats.dispatch(backlog)
-            if not seats.has_seats:
+            if not seats.has_ready:
                 del self._levels[highest]
                 self._order.pop()
         return batches

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
 
@@ -48,7 +48,7 @@ class NoLocal:
             if not unwilling:
                 del self._sessions[feed.no_local]
 
-    def dispatch(self, backlog: Ready) -> list[Batch]:
+    def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
         """Let the inner strategy deal one stretch after the other, each without those who do not want it."""
         if not self._sessions:
             return self._inner.dispatch(backlog)
@@ -60,7 +60,7 @@ class NoLocal:
                 self._discard()
                 continue
             stretch = _Stretch(backlog, session, self._session)
-            batches += self._deal(stretch, [feed for feed in unwilling if feed.seated])
+            batches += self._deal(stretch, [feed for feed in unwilling if feed.listed])
             if stretch.resident:  # who wants it has no room
                 break
         return batches
@@ -69,7 +69,7 @@ class NoLocal:
         """Tell whose message this is, if there are feeds that do not want messages of that session; 0 otherwise."""
         return head.publisher if head.publisher in self._sessions else 0
 
-    def _deal(self, stretch: Ready, sitting_out: list[Feed]) -> list[Batch]:
+    def _deal(self, stretch: ReadyMessages, sitting_out: list[Feed]) -> list[Batch]:
         for feed in sitting_out:
             self._inner.remove(feed)
         batches = self._inner.dispatch(stretch)
@@ -83,7 +83,7 @@ class _Stretch:
 
     __slots__ = ("_backlog", "_session", "_session_of", "longest", "next_head", "next_size", "take", "take_turns")
 
-    def __init__(self, backlog: Ready, session: int, session_of: Callable[[Head], int]) -> None:
+    def __init__(self, backlog: ReadyMessages, session: int, session_of: Callable[[Head], int]) -> None:
         self._backlog = backlog
         self._session = session
         self._session_of = session_of

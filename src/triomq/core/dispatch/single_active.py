@@ -1,7 +1,7 @@
 """Single active: one feed gets everything, the others stand by."""
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import Feed
 
 
@@ -48,7 +48,7 @@ class SingleActive:
             self._active, self._former = None, feed
             self._succeed()
 
-    def dispatch(self, backlog: Ready) -> list[Batch]:
+    def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
         """Let the active feed take what it has room for."""
         self._succeed()
         return self._inner.dispatch(backlog)

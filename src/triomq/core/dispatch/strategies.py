@@ -46,7 +46,7 @@ def _knowing_all(feeds: Iterable[Feed], discard: Callable[[], None]) -> Dispatch
     strategy = NoLocal(Levels(), discard)
     for feed in feeds:
         strategy.join(feed)
-        if feed.seated:
-            feed.seated = False
+        if feed.listed:
+            feed.listed = False
             strategy.add(feed)
     return strategy

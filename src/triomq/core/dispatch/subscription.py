@@ -29,7 +29,7 @@ class Subscription:
         consumer: The actor that is told ``Deliver`` and ``FeedClosed``.
         window: As for ``Feed``, as are the next ones.
         shared: Windows that it shares with others.
-        outlet: The window of the connection.
+        socket_window: The window of the connection.
         gate: A window that holds it back as long as its consumer says so.
         settles: Whether the consumer settles deliveries.
         exclusive: Whether it wants to be the queue's only one.
@@ -55,7 +55,7 @@ class Subscription:
         *,
         window: Window | None = None,
         shared: tuple[Window, ...] = (),
-        outlet: Window | None = None,
+        socket_window: Window | None = None,
         gate: Window | None = None,
         settles: bool = True,
         exclusive: bool = False,
@@ -73,7 +73,7 @@ class Subscription:
             key=self,
             window=window,
             shared=shared,
-            outlet=outlet,
+            socket_window=socket_window,
             gate=gate,
             settles=settles,
             exclusive=exclusive,

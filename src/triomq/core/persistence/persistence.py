@@ -35,9 +35,9 @@ class Persistence:
         "behind",
         "heads",
         "journal",
-        "notes",
         "queue_memory",
         "sync_point",
+        "sync_points",
     )
 
     def __init__(self, journal: Journal, queue_memory: int = QUEUE_MEMORY) -> None:
@@ -45,7 +45,7 @@ class Persistence:
         self.queue_memory = queue_memory
         self.heads = HeadCodec()
         self.sync_point = 0  # the last batch with something whose doer is told only when it is on disk
-        self.notes = 0  # how often something of that kind was done
+        self.sync_points = 0  # how often something of that kind was done
         self.behind = False  # whether so much is on its way to the disk that publishers have to wait
         self._behind: dict[Callable[[], None], None] = {}
         self._unwritable: dict[Callable[[], None], None] = {}
@@ -58,14 +58,14 @@ class Persistence:
         self._directories.append(directory)
 
     def _fault_changed(self, fault: StoreError | None) -> None:
-        self._tell_publishers()
+        self._notify_publishers()
         self._catch_up()
         if fault is None:
             waiting, self._unwritable = self._unwritable, {}
             for callback in waiting:
                 callback()
 
-    def _tell_publishers(self) -> None:
+    def _notify_publishers(self) -> None:
         """Let publishers look for their routes anew: then they see whether the store can be written, and is behind."""
         for directory in self._directories:
             directory.changed()
@@ -86,21 +86,21 @@ class Persistence:
         self._next_queue += 1
         return self._next_queue - 1
 
-    def note(self) -> None:
+    def mark_sync_point(self) -> None:
         """Note that something has been said that whoever did it wants to know on disk."""
         self.sync_point = self.journal.last_batch
-        self.notes += 1
+        self.sync_points += 1
 
     def look(self) -> None:
         """See whether publishers have to wait from now on; called before a turn's first publish."""
         if not self.behind and self._has_too_much:
             self.behind = True
-            self._tell_publishers()
+            self._notify_publishers()
             self.journal.when_committed(self.journal.last_batch, self._catch_up)
 
     @property
     def _has_too_much(self) -> bool:
-        return self.journal.octets > _MOST_UNWRITTEN and self.journal.fault is None
+        return self.journal.pending_bytes > _MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
         """Wait until what was noted last is on disk."""
@@ -130,7 +130,7 @@ class Persistence:
             self.journal.when_committed(self.journal.last_batch, self._catch_up)
             return
         self.behind = False
-        self._tell_publishers()
+        self._notify_publishers()
         waiting, self._behind = self._behind, {}
         for callback in waiting:
             callback()

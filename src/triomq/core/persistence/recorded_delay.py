@@ -10,7 +10,7 @@ from time import time
 
 import msgspec
 
-from triomq.actors import Message as ActorMessage
+from triomq.actors import Message
 from triomq.core.backlog import PagedBacklog
 from triomq.core.queue.delay import DelayedRun
 from triomq.core.queue.queue_state import QueueState
@@ -23,7 +23,7 @@ _AT_ONCE = 500
 """Records that are read at once."""
 
 
-def keep_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
+def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
     """Keep messages that are not ready before a time, in seconds since 1970."""
     persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
@@ -49,7 +49,7 @@ def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
         queue.directory.persistence.journal.add(DelayedDropped(queue.backlog.queue, kept))
 
 
-class DelayedRead(ActorMessage, frozen=True):
+class DelayedRead(Message, frozen=True):
     """To a queue: here is what an earlier life of the broker has delayed.
 
     Args:

@@ -55,7 +55,7 @@ def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
             persistence.journal.add(
                 RecordPut(RecordKind.SINK, key, encode_options(sink.declared, sink.origin, sink.user))
             )
-        persistence.note()
+        persistence.mark_sync_point()
 
 
 def forget_sink(directory: Directory, sink: SinkState) -> None:
@@ -63,7 +63,7 @@ def forget_sink(directory: Directory, sink: SinkState) -> None:
     persistence = directory.persistence
     if persistence is not None and sink.declared.durable:
         persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, sink.name)))
-        persistence.note()
+        persistence.mark_sync_point()
 
 
 def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> None:
@@ -74,7 +74,7 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
         if is_new:
             options = encode_options(queue.declared, queue.origin, queue.user)
             persistence.journal.add(QueueDeclared(queue.backlog.queue, encode_key(directory.name, queue.name), options))
-        persistence.note()
+        persistence.mark_sync_point()
 
 
 def forget_queue(directory: Directory, queue: QueueState) -> None:
@@ -85,29 +85,29 @@ def forget_queue(directory: Directory, queue: QueueState) -> None:
         if queue.durable or queue.backlog.has_spilled:
             persistence.journal.add(QueueDeleted(queue.backlog.queue))
         if queue.durable:
-            persistence.note()
+            persistence.mark_sync_point()
 
 
 def record_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
     """Keep a binding, if both its ends are kept."""
     persistence, sinks = directory.persistence, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
-    if persistence is not None and _is_kept(sinks[binding.source], ends[binding.destination]):
+    if persistence is not None and _is_recorded(sinks[binding.source], ends[binding.destination]):
         if is_new:
             maker = encode_maker(origin, user)
             persistence.journal.add(RecordPut(RecordKind.BINDING, encode_binding(directory.name, binding), maker))
-        persistence.note()
+        persistence.mark_sync_point()
 
 
 def forget_binding(directory: Directory, binding: Binding, source: SinkState, destination: Destination) -> None:
     """Keep a binding no longer; its ends may have gone from the directory already."""
     persistence = directory.persistence
-    if persistence is not None and _is_kept(source, destination):
+    if persistence is not None and _is_recorded(source, destination):
         persistence.journal.add(RecordRemoved(RecordKind.BINDING, encode_binding(directory.name, binding)))
-        persistence.note()
+        persistence.mark_sync_point()
 
 
-def _is_kept(source: SinkState, destination: Destination) -> bool:
+def _is_recorded(source: SinkState, destination: Destination) -> bool:
     durable = destination.durable if isinstance(destination, QueueState) else destination.declared.durable
     return durable and source.declared.durable
 
@@ -240,7 +240,7 @@ def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> boo
     if source is None or destination is None:
         return False
     source.add(binding, destination)
-    source.note_maker(binding, origin, user)
+    source.set_maker(binding, origin, user)
     directory.quotas.take(user, "bindings")
     directory.quotas.take(user, "steps", source.weight(binding))
     if destination.bound is None:

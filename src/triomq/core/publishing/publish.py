@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import trio
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref, Request
+from triomq.actors import Message, Ref, Request
 from triomq.core.message import Head
 from triomq.core.publishing.confirms import Receipt
 from triomq.errors import ActorError
 
 
-class Publish(ActorMessage, frozen=True):
+class Publish(Message, frozen=True):
     """To a queue: store the messages of a run.
 
     Args:

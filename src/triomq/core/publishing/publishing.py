@@ -41,7 +41,7 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core.memory import MESSAGE_OVERHEAD
-from triomq.core.message import Message
+from triomq.core.message import QueueMessage
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.refusals import Forbidden
@@ -348,7 +348,7 @@ class Publisher:
 
     def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:
         """Ask the directory where a message goes; its properties are decoded only if a sink asks for them."""
-        codecs, message = self._directory.codecs, Message(head, content)
+        codecs, message = self._directory.codecs, QueueMessage(head, content)
 
         def properties() -> Properties | None:
             return codecs.read(message)

@@ -77,7 +77,7 @@ class Transaction:
             batch.queue.tell_nowait(Settle(batch, outcome, positions))
         persistence = self._directory.persistence
         if persistence is not None:
-            persistence.note()
+            persistence.mark_sync_point()
         return sum(len(run.contents) for runs in present.values() for run in runs)
 
     def _check(self, queue: Ref, runs: Sequence[Publish]) -> None:

@@ -58,13 +58,13 @@ class WaitingPublisher:
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
         receipt = SingleReceipt(1, 1, 0, answered.set)
-        stood: set[QueueState] = set()  # whose lines we have stood in until it was our turn
-        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, stood)) is not None:
+        waited: set[QueueState] = set()  # whose lines we have stood in until it was our turn
+        while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited)) is not None:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
             else:
                 await self._stand_in_line(obstacle, _told(run, delay))
-                stood.add(obstacle)
+                waited.add(obstacle)
         if receipt.missing:
             await answered.wait()
         else:
@@ -90,7 +90,7 @@ class WaitingPublisher:
         receipt: SingleReceipt,
         delay: float,
         unrouted: Unrouted | None,
-        stood: Collection[QueueState] | None,
+        waited: Collection[QueueState] | None,
     ) -> QueueState | Pressure | None:
         """Publish, or return what has to be waited for first.
 
@@ -99,7 +99,7 @@ class WaitingPublisher:
             receipt: Its own.
             delay: Seconds until it becomes ready.
             unrouted: As for ``Publisher.publish``.
-            stood: Queues in whose lines it was our turn already; None is to wait for queues that restart as well.
+            waited: Queues that were waited for already; with None, queues that restart are waited for as well.
         """
         directory = self._directory
         try:
@@ -107,9 +107,9 @@ class WaitingPublisher:
                 (run,) = self._publisher.admit((run,))
             for other in run.route.queues:
                 queue = directory.queues[directory.name_of(other)]
-                if stood is None and other.state in ("starting", "backing_off"):
+                if waited is None and other.state in ("starting", "backing_off"):
                     return queue
-                if makes_wait(queue) and not delay and not self._has_room(queue, run, stood or ()):
+                if makes_wait(queue) and not delay and not self._has_room(queue, run, waited or ()):
                     return queue
             self._publisher.publish(*run, receipt, unrouted, delay)
         except PublishingPaused as paused:
@@ -129,9 +129,9 @@ class WaitingPublisher:
                 return queues[0]
         raise paused
 
-    def _has_room(self, queue: QueueState, run: RoutedRun, stood: Collection[QueueState]) -> bool:
+    def _has_room(self, queue: QueueState, run: RoutedRun, waited: Collection[QueueState]) -> bool:
         """Tell whether it is our turn at a queue, and it has room."""
-        if queue in self._lines and queue not in stood:
+        if queue in self._lines and queue not in waited:
             return False
         return _fits(queue, _told(run, 0.0))
 
@@ -158,7 +158,7 @@ class WaitingPublisher:
             await self._publisher.wait_open(Pressure.MEMORY)
             return
         changed = trio.Event()
-        queue.wait_room(changed.set)
+        queue.when_room(changed.set)
         try:
             await changed.wait()
         finally:

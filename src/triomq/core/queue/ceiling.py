@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.publishing.publish import Publish
-from triomq.core.queue.deadletter import MOST_LETTERS, Reason, dead_letter
-from triomq.core.queue.limits import octets_ready
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, Reason, dead_letter
+from triomq.core.queue.limits import bytes_ready
 from triomq.core.queue.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
@@ -21,22 +21,22 @@ _QUIET = 60.0
 """Seconds between two lines in the log about one queue: it may have no room for thousands of messages in a second."""
 
 
-def octets_of(run: Publish) -> int:
+def bytes_of(run: Publish) -> int:
     """Tell how many octets a run takes."""
     return run.size + len(run.contents) * MESSAGE_OVERHEAD
 
 
 def fits_below(state: QueueState, ceiling: int, runs: Sequence[Publish]) -> bool:
     """Tell whether none of some runs would be refused, if no older message gave way."""
-    return _pages(state) or octets_ready(state) + sum(map(octets_of, runs)) <= ceiling
+    return _pages(state) or bytes_ready(state) + sum(map(bytes_of, runs)) <= ceiling
 
 
 def make_room(state: QueueState, ceiling: int, run: Publish) -> int:
     """Let messages give way to a run if it does not fit; tell how many of its messages may be stored then."""
     fitting = len(run.contents)
-    if octets_ready(state) + octets_of(run) <= ceiling:
+    if bytes_ready(state) + bytes_of(run) <= ceiling:
         return fitting
-    lost = _drop_oldest(state, ceiling - octets_of(run))
+    lost = _drop_oldest(state, ceiling - bytes_of(run))
     if run.head.expendable or not _pages(state):
         fitting = _count_fitting(state, ceiling, run)
     refused = len(run.contents) - fitting
@@ -55,10 +55,10 @@ def _pages(state: QueueState) -> bool:
 def _drop_oldest(state: QueueState, most: int) -> int:
     """Drop expendable messages from the front until no more octets than this are left; tell how many went."""
     backlog, dropped = state.backlog, 0
-    while backlog.resident and (over := octets_ready(state) - most) > 0:
+    while backlog.resident and (over := bytes_ready(state) - most) > 0:
         level = backlog.lowest_level
         count = over // (backlog.next_size() + MESSAGE_OVERHEAD)
-        head, contents = backlog.first(max(1, min(count, MOST_LETTERS)), level)
+        head, contents = backlog.first(max(1, min(count, MOST_DEAD_LETTERS)), level)
         if not head.expendable:
             break
         if state.options.dead_letter_sink is not None:
@@ -71,7 +71,7 @@ def _drop_oldest(state: QueueState, most: int) -> int:
 
 def _count_fitting(state: QueueState, ceiling: int, run: Publish) -> int:
     """Count how many of a run's messages there is room for, from the first on; an empty queue takes any one."""
-    used = octets_ready(state)
+    used = bytes_ready(state)
     room = ceiling - used
     for number, content in enumerate(run.contents):
         room -= len(content) + MESSAGE_OVERHEAD

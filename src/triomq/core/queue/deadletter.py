@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, cast
 
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 from triomq.core.properties import Codecs, HeaderValue, Properties
 from triomq.core.publishing.publish import Publish
 from triomq.errors import NotFound
@@ -23,7 +23,7 @@ from triomq.errors import NotFound
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
 
-MOST_LETTERS = 2_000
+MOST_DEAD_LETTERS = 2_000
 """Dead letters that one turn makes, each about 20 µs: a million messages may expire or have to give way at once."""
 
 MOST_DROPPED = 100_000
@@ -66,18 +66,18 @@ def dead_letter(state: "QueueState", head: Head, contents: Iterable[bytes], reas
     sink = state.options.dead_letter_sink
     if sink is None:
         return 0
-    return sum(_bury_one(state, sink, Message(head, content), reason) for content in contents)
+    return sum(_dead_letter_one(state, sink, QueueMessage(head, content), reason) for content in contents)
 
 
-def _bury_one(state: "QueueState", sink: str, message: Message, reason: Reason) -> int:
-    directory, name = state.directory, _octets_if_no_text(state.name)
+def _dead_letter_one(state: "QueueState", sink: str, message: QueueMessage, reason: Reason) -> int:
+    directory, name = state.directory, _bytes_if_not_text(state.name)
     message, properties = _readable(directory.codecs, message)
     headers = dict(properties.headers or {})
     history = _merged(_history_of(headers.get("x-death")))
-    came_by = [message.head.routing_key, *_further_keys(headers)]
-    news = _continued(history, name, message.head, properties, reason, came_by)
+    routing_keys = [message.head.routing_key, *_further_keys(headers)]
+    news = _continued(history, name, message.head, properties, reason, routing_keys)
     key = state.options.dead_letter_key
-    keys, without = (came_by, ()) if key is None else ([key], _FURTHER_KEYS)
+    keys, without = (routing_keys, ()) if key is None else ([key], _FURTHER_KEYS)
     changes = _first_death(headers, name, message.head, reason) | {"x-death": cast("HeaderValue", news)}
     try:
         route = directory.route_all(sink, keys, lambda: headers | changes, properties=lambda: properties, inside=True)
@@ -88,7 +88,7 @@ def _bury_one(state: "QueueState", sink: str, message: Message, reason: Reason) 
     publish = Publish(_head_of(message.head, sink, keys[0], encoded, flags), [content], len(content))
     copies = 0
     for queue in route.queues:
-        if reason is not Reason.REJECTED and _is_circle(news, _octets_if_no_text(directory.name_of(queue))):
+        if reason is not Reason.REJECTED and _is_circle(news, _bytes_if_not_text(directory.name_of(queue))):
             _log.info("a dead letter of queue %r has come round to %s by itself and is dropped", state.name, queue.path)
             continue
         queue.tell_nowait(publish)
@@ -96,7 +96,7 @@ def _bury_one(state: "QueueState", sink: str, message: Message, reason: Reason) 
     return copies
 
 
-def _readable(codecs: Codecs, message: Message) -> tuple[Message, Properties]:
+def _readable(codecs: Codecs, message: QueueMessage) -> tuple[QueueMessage, Properties]:
     """Read the properties; a message that came with some that nobody can read goes on without them."""
     properties = codecs.read(message)
     if properties is not None:
@@ -105,10 +105,10 @@ def _readable(codecs: Codecs, message: Message) -> tuple[Message, Properties]:
     plain = Head(
         exchange=head.exchange, routing_key=head.routing_key, publisher=head.publisher, persistent=head.persistent
     )
-    return Message(plain, message.body), Properties()
+    return QueueMessage(plain, message.body), Properties()
 
 
-def _octets_if_no_text(name: str) -> str | bytes:
+def _bytes_if_not_text(name: str) -> str | bytes:
     """Give a name as a header says it: wires may name things with octets that are no UTF-8."""
     try:
         name.encode()
@@ -179,7 +179,7 @@ def _continued(
     head: Head,
     properties: Properties,
     reason: Reason,
-    came_by: Sequence[str],
+    routing_keys: Sequence[str],
 ) -> History:
     """Add this death to the history, or count it where the same has happened before; either way it comes first."""
     for entry in history:
@@ -192,8 +192,8 @@ def _continued(
         "reason": reason.value,
         "queue": queue,
         "time": datetime.now(UTC).replace(microsecond=0),
-        "exchange": _octets_if_no_text(head.exchange),
-        "routing-keys": [_octets_if_no_text(key) for key in came_by],
+        "exchange": _bytes_if_not_text(head.exchange),
+        "routing-keys": [_bytes_if_not_text(key) for key in routing_keys],
     }
     if properties.expiration is not None:
         entry["original-expiration"] = str(round(properties.expiration * 1000))
@@ -207,7 +207,7 @@ def _first_death(
     if "x-death" in headers:  # of whatever kind: it is not the first, or somebody wants it to look so
         return {}
     return {
-        "x-first-death-exchange": _octets_if_no_text(head.exchange),
+        "x-first-death-exchange": _bytes_if_not_text(head.exchange),
         "x-first-death-queue": queue,
         "x-first-death-reason": reason.value,
     }

@@ -7,7 +7,7 @@ queue has one next deadline, and finding it costs nothing. In a priority queue e
 from math import inf
 
 from triomq.core.backlog import Backlog
-from triomq.core.queue.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
 
@@ -24,9 +24,9 @@ def drop_expired(state: QueueState, now: float) -> bool:
     backlog, letters, gone = state.backlog, 0, 0
     lettered = state.options.dead_letter_sink is not None
     while (level := backlog.expired_level(now)) is not None:
-        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
+        if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
-        head, contents = backlog.first(MOST_LETTERS, level)
+        head, contents = backlog.first(MOST_DEAD_LETTERS, level)
         if lettered:
             state.dead_lettered += dead_letter(state, head, contents, Reason.EXPIRED)
             letters += len(contents)

@@ -9,7 +9,7 @@ from math import ceil, inf
 
 import msgspec
 
-from triomq.core.message import Head, Message
+from triomq.core.message import Head, QueueMessage
 from triomq.core.properties import Codecs, Properties
 from triomq.core.topology.options import QueueOptions
 
@@ -45,7 +45,7 @@ def sort_out(
         return [Part(contents, size, _deadline(options.message_ttl, now), 0)]
 
     def place(content: bytes) -> tuple[float, int]:
-        properties = codecs.read(Message(head, content)) or _UNREADABLE
+        properties = codecs.read(QueueMessage(head, content)) or _UNREADABLE
         level = min(max(0, properties.priority or 0), options.max_priority)
         return _deadline(_shortest(options, properties), now), level
 

@@ -6,7 +6,7 @@ from triomq.core.dispatch.window import UNLIMITED
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import Head
 from triomq.core.publishing.publish import Publish
-from triomq.core.queue.deadletter import MOST_DROPPED, MOST_LETTERS, Reason, dead_letter
+from triomq.core.queue.deadletter import MOST_DEAD_LETTERS, MOST_DROPPED, Reason, dead_letter
 from triomq.core.queue.queue_state import QueueState
 
 
@@ -57,12 +57,12 @@ def shed(state: QueueState) -> bool:
     while (over := backlog.resident + backlog.paged - most) > 0 or (
         backlog.resident_bytes + backlog.paged_bytes > most_bytes
     ):
-        if letters >= MOST_LETTERS or gone >= MOST_DROPPED:
+        if letters >= MOST_DEAD_LETTERS or gone >= MOST_DROPPED:
             return False
         if not backlog.resident:
             break
         level = backlog.lowest_level
-        head, contents = backlog.first(min(max(1, over), MOST_LETTERS), level)
+        head, contents = backlog.first(min(max(1, over), MOST_DEAD_LETTERS), level)
         if options.dead_letter_sink is not None:
             state.dead_lettered += dead_letter(state, head, contents, Reason.MAX_LENGTH)
             letters += len(contents)
@@ -73,7 +73,7 @@ def shed(state: QueueState) -> bool:
     return True
 
 
-def octets_ready(state: QueueState) -> int:
+def bytes_ready(state: QueueState) -> int:
     """Tell about how many octets are ready in a queue, with what messages cost beside their bodies."""
     backlog = state.backlog
     return backlog.ready_bytes + backlog.ready * MESSAGE_OVERHEAD

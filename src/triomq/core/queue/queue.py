@@ -16,7 +16,7 @@ from triomq.actors import InPlaceActor
 from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
-from triomq.core.dispatch.dispatch import Dispatch, Ready
+from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
 from triomq.core.dispatch.feed import Feed, Wake
 from triomq.core.dispatch.strategies import suitable_dispatch
 from triomq.core.dispatch.window import UNLIMITED, Window
@@ -25,12 +25,12 @@ from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, 
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
-from triomq.core.queue.ceiling import fits_below, make_room, octets_of
+from triomq.core.queue.ceiling import bytes_of, fits_below, make_room
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.freeing import free
 from triomq.core.queue.intake import sort_out
-from triomq.core.queue.limits import count_fitting, fits_all, is_full, octets_ready, shed
+from triomq.core.queue.limits import bytes_ready, count_fitting, fits_all, is_full, shed
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
@@ -86,7 +86,7 @@ class Queue(InPlaceActor):
         if isinstance(self._backlog, PagedBacklog):
             self._backlog.forget_reading()
             read_delayed(self._state)
-            self._state.tell_arrived()
+            self._state.notify_arrived()
 
     def on_stop(self) -> None:
         """Close all feeds: the queue is deleted, or its domain ends."""
@@ -98,8 +98,8 @@ class Queue(InPlaceActor):
             self._backlog.release(remains)
             free(remains, self._state.directory.chores)
         self._state.directory.clock.forget(self._state)
-        self._state.tell_room()
-        self._state.tell_arrived()
+        self._state.notify_room()
+        self._state.notify_arrived()
 
     # Publishing
 
@@ -119,7 +119,7 @@ class Queue(InPlaceActor):
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
                 state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
-            if placed and state.keeps(message.head):
+            if placed and state.persists(message.head):
                 assert state.directory.persistence is not None
                 message.receipt.number = state.directory.persistence.journal.open_batch
             self._report(message.receipt, message, placed)
@@ -159,13 +159,13 @@ class Queue(InPlaceActor):
     def _push_below_ceiling(self, run: Publish) -> int:
         """Store a run, or as much of it as there is room for when messages have given way that may."""
         # What is in the queue is looked at only when as much has come as there was room for then.
-        self._slack -= octets_of(run)
+        self._slack -= bytes_of(run)
         if self._slack >= 0:
             self._push(run.head, run.contents, run.size)
             return len(run.contents)
         self._deliver()
         count = make_room(self._state, self._ceiling, run)
-        self._slack = max(0, self._ceiling - octets_ready(self._state) - octets_of(run))
+        self._slack = max(0, self._ceiling - bytes_ready(self._state) - bytes_of(run))
         if count == len(run.contents):
             self._push(run.head, run.contents, run.size)
         else:
@@ -218,20 +218,20 @@ class Queue(InPlaceActor):
         feed = batch.feed
         if feed is not None:
             feed.give(count, size)
-            if not feed.seated and not feed.waiting:
-                self._seat(feed)
+            if not feed.listed and not feed.waiting:
+                self._relist(feed)
 
     def postpone(self, message: Postpone) -> None:
         """Put a message back after a while, and give its room back at once."""
         batch = message.batch
         if self._backlog.holds(batch):
             count, size = postpone(self._state, batch, message.position, message.reason)
-            self._time.keeps = True
+            self._time.needs_clock = True
             if batch.feed is not None:
                 batch.feed.give(count, size)
-                self._seat(batch.feed)
+                self._relist(batch.feed)
 
-    def _seat(self, feed: Feed) -> None:
+    def _relist(self, feed: Feed) -> None:
         """Let a feed take part in the dispatch again, if it is still open."""
         if self._dispatch is not None and self._state.feeds and feed in self._state.feeds:
             self._dispatch.add(feed)
@@ -292,7 +292,7 @@ class Queue(InPlaceActor):
         if not self._deliver():
             return None
         if not self._backlog.resident:
-            if self._backlog.paged and not any(feed.seated for feed in self._state.feeds or ()):
+            if self._backlog.paged and not any(feed.listed for feed in self._state.feeds or ()):
                 self._require_resident()
             else:
                 return None
@@ -311,8 +311,8 @@ class Queue(InPlaceActor):
         count = self._backlog.purge(remains) + (state.delayed.purge() if state.delayed is not None else 0)
         count += forget_postponed(state)
         if state.durable and state.directory.persistence is not None:
-            state.directory.persistence.note()
-        state.tell_arrived()  # what was being read will not come
+            state.directory.persistence.mark_sync_point()
+        state.notify_arrived()  # what was being read will not come
         free(remains, state.directory.chores)
         return count
 
@@ -345,7 +345,7 @@ class Queue(InPlaceActor):
 
     def due(self, message: Due) -> None:
         """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
-        self._time.keeps = True
+        self._time.needs_clock = True
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))
@@ -355,7 +355,7 @@ class Queue(InPlaceActor):
         self._wake(message.feed, message.window)
 
     def _wake(self, feed: Feed, window: Window) -> None:
-        self._seat(feed)
+        self._relist(feed)
         if self._called is None:
             self._called = []
         self._called.append((window, feed))
@@ -367,7 +367,7 @@ class Queue(InPlaceActor):
         if self._backlog.paged:
             self._look_for_more()
         if state.room_wanted and not is_full(state):
-            state.tell_room()
+            state.notify_room()
         if state.directory.idle_wanted:
             state.directory.look_idle()
 
@@ -383,10 +383,10 @@ class Queue(InPlaceActor):
         state, backlog = self._state, self._backlog
         assert isinstance(backlog, PagedBacklog)
         found = backlog.fetch(lambda reading: state.ref.tell_nowait(Arrived(reading)))
-        self._note_expiring(backlog)
+        self._expect_expiring(backlog)
         return found
 
-    def _note_expiring(self, backlog: PagedBacklog) -> None:
+    def _expect_expiring(self, backlog: PagedBacklog) -> None:
         """Note that messages may expire that were paged in."""
         if backlog.expiring_paged_in:
             backlog.expiring_paged_in = False
@@ -411,14 +411,14 @@ class Queue(InPlaceActor):
         """Have ready what was read for somebody who browses."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.page_read(message.reading)
-        self._state.tell_arrived()
+        self._state.notify_arrived()
 
     def arrived(self, message: Arrived) -> None:
         """Page in what was read; ``after_batch`` delivers it."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.arrived(message.reading)
-        self._note_expiring(self._backlog)
-        self._state.tell_arrived()
+        self._expect_expiring(self._backlog)
+        self._state.notify_arrived()
 
     def delayed_read(self, message: DelayedRead) -> None:
         """Delay again what an earlier life of the broker has delayed."""
@@ -431,12 +431,12 @@ class Queue(InPlaceActor):
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
         time = self._time
-        if time.keeps and not time.catch_up(self._push):
+        if time.needs_clock and not time.catch_up(self._push):
             return False
         self._dispatch_all()
         if self._sheds and not shed(self._state):
             time.hurry()
-        return not time.keeps or time.look_ahead()
+        return not time.needs_clock or time.look_ahead()
 
     def _dispatch_all(self) -> None:
         while True:
@@ -446,8 +446,8 @@ class Queue(InPlaceActor):
                 break
             self._pass_on()
 
-    def _hand_out(self, deal: Callable[[Ready], list[Batch]]) -> None:
-        for batch in self._time.deal_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
+    def _hand_out(self, deal: Callable[[ReadyMessages], list[Batch]]) -> None:
+        for batch in self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
             assert batch.feed is not None
             batch.queue = self.ref
             self._state.delivered += batch.left

@@ -166,7 +166,7 @@ class QueueState:
         self.warned = -inf  # when the log was told last that there is no room
         self.rejected = 0
         self.exhausted = 0
-        self.govern()
+        self.apply_policy()
 
     def _make_backlog(self, number: int) -> Backlog:
         levels, directory = self.declared.max_priority, self.directory
@@ -182,7 +182,7 @@ class QueueState:
         """Return how many messages no consumer has, wherever they are."""
         return self.backlog.ready
 
-    def keeps(self, head: Head) -> bool:
+    def persists(self, head: Head) -> bool:
         """Whether messages with this head are there again after a restart."""
         return self.durable and head.persistent and self.directory.persistence is not None
 
@@ -191,7 +191,7 @@ class QueueState:
         self.ceiling = octets
         self.ref.tell_nowait(OptionsChanged())
 
-    def govern(self) -> bool:
+    def apply_policy(self) -> bool:
         """Live under the policy that the directory has for this queue; tell whether options differ from before."""
         self.policy, before = self.directory.policies.of_queue(self.name), self.options
         self.options = queue_options(self.declared, self.policy)
@@ -234,7 +234,7 @@ class QueueState:
         dying = options.dead_letter_sink is not None and backlog.next_deadline() < inf
         return not backlog.ready or not (self.feeds or dying)
 
-    def wait_room(self, callback: Callable[[], None]) -> None:
+    def when_room(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when the queue may have room again or is gone."""
         if self.room_wanted is None:
             self.room_wanted = []
@@ -245,19 +245,19 @@ class QueueState:
         if self.room_wanted and callback in self.room_wanted:
             self.room_wanted.remove(callback)
 
-    def tell_room(self) -> None:
+    def notify_room(self) -> None:
         """Call whoever waits for room."""
         wanted, self.room_wanted = self.room_wanted, None
         for callback in wanted or ():
             callback()
 
-    def wait_arrived(self, callback: Callable[[], None]) -> None:
+    def when_arrived(self, callback: Callable[[], None]) -> None:
         """Have something called, once, when messages are in memory that had to be read."""
         if self.arrived_wanted is None:
             self.arrived_wanted = []
         self.arrived_wanted.append(callback)
 
-    def tell_arrived(self) -> None:
+    def notify_arrived(self) -> None:
         """Call whoever waits for messages to be in memory."""
         wanted, self.arrived_wanted = self.arrived_wanted, None
         for callback in wanted or ():

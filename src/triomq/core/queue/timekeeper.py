@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from math import inf, nextafter
 from time import time
 
-from triomq.actors import Message as ActorMessage
+from triomq.actors import Message
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import Ready
+from triomq.core.dispatch.dispatch import ReadyMessages
 from triomq.core.message import Head
-from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, keep_delayed, put_back_delayed
+from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, put_back_delayed, record_delayed
 from triomq.core.publishing.publish import Publish
 from triomq.core.queue.delay import Delayed, DelayedRun
 from triomq.core.queue.expiry import Unexpired, drop_expired, next_deadline
@@ -20,27 +20,27 @@ from triomq.core.queue.limits import is_full
 from triomq.core.queue.queue_state import QueueState
 
 
-class Due(ActorMessage, frozen=True):
+class Due(Message, frozen=True):
     """To a queue: the deadline that you have set has come."""
 
 
 class Timekeeper:
-    """The sense of time of one incarnation of a queue; made and asked by it, ends with it.
+    """The deadlines of one incarnation of a queue; created by the queue, ends with it.
 
-    ``keeps`` says whether there may be a deadline: a queue without one asks nothing else. ``has_expiring`` says whether
-    messages may expire that are ready, first or not.
+    ``needs_clock`` is false while the queue has no deadline, so that its turns do not read the clock. ``has_expiring``
+    is true if a ready message may have a deadline, first or not.
 
     Args:
         state: The queue's.
     """
 
-    __slots__ = ("_hurries", "_state", "_turn_began", "has_expiring", "keeps")
+    __slots__ = ("_hurries", "_state", "_turn_began", "has_expiring", "needs_clock")
 
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self._turn_began = inf  # when the first message of this turn that can expire came
         self._hurries = False
-        self.keeps = True  # looked at once even if there is no deadline
+        self.needs_clock = True  # looked at once even if there is no deadline
         self.has_expiring = state.backlog.resident > 0
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class Timekeeper:
         letters by themselves, somebody has to look.
         """
         state = self._state
-        self.keeps = True
+        self.needs_clock = True
         state.use()
         options = state.options
         unseen = state.backlog.paged and (options.message_ttl is not None or options.dead_letter_sink is not None)
@@ -62,7 +62,7 @@ class Timekeeper:
     def expect_expiry(self, came: float = inf) -> None:
         """Note that messages which can expire came at a time, or came back."""
         self._turn_began = min(self._turn_began, came)
-        self.keeps = self.has_expiring = True
+        self.needs_clock = self.has_expiring = True
 
     def put_off(self, run: Publish) -> None:
         """Keep a run until its time has come; it is stored then, whatever the limits say."""
@@ -70,27 +70,27 @@ class Timekeeper:
         delayed = state.delayed
         if delayed is None:
             delayed = state.delayed = Delayed()
-        number = delayed.last_number + 1 if state.keeps(run.head) else 0
+        number = delayed.last_number + 1 if state.persists(run.head) else 0
         put_off = DelayedRun(run.head, run.contents, run.size, number)
         delayed.push(put_off, state.directory.clock.now() + run.delay)
         if number:
-            keep_delayed(state, put_off, time() + run.delay)
-        self.keeps = True
+            record_delayed(state, put_off, time() + run.delay)
+        self.needs_clock = True
 
     def put_back(self, message: DelayedRead) -> None:
         """Keep runs until their time has come, which an earlier life of the broker has put off."""
         put_back_delayed(self._state, message)
-        self.keeps = True
+        self.needs_clock = True
 
     def hurry(self) -> None:
         """Let the queue be told ``Due`` at once: it has more to do than one turn should take."""
-        self.keeps = self._hurries = True
+        self.needs_clock = self._hurries = True
 
     def use(self) -> None:
         """Note that somebody uses the queue."""
         if self._state.options.expires is not None:
             self._state.use()
-            self.keeps = True
+            self.needs_clock = True
 
     def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
         """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
@@ -121,12 +121,12 @@ class Timekeeper:
         deadline = next_deadline(state) if dropped_all and not self._hurries else now
         self._hurries = False
         self.has_expiring = self.has_expiring and state.backlog.resident > 0
-        self.keeps = self.has_expiring or deadline < inf
+        self.needs_clock = self.has_expiring or deadline < inf
         if deadline < inf:
             clock.set(state, deadline)
         return dropped_all
 
-    def deal_unexpired(self, deal: Callable[[Ready], list[Batch]]) -> list[Batch]:
+    def dispatch_unexpired(self, deal: Callable[[ReadyMessages], list[Batch]]) -> list[Batch]:
         """Deal up to the first message that is over, drop it, and go on behind it."""
         over, backlog = self._over_before(), self._state.backlog
         batches: list[Batch] = []

@@ -79,7 +79,7 @@ def make_binding(
     return Binding(source, target, destination, key, encoded, predicate)
 
 
-class Table(Protocol[T]):
+class RoutingTable(Protocol[T]):
     """How one kind of sink finds destinations."""
 
     @property
@@ -266,9 +266,9 @@ class HeadersTable(Generic[T]):
         return {destination: None for rule, destination in self._rules.values() if rule.matches(values)}
 
 
-def make_table(kind: SinkKind) -> Table[T]:
+def make_table(kind: SinkKind) -> RoutingTable[T]:
     """Make an empty table for a kind of sink."""
-    tables: dict[SinkKind, Callable[[], Table[T]]] = {
+    tables: dict[SinkKind, Callable[[], RoutingTable[T]]] = {
         SinkKind.DIRECT: DirectTable,
         SinkKind.FANOUT: FanoutTable,
         SinkKind.TOPIC: TopicTable,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from triomq.core.routing.bindings import Binding, Headers, Table, make_table
+from triomq.core.routing.bindings import Binding, Headers, RoutingTable, make_table
 from triomq.core.routing.predicate import Predicate
 from triomq.core.topology.options import SinkKind
 
@@ -29,7 +29,7 @@ class Guards(Generic[T]):
     __slots__ = ("_guards", "_table")
 
     def __init__(self, kind: SinkKind) -> None:
-        self._table: Table[_Guard[T]] = make_table(kind)
+        self._table: RoutingTable[_Guard[T]] = make_table(kind)
         self._guards: dict[Binding, _Guard[T]] = {}
 
     def __len__(self) -> int:

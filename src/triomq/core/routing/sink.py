@@ -10,7 +10,7 @@ from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
 from triomq.core.properties import Properties
 from triomq.core.queue.queue_state import QueueState
-from triomq.core.routing.bindings import Binding, Headers, Table, Target, make_table
+from triomq.core.routing.bindings import Binding, Headers, RoutingTable, Target, make_table
 from triomq.core.routing.guards import Guards
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
@@ -65,11 +65,11 @@ class SinkState:
         self.bindings: dict[Binding, Destination] = {}
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
         self.bound: dict[Binding, SinkState] | None = None  # the bindings to it, with their sources
-        self.table: Table[Destination] = make_table(declared.kind)
+        self.table: RoutingTable[Destination] = make_table(declared.kind)
         self.guards: Guards[Destination] | None = None  # the bindings that have a predicate
-        self.govern(policies)
+        self.apply_policy(policies)
 
-    def govern(self, policies: Policies) -> bool:
+    def apply_policy(self, policies: Policies) -> bool:
         """Live under the policy that there is for this sink; tell whether options differ from before."""
         self.policy, before = policies.of_sink(self.name), self.options
         self.options = sink_options(self.declared, self.policy)
@@ -129,7 +129,7 @@ class SinkState:
         """Return the steps that a publish can take for a binding at worst; of a user's all are limited together."""
         return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
 
-    def note_maker(self, binding: Binding, origin: str, user: str) -> None:
+    def set_maker(self, binding: Binding, origin: str, user: str) -> None:
         """Note which peer had a binding made, and for which user it counts; either may be empty."""
         if origin:
             self.origins = {} if self.origins is None else self.origins

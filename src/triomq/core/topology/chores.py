@@ -216,7 +216,7 @@ class Forget:
         return True
 
 
-class Govern:
+class ApplyPolicies:
     """Let the policies of a domain apply to what is there.
 
     Args:
@@ -232,7 +232,7 @@ class Govern:
     def step(self, domain: "Domain") -> bool:
         """Look at one sink or queue."""
         if self._sinks:
-            if self._sinks.popleft().govern(domain.directory.policies):
+            if self._sinks.popleft().apply_policy(domain.directory.policies):
                 self.change.changed += 1
                 domain.directory.changed()
             return True
@@ -240,7 +240,7 @@ class Govern:
             self.change.finish()
             return False
         queue = self._queues.popleft()
-        if not queue.gone and queue.govern():
+        if not queue.gone and queue.apply_policy():
             self.change.changed += 1
             queue.ref.tell_nowait(OptionsChanged())
         return True

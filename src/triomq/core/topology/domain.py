@@ -34,9 +34,9 @@ from triomq.core.refusals import (
 )
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
-from triomq.core.topology.chores import PER_TURN, CloseFeeds, EndSession, Forget, Govern, TakeBindings
+from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
 from triomq.core.topology.directory import QUEUE, Directory
-from triomq.core.topology.observer import Action, Changed, Kind
+from triomq.core.topology.observer import Action, Changed, ChangeKind
 from triomq.core.topology.options import require_equivalent
 from triomq.core.topology.policy import Policies, PolicyChange
 from triomq.core.topology.requests import (
@@ -123,14 +123,14 @@ class Domain(DynamicSupervisor):
         directory.quotas.take(user, "sinks")
         directory.changed()
         record_sink(directory, sink, is_new=True)
-        self._tell(Action.CREATED, Kind.SINK, sink, message.session)
+        self._notify(Action.CREATED, ChangeKind.SINK, sink, message.session)
         return True
 
-    def _tell(self, action: Action, kind: Kind, resource: Destination, session: Session | None) -> None:
-        self.directory.observers.tell(Changed(action, kind, resource.name, session=session, origin=resource.origin))
+    def _notify(self, action: Action, kind: ChangeKind, resource: Destination, session: Session | None) -> None:
+        self.directory.observers.notify(Changed(action, kind, resource.name, session=session, origin=resource.origin))
 
-    def _tell_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
-        self.directory.observers.tell(Changed(action, Kind.BINDING, binding.source, binding, session, origin))
+    def _notify_binding(self, action: Action, binding: Binding, session: Session | None, origin: str) -> None:
+        self.directory.observers.notify(Changed(action, ChangeKind.BINDING, binding.source, binding, session, origin))
 
     def _start_sink(self, sink: SinkState) -> None:
         sink.ref = self.start_child_nowait(
@@ -160,7 +160,7 @@ class Domain(DynamicSupervisor):
         forget_sink(directory, sink)
         self._take_bindings(sink, session, durable=sink.declared.durable)
         self.stop_child_nowait(sink.ref)
-        self._tell(Action.DELETED, Kind.SINK, sink, session)
+        self._notify(Action.DELETED, ChangeKind.SINK, sink, session)
 
     def _take_bindings(self, resource: Destination, session: Session | None, *, durable: bool) -> None:
         """Take away the bindings from and to something that was deleted."""
@@ -212,7 +212,7 @@ class Domain(DynamicSupervisor):
         record_queue(directory, queue, is_new=True)
         if owner is not None:
             owner.queues[message.name] = None
-        self._tell(Action.CREATED, Kind.QUEUE, queue, message.session)
+        self._notify(Action.CREATED, ChangeKind.QUEUE, queue, message.session)
         return queue
 
     def _start_queue(self, queue: QueueState) -> None:
@@ -251,7 +251,7 @@ class Domain(DynamicSupervisor):
             directory.chores.begin(CloseFeeds(queue), self)
         self.stop_child_nowait(queue.ref)
         forget_queue(directory, queue)
-        self._tell(Action.DELETED, Kind.QUEUE, queue, session)
+        self._notify(Action.DELETED, ChangeKind.QUEUE, queue, session)
         directory.look_idle()
 
     def session_ended(self, message: SessionEnded) -> None:
@@ -274,9 +274,9 @@ class Domain(DynamicSupervisor):
         """Let other policies apply, to what is there already as well."""
         directory = self.directory
         directory.policies = Policies(message.policies)
-        govern = Govern(directory.sinks.values(), directory.queues.values())
-        directory.chores.begin(govern, self)
-        return govern.change
+        apply_policy = ApplyPolicies(directory.sinks.values(), directory.queues.values())
+        directory.chores.begin(apply_policy, self)
+        return apply_policy.change
 
     def bind(self, message: Bind) -> bool:
         """Add a binding to its source."""
@@ -293,12 +293,12 @@ class Domain(DynamicSupervisor):
         self.system.turn.charge(_COST * (1 + weight))
         added = _ask(sink, AddBinding(binding, destination))
         if added:
-            sink.note_maker(binding, message.origin, user)
+            sink.set_maker(binding, message.origin, user)
             directory.quotas.take(user, "bindings")
             directory.quotas.take(user, "steps", weight)
         record_binding(directory, binding, message.origin, user, is_new=added)
         if added:
-            self._tell_binding(Action.CREATED, binding, message.session, message.origin)
+            self._notify_binding(Action.CREATED, binding, message.session, message.origin)
         return added
 
     def _require_room(self, sink: SinkState, binding: Binding, user: str, weight: int) -> None:
@@ -328,7 +328,7 @@ class Domain(DynamicSupervisor):
         user, destination = sink.maker_of(binding), sink.bindings[binding]
         removed = _ask(sink, RemoveBinding(binding))
         if removed:
-            self._note_removed(sink, binding, destination, origin, user, message.session)
+            self._record_removed(sink, binding, destination, origin, user, message.session)
         return removed
 
     def take_binding(self, sink: SinkState, binding: Binding, session: Session | None) -> None:
@@ -339,9 +339,9 @@ class Domain(DynamicSupervisor):
             self.directory.changed()
             if sink.options.auto_delete and not sink.bindings:
                 self.ref.tell_nowait(SinkUnused(sink.name))
-        self._note_removed(sink, binding, destination, origin, user, session)
+        self._record_removed(sink, binding, destination, origin, user, session)
 
-    def _note_removed(
+    def _record_removed(
         self,
         sink: SinkState,
         binding: Binding,
@@ -357,7 +357,7 @@ class Domain(DynamicSupervisor):
         successor = directory.sinks.get(sink.name)
         if successor is None or successor is sink or binding not in successor.bindings:
             forget_binding(directory, binding, sink, destination)
-            self._tell_binding(Action.DELETED, binding, session, origin)
+            self._notify_binding(Action.DELETED, binding, session, origin)
 
     def forget_origin(self, message: ForgetOrigin) -> int:
         """Delete what a peer had made: bindings, then what they lead to and come from."""
@@ -384,8 +384,8 @@ class Domain(DynamicSupervisor):
             stopped = ref.state == "stopped"
             queue.take_back("the queue was stopped by its supervisor" if stopped else "the queue has crashed")
             if stopped:
-                queue.tell_room()
-                queue.tell_arrived()
+                queue.notify_room()
+                queue.notify_arrived()
             self.directory.look_idle()
 
 

@@ -8,8 +8,7 @@ from there.
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
+from triomq.actors import Message, Ref
 from triomq.core.routing.bindings import Binding
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Action(Enum):
     DELETED = "deleted"
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """To what kind of thing."""
 
     SINK = "sink"
@@ -31,7 +30,7 @@ class Kind(Enum):
     BINDING = "binding"
 
 
-class Changed(ActorMessage, frozen=True):
+class Changed(Message, frozen=True):
     """To an observer: something came or went.
 
     Args:
@@ -44,7 +43,7 @@ class Changed(ActorMessage, frozen=True):
     """
 
     action: Action
-    kind: Kind
+    kind: ChangeKind
     name: str
     binding: Binding | None = None
     session: "Session | None" = None
@@ -67,7 +66,7 @@ class Observers:
         """Tell it no longer."""
         self._refs.pop(ref, None)
 
-    def tell(self, changed: Changed) -> None:
+    def notify(self, changed: Changed) -> None:
         """Tell all."""
         for ref in list(self._refs):
             if ref.state == "stopped":

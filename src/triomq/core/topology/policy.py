@@ -137,13 +137,13 @@ def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions
     """Give the options of a queue under a policy."""
     if policy is None:
         return declared
-    said, changes = policy.options, dict[str, object]()
+    given, changes = policy.options, dict[str, object]()
     for option in (*_SMALLER, *_DECLARED):
-        ours, theirs = getattr(declared, option), getattr(said, option)
+        ours, theirs = getattr(declared, option), getattr(given, option)
         if theirs is not None and (ours is None or (option in _SMALLER and theirs < ours)):
             changes[option] = theirs
-    if said.overflow is not None and declared.overflow is Overflow.DROP_HEAD:
-        changes["overflow"] = said.overflow
+    if given.overflow is not None and declared.overflow is Overflow.DROP_HEAD:
+        changes["overflow"] = given.overflow
     return msgspec.structs.replace(declared, **changes)
 
 

@@ -6,8 +6,7 @@ only that peer can have deleted again; without an origin it is about things of o
 
 from typing import TYPE_CHECKING
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Request
+from triomq.actors import Message, Request
 from triomq.core.queue.queue_state import QueueState, QueueStatistics
 from triomq.core.routing.bindings import Binding
 from triomq.core.topology.options import QueueOptions, SinkOptions
@@ -114,25 +113,25 @@ class SetPolicies(Request[PolicyChange], frozen=True):
     policies: tuple[Policy, ...]
 
 
-class SessionEnded(ActorMessage, frozen=True):
+class SessionEnded(Message, frozen=True):
     """To a domain: the last connection of a session has ended; what belongs to it is to go."""
 
     session: "Session"
 
 
-class QueueUnused(ActorMessage, frozen=True):
+class QueueUnused(Message, frozen=True):
     """To a domain: the last feed of an auto-delete queue has closed."""
 
     name: str
 
 
-class QueueExpired(ActorMessage, frozen=True):
+class QueueExpired(Message, frozen=True):
     """To a domain: nobody has used a queue for as long as it lives without."""
 
     name: str
 
 
-class SinkUnused(ActorMessage, frozen=True):
+class SinkUnused(Message, frozen=True):
     """To a domain: the last binding of an auto-delete sink is gone."""
 
     name: str

@@ -14,9 +14,11 @@ AMQP, on the other a connection that carries messages one way and nothing else, 
 The broker says in ``BrokerContext.direct`` which protocol direct connections speak.
 """
 
-from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds, direct_feed
 from triomq.endpoints.direct.flow import FeedPace, SinkFlow
 from triomq.endpoints.direct.leases import (
+    DirectFeed,
+    DirectFeedClosed,
+    DirectFeeds,
     DirectSubscription,
     Grant,
     Lessee,
@@ -26,12 +28,14 @@ from triomq.endpoints.direct.leases import (
     attach_direct,
     check_sink,
     detach_direct,
+    direct_feed,
 )
 from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, DirectProtocol
 
 __all__ = [
     "LARGEST_MESSAGE",
     "DirectFeed",
+    "DirectFeedClosed",
     "DirectFeeds",
     "DirectLimits",
     "DirectProtocol",

@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from triomq.actors import Ref
-from triomq.core import QueueState, octets_ready
+from triomq.core import QueueState, bytes_ready
 
 MARK = 4 * 1024 * 1024
 """Octets of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
@@ -55,10 +55,12 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class FeedWriter(Protocol):
-    """What a pace asks of the delivery writer of a feed."""
+class FeedTaker(Protocol):
+    """What a pace asks of the connection of a feed."""
 
-    taken: int
+    @property
+    def taken(self) -> int:
+        """Bytes of messages that its transport was given."""
 
     @property
     def progress(self) -> int:
@@ -92,17 +94,17 @@ class FeedPace:
 
     Args:
         queue: The queue.
-        writer: What is on its way to the client.
+        taker: The feed's connection.
     """
 
-    __slots__ = ("_queue", "_quiet_until", "_told", "_writer", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_taker", "_told", "followers", "name", "waiting")
 
-    def __init__(self, queue: QueueState, writer: FeedWriter) -> None:
+    def __init__(self, queue: QueueState, taker: FeedTaker) -> None:
         self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
         self._queue = queue
-        self._writer = writer
+        self._taker = taker
         self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
@@ -110,17 +112,17 @@ class FeedPace:
     def backlog(self) -> int:
         """Octets that its queue has for it; 0 while nobody consumes."""
         queue = self._queue
-        return octets_ready(queue) if queue.feeds else 0
+        return bytes_ready(queue) if queue.feeds else 0
 
     @property
     def taken(self) -> int:
         """Octets that it has taken so far."""
-        return self._writer.taken
+        return self._taker.taken
 
     @property
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
-        return self._writer.progress
+        return self._taker.progress
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""
@@ -317,10 +319,12 @@ class SinkFlow:
         """Look no more at a feed that has ended."""
         del self._accounts[feed]
         self._left.pop(feed, None)
+        self._window.pop(feed, None)
         if feed in self._behind:
             self._end_wait(feed)
             if not self._behind:
                 self._go_on()
+        self._find_fastest()  # the others are not held up by one that has gone
 
     def close(self) -> None:
         """Be told by no feed any more."""

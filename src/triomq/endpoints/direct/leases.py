@@ -5,10 +5,33 @@ from typing import Protocol
 
 import msgspec
 
-from triomq.actors import Message as ActorMessage
-from triomq.actors import Ref
-from triomq.core import Directory, QueueState, Session, SinkInternal, Subscription
-from triomq.endpoints.direct.feeds import DirectFeed, DirectFeeds
+from triomq.actors import Message, Ref
+from triomq.core import Directory, Feed, QueueState, Session, SinkInternal, Subscription, Window
+
+
+class DirectFeed(Protocol):
+    """A direct connection that takes the messages of a queue."""
+
+    @property
+    def ref(self) -> Ref:
+        """Its actor, which is told of them."""
+
+    @property
+    def window(self) -> Window:
+        """How many octets may be on their way to its client."""
+
+
+class DirectFeeds(Protocol):
+    """The queues whose messages direct connections take, in place of the consumers of one principal connection."""
+
+    def __contains__(self, queue: object, /) -> bool:
+        """Tell whether a direct connection takes the messages of a queue."""
+
+    def attach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let all consumers of a queue, and those to come, get their messages on a direct connection."""
+
+    def detach(self, queue: QueueState, direct: DirectFeed) -> None:
+        """Let consumers to come get their messages at home again, if this one is attached."""
 
 
 class ReplyWriter(Protocol):
@@ -27,10 +50,10 @@ class PrincipalConnection(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
+        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``DirectFeedClosed``."""
 
     @property
-    def outlet(self) -> ReplyWriter:
+    def writer(self) -> ReplyWriter:
         """Its writing half."""
 
     @property
@@ -84,7 +107,7 @@ class Undelivered(Enum):
     NO_CONSUMERS = "no consumers"
 
 
-class ReturnMessage(ActorMessage, frozen=True):
+class ReturnMessage(Message, frozen=True):
     """To a principal connection: this message came over a direct one and reaches nobody."""
 
     lessee: Lessee
@@ -95,12 +118,24 @@ class ReturnMessage(ActorMessage, frozen=True):
     body: bytes
 
 
-class MessagesLost(ActorMessage, frozen=True):
+class MessagesLost(Message, frozen=True):
     """To a principal connection: so many messages for a feed that was leased were lost."""
 
     lessee: Lessee
     feed: str
     messages: int
+
+
+class DirectFeedClosed(Message, frozen=True):
+    """To a principal connection: nothing more comes for a consumer whose messages go to a direct connection.
+
+    Args:
+        subscription: The consumer.
+        reason: Why.
+    """
+
+    subscription: DirectSubscription
+    reason: str
 
 
 def check_sink(directory: Directory, name: str) -> None:
@@ -132,3 +167,18 @@ def detach_direct(grant: Grant, direct: DirectFeed) -> None:
             subscription.move(subscription.home)
         else:
             subscription.close()
+
+
+def direct_feed(home: Feed, direct: DirectFeed) -> Feed:
+    """Make the feed that takes a consumer's messages to a direct connection, in place of its own."""
+    return Feed(
+        home.queue,
+        direct.ref,
+        key=home.key,
+        socket_window=direct.window,
+        gate=home.gate,
+        settles=False,
+        exclusive=home.exclusive,
+        priority=home.priority,
+        no_local=home.no_local,
+    )

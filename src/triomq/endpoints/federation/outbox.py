@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from triomq.core import Action, Binding, Changed, Directory, Kind, QueueState, SinkKind, SinkState, Target
+from triomq.core import Action, Binding, Changed, ChangeKind, Directory, QueueState, SinkKind, SinkState, Target
 from triomq.protocols.amqp import (
     RestMSFeedCreate,
     RestMSFeedDelete,
@@ -253,7 +253,7 @@ def _create_of(change: Changed, directory: Directory, pipe_type: str) -> Create 
     sink, queue, binding = directory.sinks.get(change.name), directory.queues.get(change.name), change.binding
     if binding is not None:
         return _join(binding, sink, directory.queues.get(binding.destination))
-    if change.kind is Kind.QUEUE:
+    if change.kind is ChangeKind.QUEUE:
         return None if queue is None else _pipe(queue, pipe_type)
     return None if sink is None else _feed(sink)
 
@@ -263,4 +263,4 @@ def _delete_of(change: Changed) -> Delete | None:
     if binding is not None:
         join = RestMSJoinDelete(binding.destination, binding.source, binding.key)
         return join if _is_plain(binding) else None
-    return RestMSPipeDelete(change.name) if change.kind is Kind.QUEUE else RestMSFeedDelete(change.name)
+    return RestMSPipeDelete(change.name) if change.kind is ChangeKind.QUEUE else RestMSFeedDelete(change.name)

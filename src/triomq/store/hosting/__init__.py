@@ -1,4 +1,4 @@
-"""The actor that runs a store: in a process of its own, or on a thread."""
+"""The broker's side of its store's process: start it, restart it, exchange frames with it."""
 
 from triomq.store.hosting.hosts import HostKind
 from triomq.store.hosting.supervisor import BackUpStore, StoreSettings, StoreSupervisor, WaitCommitted

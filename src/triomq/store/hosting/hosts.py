@@ -1,6 +1,7 @@
-"""Where the work of a store is done: a process of its own, or a thread. Either is at the other end of a socket pair.
+"""Hosts of a store: a process of its own, or a thread; either serves the store at the other end of a socket pair.
 
-On a thread the broker's own loop starves the store of the interpreter's lock: ``docs/topics/store.rst`` has figures.
+A process is the default: on a thread the broker's own loop starves the store of the interpreter's lock
+(``docs/topics/store.rst`` has figures). A thread is for programs that may start no child.
 """
 
 import os
@@ -20,18 +21,18 @@ from triomq.store.server import serve
 HostKind = Literal["process", "thread"]
 
 _HOME = str(Path(__file__).parents[3])
-"""Where triomq is found."""
+"""The folder that has the package triomq."""
 
 _GRACE = 5.0
 """Seconds that a process has to finish its last commit before it is killed."""
 
 
 class Host:
-    """A store's host that runs; made by ``open_host``, ends with its block.
+    """A running host; created by ``open_host``, ends with its block.
 
     Args:
-        stream: Our end of the socket pair.
-        pid: The number of its process; None on a thread.
+        stream: The broker's end of the socket pair.
+        pid: The process's number; None for a thread.
     """
 
     def __init__(self, stream: trio.SocketStream, pid: int | None) -> None:
@@ -40,21 +41,21 @@ class Host:
 
 
 _BUFFER = 4 << 20
-"""Octets that may be on their way to the store's process: a batch goes at once, while that still writes another."""
+"""Bytes of the socket's buffer: a whole batch is sent at once, while the store still writes another."""
 
 
 @asynccontextmanager
 async def open_host(
     kind: HostKind, directory: Path, *, fresh: bool, patience: float, reserve: int = 0
 ) -> AsyncIterator[Host]:
-    """Run the work of a store until the block is left; what has been sent whole by then is committed.
+    """Run a host until the block is left; batches that have been sent whole by then are committed.
 
     Args:
         kind: ``process`` or ``thread``.
         directory: The store's.
-        fresh: Whether the broker starts, so that what is there is told.
+        fresh: Whether the broker starts, so that the host sends what it recovers.
         patience: Seconds to wait for the directory's lock.
-        reserve: Octets on the disk below which nothing new is kept.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
     """
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
@@ -65,7 +66,7 @@ async def open_host(
             try:
                 yield Host(stream, pid)
             finally:
-                stream.socket.close()  # that is how the other end knows that it may leave
+                stream.socket.close()  # the end of the stream tells the host to commit what it has, and to end
     finally:
         stream.socket.close()
 

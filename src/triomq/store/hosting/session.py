@@ -1,6 +1,20 @@
-"""What the store's actor and one host say to each other, from the host's start to its end."""
+"""One session with a host of a store: what the broker's side sends and receives, from the host's start to its end.
 
-from collections.abc import Callable
+    begin()   ◀── PiecesRecovered … StoreOpened      once; a host that starts for a broker sends what it recovers first
+    run()     ──▶ Write, Read, BackUp                as soon as the journal has something, and ``_UNDER_WAY`` allows it
+              ◀── BatchesCommitted, SegmentsFetched  each commit frees a place for the next batch
+
+- Frames are answered in their order, except reads and backups, which have numbers: nothing here waits for one answer.
+- A new session begins by sending what an earlier host did not answer, batches and reads; the store skips the batches
+  that it has, so this is safe at any point where a host may have died.
+- A write that failed for a reason that may pass (``_PASSING``) is tried again after ``_RETRY`` seconds, with all
+  batches behind it, since the host has left those aside. Settlements go ahead of them: on a full disk they make room.
+- Any other error ends the session, and with it the supervisor.
+
+Sending and receiving are two tasks: with one, a host that sends a large read while it is sent a large batch would wait
+for the broker, and the broker for it.
+"""
+
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,41 +43,39 @@ from triomq.store.journal import Journal
 from triomq.store.recovered import Piece, assemble
 
 _CHUNK = 1 << 18
-"""Octets that are received at once."""
+"""Bytes that are received at once."""
 
 _RETRY = 1.0
 """Seconds until batches are sent again that could not be written: so often a full disk is asked, and so long publishers
 wait for one that has room again."""
 
-_MENDABLE = (DiskFull, StoreUnwritable, StoreLocked)
-"""What may be over when one tries again."""
+_PASSING = (DiskFull, StoreUnwritable, StoreLocked)
+"""Errors that may be over when the write is tried again."""
 
 
 class StoreSession:
-    """One host's part of a store's life; made by the store's actor, ends with the host.
+    """The session with one host; created by the supervisor, ends with the host.
 
     Args:
-        journal: What is to be kept.
+        journal: The operations for the store.
         stream: To the host.
-        progress: Called whenever batches have come to be on disk.
     """
 
-    def __init__(self, journal: Journal, stream: trio.abc.Stream, progress: Callable[[], None]) -> None:
+    def __init__(self, journal: Journal, stream: trio.abc.Stream) -> None:
         self._journal = journal
         self._stream = stream
-        self._progress = progress
         self._reader = StoreFrameReader()
         self._wanted = trio.Event()
-        self._settles_early = False  # whether what makes room is to be done first
-        self._again = True  # whether what was sent to an earlier host, or could not be written, is to be sent
-        self._copies: dict[int, tuple[Path, _Copy]] = {}
+        self._settles_early = False  # whether settlements are to be sent ahead of the batches, to make room
+        self._again = True  # whether unanswered batches and reads are to be sent, of an earlier host or a failed write
+        self._copies: dict[int, _Copy] = {}
         self._copied = self._sent_copies = 0
 
     async def begin(self) -> list[str] | None:
-        """Wait until the host has opened the store, and keep what it has found.
+        """Wait until the host has opened the store, and set what it has recovered in the journal.
 
         Returns:
-            What whoever runs the broker should know; None if the host has ended.
+            Warnings for the operator of the broker; None if the host has ended.
 
         Raises:
             StoreError: The store cannot be opened.
@@ -83,7 +95,7 @@ class StoreSession:
         return None
 
     async def run(self) -> None:
-        """Say what there is to say and hear the answers, until the host has ended.
+        """Send the journal's batches and requests and handle the answers, until the host has ended.
 
         Raises:
             StoreError: The store cannot go on.
@@ -91,7 +103,7 @@ class StoreSession:
         self._journal.wake = self._wake
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._send_frames)
+                nursery.start_soon(self._send)
                 while frames := await self._receive():
                     for frame in frames:
                         self._handle(frame, nursery)
@@ -101,11 +113,11 @@ class StoreSession:
         finally:
             self._journal.wake = _do_nothing
             self._wanted.set()
-            for _, copy in self._copies.values():
+            for copy in self._copies.values():
                 copy.end(StoreError("the store's process has ended while it made the copy; try again"))
 
     async def _receive(self) -> list[ToStore | FromStore]:
-        """Give the next frames; nothing when the host has ended."""
+        """Return the next frames; nothing when the host has ended."""
         frames: list[ToStore | FromStore] = []
         while not frames:
             try:
@@ -117,13 +129,13 @@ class StoreSession:
             frames = self._reader.feed(bytes(data))
         return frames
 
-    # Saying
+    # Sending
 
     def _wake(self) -> None:
         self._wanted.set()
 
-    async def _send_frames(self) -> None:
-        with suppress(trio.BrokenResourceError):  # whoever hears knows
+    async def _send(self) -> None:
+        with suppress(trio.BrokenResourceError):  # the receiving task sees the end as well
             while True:
                 for frame in self._frames_to_send():
                     await self._stream.send_all(encode_frame(frame))
@@ -132,28 +144,29 @@ class StoreSession:
 
     def _frames_to_send(self) -> list[ToStore]:
         journal, again, self._again = self._journal, self._again, False
-        early_settlements, self._settles_early = journal.early_settlements() if self._settles_early else [], False
-        said: list[ToStore] = [SettleEarly(early_settlements)] if early_settlements else []
-        said += [Write(batch) for batch in journal.unanswered] if again else []
+        early, self._settles_early = journal.early_settlements() if self._settles_early else [], False
+        frames: list[ToStore] = [SettleEarly(early)] if early else []
+        frames += [Write(batch) for batch in journal.unanswered] if again else []
         while (batch := journal.take()) is not None:
-            said.append(Write(batch))
-        said += [fetch.request for fetch in journal.take_fetches(again=again)]
-        said += [BackUp(number, str(path)) for number, (path, _) in self._copies.items() if number > self._sent_copies]
+            frames.append(Write(batch))
+        frames += [fetch.request for fetch in journal.take_fetches(again=again)]
+        frames += [
+            BackUp(number, str(copy.path)) for number, copy in self._copies.items() if number > self._sent_copies
+        ]
         self._sent_copies = self._copied
-        return said
+        return frames
 
     async def _try_again(self) -> None:
         await trio.sleep(_RETRY)
         self._again = self._settles_early = True
         self._wake()
 
-    # Hearing
+    # Receiving
 
     def _handle(self, frame: ToStore | FromStore, nursery: trio.Nursery) -> None:
         match frame:
             case BatchesCommitted():
                 self._journal.answered(frame.number)
-                self._progress()
                 self._wake()
             case SegmentsFetched():
                 self._journal.fetched(frame.number, frame.reading)
@@ -162,22 +175,21 @@ class StoreSession:
             case FetchFailed():
                 self._journal.fetched(frame.number, frame.failed.error)
             case BackedUp():
-                self._copies.pop(frame.number)[1].end(frame.failed.error if frame.failed else None)
+                self._copies.pop(frame.number).end(frame.failed.error if frame.failed else None)
             case StoreFailed():
-                if not isinstance(frame.error, _MENDABLE):
+                if not isinstance(frame.error, _PASSING):
                     raise frame.error
                 self._journal.failed(frame.error)
                 nursery.start_soon(self._try_again)
 
     async def back_up(self, target: Path) -> None:
-        """Have the store copied, while it is in use.
+        """Copy the store to a new directory, while it is in use.
 
         Raises:
-            StoreError: It cannot be.
+            StoreError: It cannot be copied.
         """
-        copy = _Copy()
         self._copied += 1
-        self._copies[self._copied] = (target, copy)
+        copy = self._copies[self._copied] = _Copy(target)
         self._wake()
         await copy.ended.wait()
         if copy.error is not None:
@@ -185,9 +197,10 @@ class StoreSession:
 
 
 class _Copy:
-    """A copy that is being made."""
+    """A copy that the host makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.ended = trio.Event()
         self.error: StoreError | None = None
 
@@ -197,4 +210,4 @@ class _Copy:
 
 
 def _do_nothing() -> None:
-    """Wake nobody up: no host is there."""
+    """Wake no session: there is none."""

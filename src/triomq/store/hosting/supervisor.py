@@ -1,8 +1,18 @@
-"""The actor in front of a store: it sends what the journal gathers, and keeps the store's process alive.
+"""The supervisor of a store's process: an actor that starts it, restarts it, and runs a session with it.
 
-The death of the process is something that happens to this actor, not its own end: it starts another one and sends again
-what was not answered, which the store does not do twice. A disk that is full is waited for. What cannot be mended by
-trying again (a damaged file, a directory that another broker has) ends the actor with the error that says so.
+    broker ── actor StoreSupervisor ── host 1 (died) ── host 2 ── …       one session for each host
+                  └── journal: outlives hosts and sessions, and has all that is not on disk yet
+
+- The process may die (kill -9, out of memory) without harm: the actor starts another one, and the session sends again
+  what was not answered. The store skips the batches that it has.
+- A full disk, an unwritable directory, no descriptor for a process: waited for, and tried again once a second. The
+  journal's ``fault`` shows it meanwhile, and publishing pauses.
+- What trying again does not mend (a damaged file, a directory that another broker has, a process that dies five times
+  in a row without having committed anything) ends the actor with the error. The broker ends too: it could confirm
+  nothing any more.
+
+The host is not a child actor: its death must not count against the broker's restart limit, and the journal must not
+lose a batch to a restart of this actor.
 """
 
 import logging
@@ -24,24 +34,24 @@ from triomq.store.reserve import DISK_RESERVE
 _log = logging.getLogger("triomq.store")
 
 _MOST_DEATHS = 5
-"""Hosts that may die one after the other without having kept anything, before that is an error."""
+"""Hosts that may die one after the other without having committed anything, before that is an error."""
 
 _PAUSE = 0.2
-"""Seconds between the second and the third of them; each further pause is longer by as much."""
+"""Seconds between the deaths of the first host and the start of the third; each further pause is longer by as much."""
 
 
 _NO_HOST = 1.0
-"""Seconds until a host is tried again that could not be started; as often as a full disk."""
+"""Seconds until a host that could not be started is tried again; as often as a full disk."""
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """Where a store is, and how its work is done.
+    """Where a store is, and which host it has.
 
     Args:
-        directory: Made if it is not there.
-        host: ``process``, or ``thread`` where no child may be started.
-        patience: Seconds to wait for a broker that is leaving the directory.
-        reserve: Octets on the disk below which nothing new is kept.
+        directory: Created if it is not there.
+        host: ``process``, or ``thread`` in programs that may start no child.
+        patience: Seconds to wait for another broker that is closing its store in the directory.
+        reserve: Bytes on the disk below which nothing is written that needs more room.
     """
 
     directory: Path
@@ -51,38 +61,38 @@ class StoreSettings(msgspec.Struct, frozen=True):
 
 
 class WaitCommitted(Request[None], frozen=True):
-    """To the store's actor: answer when all that was said to the journal so far is on disk."""
+    """To a ``StoreSupervisor``: answered when all that was added to the journal so far is on disk."""
 
 
 class BackUpStore(Request[StoreError | None], frozen=True):
-    """To the store's actor: copy the store to a directory that is not there yet; answers why it cannot be done."""
+    """To a ``StoreSupervisor``: copy the store to a new directory; the answer is the error, or None."""
 
     path: Path
 
 
 class StoreSupervisor(Actor):
-    """The store's actor; a child of the broker, before all that have something to keep.
+    """The actor that runs the hosts of a store; a child of the broker, started before all that use the journal.
 
-    When it has started, ``journal.recovered`` is what was found.
+    When it has started, ``journal.recovered`` is set.
 
     Args:
-        journal: What is to be kept; belongs to the parent.
-        settings: Where and how.
+        journal: The operations for the store; belongs to the parent.
+        settings: Directory and host.
     """
 
-    waits_for: ClassVar[tuple[type, ...]] = ()  # whoever waits for the store must not be waited for by it
+    waits_for: ClassVar[tuple[type, ...]] = ()  # others wait for the store, so it waits for none
 
     def __init__(self, journal: Journal, settings: StoreSettings) -> None:
         self.journal = journal
         self.settings = settings
         self.pid: int | None = None
-        """The number of the store's process; None while there is none."""
+        """The number of the store's process; None while there is none, and on a thread."""
         self._session: StoreSession | None = None
         self._runs_hosts = False  # false again after an error that trying again does not mend
-        self._progress = trio.Event()  # replaced whenever batches have come to be on disk, or a host has come or gone
+        self._opened = trio.Event()  # set while there is a session; replaced when it ends
 
     async def run(self) -> None:
-        """Keep a host alive beside the actor's own loop."""
+        """Run hosts in a task beside the actor's own loop."""
         try:
             async with trio.open_nursery() as self._nursery:
                 await super().run()
@@ -91,7 +101,7 @@ class StoreSupervisor(Actor):
             raise unwrap_group(group) from None
 
     async def on_start(self) -> None:
-        """Open the store, and read what is there.
+        """Open the store and recover what it has.
 
         Raises:
             StoreError: It cannot be opened.
@@ -99,7 +109,7 @@ class StoreSupervisor(Actor):
         await self._nursery.start(self._supervise_hosts)
 
     async def on_stop(self) -> None:
-        """Wait until all that was said is on disk."""
+        """Wait until all that was added to the journal is on disk."""
         if self._runs_hosts:
             await self._wait_committed()
 
@@ -112,7 +122,7 @@ class StoreSupervisor(Actor):
             self._runs_hosts = False
 
     async def _run_hosts(self, task_status: trio.TaskStatus[None]) -> None:
-        """Start one host after the other; the first has opened the store when the task counts as started."""
+        """Run one host after the other; the task counts as started when the first has opened the store."""
         deaths, started = 0, False
         while True:
             before = self.journal.committed
@@ -122,19 +132,20 @@ class StoreSupervisor(Actor):
                 except OSError as error:
                     await self._wait_for_host(error)
                     continue
-                session = StoreSession(self.journal, host.stream, self._signal_progress)
+                session = StoreSession(self.journal, host.stream)
                 notices = await session.begin()
                 if notices is not None:
                     for notice in notices:
                         _log.warning(notice)
                     self.pid, self._session = host.pid, session
-                    self.journal.answered(self.journal.committed)  # if there was no host for a while, that is over
+                    self.journal.answered(self.journal.committed)  # clears the fault of a time without a host
                     if not started:
                         started = True
                         task_status.started()
-                    self._signal_progress()
+                    self._opened.set()
                     await session.run()
                     self.pid = self._session = None
+                    self._opened = trio.Event()
             deaths = 1 if self.journal.committed > before else deaths + 1
             await self._pause_after_death(deaths)
 
@@ -149,10 +160,10 @@ class StoreSupervisor(Actor):
         )
 
     async def _wait_for_host(self, error: OSError) -> None:
-        """Let a broker that runs go on without a store for a while: it has no descriptor or no memory for a process.
+        """Report that no host can be started, and pause: the broker lacks a descriptor or memory for a process.
 
         Raises:
-            StoreUnwritable: The broker does not run yet.
+            StoreUnwritable: The broker is only starting, so that there is nothing to go on with.
         """
         fault = StoreUnwritable(
             f"the process of the store in {self.settings.directory} cannot be started ({error.strerror}). Raise the "
@@ -166,30 +177,27 @@ class StoreSupervisor(Actor):
     async def _pause_after_death(self, deaths: int) -> None:
         if deaths > _MOST_DEATHS:
             raise StoreError(
-                f"the process of the store in {self.settings.directory} has ended {deaths} times without having kept "
-                "anything; what it wrote to standard error says why"
+                f"the process of the store in {self.settings.directory} has ended {deaths} times without having "
+                "committed anything; what it wrote to standard error says why"
             )
         _log.warning("the store's process has ended; starting another", extra={"fields": {"in_a_row": deaths}})
         await trio.sleep(_PAUSE * (deaths - 1))
 
-    def _signal_progress(self) -> None:
-        self._progress.set()
-        self._progress = trio.Event()
-
     async def wait_committed(self, message: WaitCommitted) -> None:
-        """Answer when all that was said so far is on disk."""
+        """Wait until all that was added so far is on disk."""
         await self._wait_committed()
 
     async def _wait_committed(self) -> None:
         wanted = self.journal.last_batch
-        self.journal.wake()  # marks alone wake nobody up
-        while self.journal.committed < wanted:
-            await self._progress.wait()
+        if self.journal.committed < wanted:
+            committed = trio.Event()
+            self.journal.when_committed(wanted, committed.set)
+            await committed.wait()
 
     async def back_up(self, message: BackUpStore) -> StoreError | None:
-        """Copy the store."""
+        """Copy the store, once a host is open."""
         while self._session is None:
-            await self._progress.wait()
+            await self._opened.wait()
         try:
             await self._session.back_up(message.path)
         except StoreError as error:

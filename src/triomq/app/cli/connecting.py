@@ -1,4 +1,4 @@
-"""Reaching a running broker from a command, and what a command says when it cannot."""
+"""How a command connects to a running broker, and how it ends when the broker cannot be reached or refuses."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from triomq.app.cli.failing import fail
+from triomq.app.cli.output import fail
 from triomq.clients import BlockingConnection, open_blocking
 from triomq.errors import ConfigError, TriomqError
 
@@ -29,8 +29,8 @@ JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON,
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Turn what triomq raises on purpose into a line and an exit code; end silently when our reader has gone."""
+def failing() -> Iterator[None]:
+    """End the command with a line and an exit code if triomq raises an error; silently if its reader has gone."""
     try:
         yield
     except ConfigError as error:
@@ -38,13 +38,13 @@ def telling() -> Iterator[None]:
     except TriomqError as error:
         fail(str(error))
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain at its end about what is left in the buffer.
+        # The reader has seen enough; at its end Python would complain about what is left in the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
 
 
 @contextmanager
-def reaching(url: str) -> Iterator[BlockingConnection]:
-    """Connect for the length of a block; errors end the command as ``telling`` says."""
-    with telling(), open_blocking(url) as connection:
+def connected(url: str) -> Iterator[BlockingConnection]:
+    """Connect for the length of a block, and treat errors as ``failing`` does."""
+    with failing(), open_blocking(url) as connection:
         yield connection

@@ -4,6 +4,7 @@ Exit codes: 0 after an orderly end; 1 when the configuration cannot work (a port
 2 for a wrong command line; 130 and 143 when a second SIGINT or SIGTERM cut the broker off.
 """
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -25,14 +26,19 @@ _COMMANDS = {
     "definitions": "triomq.app.cli.definitions",
     "store": "triomq.app.cli.store",
 }
-"""Where the function of each command lives, or the commands inside it, in the order of the help.
+"""The module of each command, in the order of the help.
 
-A command is loaded when it is called: a broker needs no table that is drawn on a screen, which takes 2 MB.
+A command is loaded when it is called: a broker needs no library that draws tables on a screen, which takes 2 MB.
 """
 
 
+def main() -> None:
+    """Run the command line with the arguments of the process."""
+    make_app(sys.argv[1:])()
+
+
 def make_app(arguments: Sequence[str]) -> typer.Typer:
-    """Make the command line with the one command that these arguments begin with, or else with all of them."""
+    """Create the command line with the one command that these arguments begin with, or with all commands."""
     app = typer.Typer(
         help="triomq: a message broker and actor framework on Trio.", no_args_is_help=True, add_completion=False
     )

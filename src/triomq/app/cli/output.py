@@ -1,16 +1,26 @@
-"""Names, octets and sizes as people can read them, whatever is in them."""
+"""What all commands print: names, bodies and sizes that are safe to show, and the reason why a command failed."""
 
 from collections.abc import Iterator
+from typing import Never
 
-_HEX_ROW = 32  # octets on a line: 64 letters fit any terminal
+import typer
+
+_HEX_ROW = 32  # bytes on a line: 64 letters fit any terminal
+
+
+def fail(text: str) -> Never:
+    """Print the reason to standard error, line by line, and end the command with 1."""
+    for line in text.splitlines():
+        typer.echo(f"triomq: {printable(line)}", err=True)
+    raise typer.Exit(1)
 
 
 def printable(text: str, *, also: str = "") -> str:
-    """Show what a terminal would obey as an escape: names and bodies come from anybody.
+    """Replace characters that a terminal would obey by escapes: any client can choose names and bodies.
 
     Args:
         text: From the broker.
-        also: Characters that may stay although they are not printable, such as line ends.
+        also: Characters that stay although they are not printable, such as line ends.
     """
     return "".join(letter if letter.isprintable() or letter in also else _escaped(letter) for letter in text)
 
@@ -20,7 +30,7 @@ def _escaped(letter: str) -> str:
 
 
 def body_lines(body: bytes) -> Iterator[str]:
-    """Show a body: text as text, anything else in hexadecimal."""
+    """Yield the lines of a body: text as text, anything else in hexadecimal."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -29,8 +39,8 @@ def body_lines(body: bytes) -> Iterator[str]:
         yield from printable(text, also="\n\t").split("\n")
 
 
-def octets(count: int) -> str:
-    """Say a size shortly."""
+def size_text(count: int) -> str:
+    """Return a number of bytes in the largest unit that fits: ``1.5 MiB``."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size /= 1024

@@ -1,8 +1,8 @@
-"""Names, octets and sizes for people."""
+"""Names, bodies and sizes for people."""
 
 import pytest
 
-from triomq.app.cli.showing import body_lines, octets, printable
+from triomq.app.cli.output import body_lines, printable, size_text
 
 
 @pytest.mark.parametrize(
@@ -15,11 +15,11 @@ from triomq.app.cli.showing import body_lines, octets, printable
         ("a\udcff", r"a\udcff"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_characters_that_a_terminal_would_obey_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_some_may_stay() -> None:
+def test_line_ends_stay_where_they_may() -> None:
     assert printable("a\n\tb\r", also="\n\t") == "a\n\tb\\r"
 
 
@@ -33,13 +33,13 @@ def test_some_may_stay() -> None:
         (b"\xff" * 40, ["ffffffff " * 7 + "ffffffff", "ffffffff ffffffff"]),
     ],
 )
-def test_a_body_is_text_or_hexadecimal(body: bytes, lines: list[str]) -> None:
+def test_body_is_text_or_hexadecimal(body: bytes, lines: list[str]) -> None:
     assert list(body_lines(body)) == lines
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (5 * 1024**5, "5120.0 TiB")],
 )
-def test_sizes_are_said_shortly(count: int, said: str) -> None:
-    assert octets(count) == said
+def test_size_is_in_the_largest_unit(count: int, text: str) -> None:
+    assert size_text(count) == text
