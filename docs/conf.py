@@ -36,6 +36,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
 nitpick_ignore = [
     ("py:class", "T"),  # a type variable, shown without its module
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
+    ("py:class", "triomq.actors.handling.Handling"),  # the half of Ref that turns call
     ("py:class", "triomq.security.verifiers.SaltedHash"),  # what is stored of a password; made by read_verifier
     ("py:class", "triomq.security.verifiers.ScramVerifier"),
     ("py:class", "triomq.clients.dmp.link.DirectLink"),
