@@ -190,11 +190,11 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_every_import_is_in_the_table() -> None:
+def test_imports_are_in_the_table() -> None:
     assert not (found := violations(SOURCE)), "\n\n" + "\n\n".join(found)
 
 
-def test_every_row_of_the_table_stands_for_code_or_is_planned() -> None:
+def test_rows_of_the_table_stand_for_code_or_are_planned() -> None:
     rows = [(name, name, row.planned) for name, row in PACKAGES.items()]
     rows += [(name, f"{name}/{part}", row.planned) for name, row in PACKAGES.items() for part in row.parts]
     folder = SOURCE / "triomq"
@@ -232,12 +232,12 @@ def test_importing_the_package_loads_no_event_loop() -> None:
     assert not loaded_by("triomq") & {"trio", "msgspec", "asyncio"}
 
 
-def test_the_process_of_a_store_loads_no_event_loop() -> None:
+def test_process_of_a_store_loads_no_event_loop() -> None:
     assert not loaded_by("triomq.store.server") & {"trio", "asyncio"}
 
 
 @pytest.mark.parametrize("protocol", sorted(path.parent.name for path in SOURCE.glob("triomq/protocols/*/__init__.py")))
-def test_a_protocol_loads_no_event_loop(protocol: str) -> None:
+def test_protocol_loads_no_event_loop(protocol: str) -> None:
     assert not loaded_by(f"triomq.protocols.{protocol}") & {"trio", "asyncio", "socket"}
 
 
@@ -336,7 +336,7 @@ def test_allowed_import_is_left_alone(tmp_path: Path, file: str, code: str) -> N
 
 
 PROTOCOL_FREE = "config definitions environment listening reload shapes tree validation cli.check cli.serve"
-"""Modules of ``app`` that serve any endpoint: what they say of one, its configuration tells them."""
+"""Modules of ``app`` that serve any endpoint: all that they know of one stands in its configuration."""
 
 
 @pytest.mark.parametrize("name", PROTOCOL_FREE.split())
@@ -346,4 +346,4 @@ def test_configuration_of_endpoints_imports_no_protocol(name: str) -> None:
     taken = [(module, what) for _, module, what in imports_of(path, here)]
     named = [what for module, what in taken if "amqp" in what.lower() or "dmp" in what.lower()]
     spoken = [module for module, _ in taken if module.startswith("triomq.protocols.") and "control" not in module]
-    assert not named + spoken, "let EndpointConfig say it; triomq.endpoints knows which protocols there are"
+    assert not named + spoken, "put it into EndpointConfig; triomq.endpoints knows which protocols there are"

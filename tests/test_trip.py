@@ -24,7 +24,7 @@ def trips() -> list[set[str]]:
     return [set(re.findall(r"^ +([a-z_/]+)\.py ", text, re.MULTILINE)) for text in (transient, durable)]
 
 
-def test_each_file_in_the_pictures_is_one_that_a_message_goes_through() -> None:
+def test_files_in_the_pictures_are_those_that_a_message_goes_through() -> None:
     for shown, gone_through in zip(steps(), trips(), strict=True):
         assert len(shown) > 5
         not_met = shown - gone_through - IN_ANOTHER_PROCESS
