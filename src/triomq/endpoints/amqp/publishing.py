@@ -37,6 +37,7 @@ from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing,
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
@@ -50,6 +51,13 @@ class _Special(msgspec.Struct, frozen=True):
     framing: Framing
     content: bytes
     keys: tuple[str, ...]  # further routing keys
+
+
+def publish_run(connection: "AMQPServerConnection", event: PublishRun) -> None:
+    """Publish what came on a channel; what comes on one that is closing is dropped."""
+    channel = connection.open_channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.publish(event)
 
 
 class ChannelPublisher:

@@ -17,6 +17,7 @@ The broker says in ``BrokerContext.direct`` which protocol direct connections sp
 from triomq.endpoints.direct.flow import FeedPace, SinkFlow
 from triomq.endpoints.direct.leases import (
     DirectFeed,
+    DirectFeedClosed,
     DirectFeeds,
     DirectSubscription,
     Grant,
@@ -34,6 +35,7 @@ from triomq.endpoints.direct.protocol import LARGEST_MESSAGE, DirectLimits, Dire
 __all__ = [
     "LARGEST_MESSAGE",
     "DirectFeed",
+    "DirectFeedClosed",
     "DirectFeeds",
     "DirectLimits",
     "DirectProtocol",

@@ -55,10 +55,12 @@ _WINDOW = 1.0
 """Seconds over which a feed that was left behind is compared with others: long enough for some writes of each."""
 
 
-class FeedWriter(Protocol):
-    """What a pace asks of the delivery writer of a feed."""
+class FeedTaker(Protocol):
+    """What a pace asks of the connection of a feed."""
 
-    taken: int
+    @property
+    def taken(self) -> int:
+        """Bytes of messages that its transport was given."""
 
     @property
     def progress(self) -> int:
@@ -92,17 +94,17 @@ class FeedPace:
 
     Args:
         queue: The queue.
-        writer: What is on its way to the client.
+        taker: The feed's connection.
     """
 
-    __slots__ = ("_queue", "_quiet_until", "_told", "_writer", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_taker", "_told", "followers", "name", "waiting")
 
-    def __init__(self, queue: QueueState, writer: FeedWriter) -> None:
+    def __init__(self, queue: QueueState, taker: FeedTaker) -> None:
         self.name = queue.name
         self.followers: set[SinkFlow] = set()
         self.waiting: set[SinkFlow] = set()
         self._queue = queue
-        self._writer = writer
+        self._taker = taker
         self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
@@ -115,12 +117,12 @@ class FeedPace:
     @property
     def taken(self) -> int:
         """Octets that it has taken so far."""
-        return self._writer.taken
+        return self._taker.taken
 
     @property
     def progress(self) -> int:
         """Grows with every octet that its client reads."""
-        return self._writer.progress
+        return self._taker.progress
 
     def has_lost(self, now: float) -> bool:
         """Tell whether the client should hear that messages were lost."""

@@ -50,10 +50,10 @@ class PrincipalConnection(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``FeedClosed``."""
+        """Its actor, which is told ``ReturnMessage``, ``MessagesLost`` and ``DirectFeedClosed``."""
 
     @property
-    def outlet(self) -> ReplyWriter:
+    def writer(self) -> ReplyWriter:
         """Its writing half."""
 
     @property
@@ -124,6 +124,18 @@ class MessagesLost(Message, frozen=True):
     lessee: Lessee
     feed: str
     messages: int
+
+
+class DirectFeedClosed(Message, frozen=True):
+    """To a principal connection: nothing more comes for a consumer whose messages go to a direct connection.
+
+    Args:
+        subscription: The consumer.
+        reason: Why.
+    """
+
+    subscription: DirectSubscription
+    reason: str
 
 
 def check_sink(directory: Directory, name: str) -> None:

@@ -8,7 +8,7 @@ from triomq.transports import Transport
 
 if TYPE_CHECKING:
     from triomq.endpoints.base.context import BrokerContext
-    from triomq.endpoints.base.stream_connection import StreamConnection
+    from triomq.endpoints.base.stream_client import StreamClient
 
 
 LARGEST_MESSAGE = (1 << 24) - 1
@@ -36,4 +36,4 @@ class DirectProtocol(NamedTuple):
     """
 
     header: bytes
-    connect: "Callable[[Transport, BrokerContext, Leases | None, DirectLimits], StreamConnection]"
+    connect: "Callable[[Transport, BrokerContext, Leases | None, DirectLimits], StreamClient]"

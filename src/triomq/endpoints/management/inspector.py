@@ -17,8 +17,8 @@ import trio
 
 from triomq.actors import Ref
 from triomq.core import Browse, Directory, Entry, QueueMessage, QueueState, Session, process_memory
+from triomq.endpoints.base.client import Client, ClientStatistics
 from triomq.endpoints.base.context import BrokerContext
-from triomq.endpoints.base.endpoint import Connection, ConnectionStatistics
 from triomq.endpoints.content import REPLY_TO, without_secret
 from triomq.endpoints.management.paging import Paged
 from triomq.protocols.control import (
@@ -218,13 +218,13 @@ class BrokerInspector:
         )
 
 
-def connections_of(asker: Ref) -> Iterator[ConnectionStatistics]:
+def connections_of(asker: Ref) -> Iterator[ClientStatistics]:
     """Give the open connections of all endpoints, found from one of them: its endpoint, and that one's siblings."""
     assert asker.parent is not None
     assert asker.parent.parent is not None
     for endpoint in asker.parent.parent.children.values():
         for ref in endpoint.children.values():
-            if isinstance(ref.actor, Connection) and (statistics := ref.actor.statistics()) is not None:
+            if isinstance(ref.actor, Client) and (statistics := ref.actor.statistics()) is not None:
                 yield statistics
 
 
