@@ -37,13 +37,14 @@ from triomq.core import (
     Directory,
     FeedClosed,
     Publisher,
+    Restarting,
     Session,
     Subscription,
 )
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.domain_work import DomainWork
 from triomq.endpoints.base.overriding import check_overriding
-from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.errors import AccessRefused, ActorStopped, NotFound, Refused
 from triomq.security import Access
 
 if TYPE_CHECKING:
@@ -306,6 +307,18 @@ class Client(DomainWork):
             await function(*args)
         except Exception as error:  # whatever a protocol's task raises is to end its own client alone
             self.ref.run_in_turn(_raise, error)
+
+    @final
+    def when_restarted(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        """Call something, in a turn of this client's, when an actor that was asked can answer, or has been given up."""
+        self.start_task(self._wait_over, restarting, callback)
+
+    async def _wait_over(self, restarting: Restarting, callback: Callable[[], object]) -> None:
+        try:
+            await restarting.wait_over()
+        except ActorStopped:
+            pass  # the next try raises it
+        self.ref.run_in_turn(callback)
 
     # Logging
 

@@ -1,0 +1,8 @@
+"""The parties of the contract: one of each kind that publishes, and of each kind that consumes."""
+
+from endpoints import contract
+from endpoints.contract import Consuming, Publishing
+from endpoints.toys.router_party import RouterConsuming, RouterPublishing
+
+PUBLISHERS: dict[str, type[Publishing]] = {**contract.PUBLISHERS, "router toy": RouterPublishing}
+CONSUMERS: dict[str, type[Consuming]] = {**contract.CONSUMERS, "router toy": RouterConsuming}
