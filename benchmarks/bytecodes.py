@@ -151,7 +151,7 @@ async def measure(case: Case, counter: Counter, data_dir: str | None) -> Counts:
 def main() -> None:
     """Measure and print."""
     counter = Counter()
-    threading.settrace(None)  # type: ignore[arg-type]  # documented; threads are not traced then
+    threading.settrace(None)
     sys.settrace(counter.trace)
     print(f"{'per chunk':40}{'bytecodes':>12}{'calls':>8}")
     for case in CASES:
