@@ -230,6 +230,8 @@ class Queue(InPlaceActor):
         batch, positions, outcome = message.batch, message.positions, message.outcome
         if not self._backlog.holds(batch):
             return
+        if self._state.directory.message_observers is not None:
+            self._state.directory.message_observers.settled(self._state, batch, positions, outcome)
         if outcome is Outcome.ACCEPT:
             count, size = self._backlog.accept(batch, positions)
         elif outcome is Outcome.REJECT:
@@ -248,6 +250,8 @@ class Queue(InPlaceActor):
         """Requeue a message after a delay, and give its room in windows back at once."""
         batch = message.batch
         if self._backlog.holds(batch):
+            if (observers := self._state.directory.message_observers) is not None:
+                observers.settled(self._state, batch, (message.position,), Outcome.REQUEUE)
             count, size = postpone(self._state, batch, message.position, message.reason)
             self._time.needs_clock = True
             if batch.feed is not None:
@@ -322,6 +326,8 @@ class Queue(InPlaceActor):
         self._state.delivered += 1
         batch = self._backlog.take(1, UNLIMITED)
         batch.queue = self.ref
+        if (observers := self._state.directory.message_observers) is not None:
+            observers.handed_out(self._state, batch)
         return batch
 
     def purge(self, message: Purge) -> int:
@@ -456,7 +462,8 @@ class Queue(InPlaceActor):
         time = self._time
         if time.needs_clock and not time.catch_up(self._push):
             return False
-        self._dispatch_all()
+        if self._backlog.resident or self._called:
+            self._dispatch_all()
         if self._sheds and not shed(self._state):
             time.hurry()
         return not time.needs_clock or time.look_ahead()
@@ -470,11 +477,17 @@ class Queue(InPlaceActor):
             self._pass_on()
 
     def _hand_out(self, deal: Callable[[ReadyMessages], list[Batch]]) -> None:
-        for batch in self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog):
-            assert batch.feed is not None
+        batches = self._time.dispatch_unexpired(deal) if self._time.has_expiring else deal(self._backlog)
+        state = self._state
+        if state.directory.message_observers is not None:
+            for batch in batches:
+                state.directory.message_observers.handed_out(state, batch)
+        for batch in batches:
+            feed = batch.feed
+            assert feed is not None
             batch.queue = self.ref
-            self._state.delivered += batch.left
-            batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
+            state.delivered += batch.left
+            feed.consumer.tell_nowait(Deliver(feed, batch))
 
     def _pass_on(self) -> None:
         """End the turns of feeds that windows had called; the next ones may be feeds of this queue too."""
