@@ -4,8 +4,8 @@ import trio
 from trio.testing import MockClock
 
 from core.durable import PERSISTENT, get, open_durable_harness
-from core.harness import Consumer, Harness, open_harness, publish, ready
-from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
+from core.harness import Consumer, Harness, open_harness, publish, ready, settle
+from triomq.core import Batch, Enlist, QueueOptions, QueueState, Window, postpone
 from triomq.core.queue.delay import Postponed, delay_after
 
 
@@ -73,3 +73,17 @@ async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(aut
         assert get(queue, again.disk) == (b"1", True)
         (batch,) = queue.backlog.outstanding()
         assert batch.attempts == 3
+
+
+async def test_feed_that_waits_in_a_line_does_not_lose_its_place_when_its_message_is_postponed() -> None:
+    async with open_harness() as harness:
+        window, deliveries = Window(1), list[Batch]()
+        queues = [harness.queue(name) for name in ("first", "second", "third")]
+        for queue in queues:
+            harness.feed(queue, harness.consumer(deliveries), shared=(window,))
+        for number in (0, 1, 0, 2):  # the first one's first message is delivered, the others wait in this order
+            publish(queues[number], b"x")
+        harness.turn(lambda: postpone(deliveries[0], 0, "crash"))
+        settle(deliveries[1])
+        settle(deliveries[2])
+        assert [batch.queue for batch in deliveries] == [queues[number].ref for number in (0, 1, 0, 2)]

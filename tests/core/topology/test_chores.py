@@ -13,6 +13,7 @@ from triomq.core import (
     DeclareQueue,
     DeclareSink,
     DeleteSink,
+    Domain,
     ForgetOrigin,
     Ledger,
     Outcome,
@@ -289,7 +290,7 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
     async with open_harness() as harness:
         queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
         if in_turns:
-            ledger.begin_later = harness.directory.chores.begin_later
+            ledger.begin_later = harness.directory.chores.add
         feed = harness.feed(queue, consumer)
         for number in range(100):
             publish(queue, *[b"%d" % number] * 1000)
@@ -320,7 +321,7 @@ async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_t
 async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind_it_are_left() -> None:
     async with open_harness() as harness:
         queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
-        ledger.begin_later = harness.directory.chores.begin_later
+        ledger.begin_later = harness.directory.chores.add
         feed = harness.feed(queue, consumer)
         for number in range(100):
             publish(queue, *[b"%d" % number] * 1000)
@@ -335,3 +336,71 @@ async def test_deliveries_up_to_any_number_are_settled_in_turns_and_those_behind
         assert [entry.id for entry in queue.backlog.entries()] == [*range(1, 99_001)]
         harness.turn(lambda: ledger.settle_up_to(100_000, Outcome.ACCEPT))
         assert (ledger.is_empty, queue.backlog.unsettled) == (True, 0)
+
+
+class _Crashing:
+    """A chore whose first step crashes, and whose second one is the last."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, domain: Domain) -> bool:
+        self.steps += 1
+        if self.steps == 1:
+            raise RuntimeError("the first step")
+        return False
+
+
+async def test_chore_that_crashes_the_domain_goes_on_in_its_next_incarnation() -> None:
+    async with open_harness() as harness:
+        queue, chore = harness.queue("q"), _Crashing()
+        harness.directory.chores.add(chore)
+        with trio.fail_after(5):
+            while chore.steps < 2:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not harness.directory.chores.waiting
+        await harness.domain.wait_running()
+        publish(queue, b"x")
+        assert ready(queue) == [b"x"]
+
+
+async def test_chore_that_crashes_in_the_turn_in_which_it_begins_goes_on_later() -> None:
+    async with open_harness() as harness:
+        chores, chore = harness.directory.chores, _Crashing()
+        with pytest.raises(RuntimeError, match="the first step"):
+            chores.begin(chore, harness.domain.actor)  # type: ignore[arg-type]
+        assert chores.waiting == 1
+        await turns(harness)
+        assert chore.steps == 2
+
+
+async def test_name_of_a_deleted_queue_stays_taken_until_its_own_bindings_are_gone_whatever_else_had_the_name() -> None:
+    async with open_durable_harness() as kept:
+        harness = kept.harness
+        harness.sink("s", SinkKind.TOPIC, durable=True)
+        for durable in (False, True):
+            harness.queue("q", QueueOptions(durable=durable))
+            for number in range(MANY * (2 if durable else 1)):
+                harness.bind("s", "q", f"{durable}.{number}.*")
+            harness.delete("q")
+        over = harness.directory.leaving[QueueState, "q"]
+        while harness.directory.chores.waiting > 1:
+            await trio.lowlevel.checkpoint()
+        assert not over.is_set()
+        with pytest.raises(BeingDeleted):
+            harness.queue("q", QueueOptions(durable=True))
+
+
+async def test_binding_that_is_no_longer_the_peers_stays_when_the_peer_is_forgotten() -> None:
+    async with open_harness() as harness:
+        harness.sink("s", SinkKind.TOPIC)
+        harness.queue("q")
+        for number in range(MANY):
+            binding = make_binding("s", Target.QUEUE, "q", f"{number}.*")
+            harness.domain.ask_nowait(Bind(binding, harness.session, "peer"))
+        harness.domain.ask_nowait(ForgetOrigin("peer"))
+        assert harness.directory.chores.waiting
+        harness.domain.ask_nowait(Unbind(binding, harness.session, "peer"))
+        harness.domain.ask_nowait(Bind(binding, harness.session))
+        await turns(harness)
+        assert list(harness.directory.sinks["s"].bindings) == [binding]

@@ -95,7 +95,9 @@ class Queue(InPlaceActor):
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._ceiling = 0 if options.is_bounded else self._state.ceiling
         self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
-        self._slack = 0  # bytes that certainly fit below the ceiling
+        self._slack = (
+            0  # bytes that certainly fit below the ceiling; 0 after messages became ready that were not published now
+        )
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
@@ -238,6 +240,7 @@ class Queue(InPlaceActor):
             count, size = give_up(self._state, batch, positions, Reason.REJECTED)
         else:
             count, size = put_back(self._state, batch, positions, marked=outcome is Outcome.REQUEUE)
+            self._slack = 0
             if batch.deadline < inf:
                 self._time.expect_expiry()
         feed = batch.feed
@@ -254,9 +257,10 @@ class Queue(InPlaceActor):
                 observers.settled(self._state, batch, (message.position,), Outcome.REQUEUE)
             count, size = postpone(self._state, batch, message.position, message.reason)
             self._time.needs_clock = True
-            if batch.feed is not None:
-                batch.feed.give(count, size)
-                self._relist(batch.feed)
+            if (feed := batch.feed) is not None:
+                feed.give(count, size)
+                if not feed.waiting:  # else it would lose its place in the line
+                    self._relist(feed)
 
     def _relist(self, feed: Feed) -> None:
         """Add a feed to the ready list again, if it is still open."""
@@ -460,8 +464,10 @@ class Queue(InPlaceActor):
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
         """
         time = self._time
-        if time.needs_clock and not time.catch_up(self._push):
-            return False
+        if time.needs_clock:
+            self._slack = 0  # what is due becomes ready now
+            if not time.catch_up(self._push):
+                return False
         if self._backlog.resident or self._called:
             self._dispatch_all()
         if self._sheds and not shed(self._state):
