@@ -9,7 +9,7 @@ from triomq.core import Batch, Enlist, QueueOptions, QueueState, Window, postpon
 from triomq.core.queue.delay import Postponed, delay_after
 
 
-def test_the_delay_doubles_from_one_second_to_a_minute() -> None:
+def test_delay_doubles_from_one_second_to_a_minute() -> None:
     assert [delay_after(failures) for failures in (1, 2, 3, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60]
 
 
@@ -47,7 +47,7 @@ async def test_room_is_given_back_at_once_and_the_place_stays(autojump_clock: Mo
         assert ready(state) == [b"2", b"4"]
 
 
-async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
+async def test_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: MockClock) -> None:
     async with open_harness() as harness:
         state = harness.queue()
         consumer = fed(harness, state)
@@ -59,7 +59,7 @@ async def test_a_batch_of_an_earlier_incarnation_is_ignored(autojump_clock: Mock
         assert state.ref.ask_nowait(Enlist()).delayed == 0
 
 
-async def test_a_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
+async def test_kill_while_it_waits_loses_neither_the_message_nor_the_count(autojump_clock: MockClock) -> None:
     async with open_durable_harness() as durable:
         queue = durable.harness.queue(options=QueueOptions())
         consumer = fed(durable.harness, queue)

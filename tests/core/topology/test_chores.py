@@ -46,7 +46,7 @@ async def turns(harness: Harness) -> int:
     return count
 
 
-async def test_a_session_with_many_exclusive_queues_ends_in_turns_and_they_are_locked_until_gone() -> None:
+async def test_session_with_many_exclusive_queues_ends_in_turns_and_they_are_locked_until_gone() -> None:
     async with open_harness() as harness:
         session, other = harness.new_session(), harness.new_session()
         for number in range(MANY):
@@ -78,7 +78,7 @@ def fill_with_bindings(harness: Harness) -> None:
         harness.bind("s", "q", f"{number}.*")
 
 
-async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
+async def test_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_turns() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
@@ -89,7 +89,7 @@ async def test_a_sink_with_many_bindings_is_gone_at_once_and_its_bindings_go_in_
         assert not queue.bound
 
 
-async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
+async def test_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.domain.ask_nowait(DeleteSink("s"))
@@ -104,7 +104,7 @@ async def test_a_sink_that_is_made_anew_meanwhile_keeps_its_bindings() -> None:
         assert harness.domain.ask_nowait(Unbind(make_binding("s", Target.QUEUE, "q", "0.*"), harness.session))
 
 
-async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
+async def test_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_it() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.queue("other")
@@ -116,7 +116,7 @@ async def test_a_queue_with_many_bindings_is_gone_at_once_and_routes_pass_over_i
         assert len(harness.directory.sinks["s"].bindings) == 1
 
 
-async def test_a_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
+async def test_queue_that_is_made_anew_meanwhile_is_bound_anew() -> None:
     async with open_harness() as harness:
         fill_with_bindings(harness)
         harness.delete("q")
@@ -145,7 +145,7 @@ async def test_sinks_that_lead_to_each_other_go_with_all_bindings() -> None:
         assert not harness.directory.sinks
 
 
-async def test_an_auto_delete_sink_goes_when_the_last_of_many_bindings_goes() -> None:
+async def test_auto_delete_sink_goes_when_the_last_of_many_bindings_goes() -> None:
     async with open_harness() as harness:
         harness.sink("s", auto_delete=True)
         harness.queue("q")
@@ -198,7 +198,7 @@ async def test_several_long_chores_take_turns() -> None:
         assert not harness.directory.queues
 
 
-async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None:
+async def test_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None:
     async with open_harness() as harness:
         session = harness.new_session()
         for number in range(MANY):
@@ -210,7 +210,7 @@ async def test_a_domain_that_crashes_meanwhile_goes_on_when_it_is_back() -> None
         assert not harness.directory.queues
 
 
-async def test_the_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
+async def test_name_of_something_durable_is_free_when_its_last_binding_has_left_the_store() -> None:
     store = MemoryStore()
     async with open_durable_harness(store) as durable:
         harness = durable.harness
@@ -266,7 +266,7 @@ def big(harness: Harness) -> QueueState:
     return queue
 
 
-async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
+async def test_purge_forgets_millions_of_messages_at_once_and_frees_them_in_turns() -> None:
     async with open_harness() as harness:
         queue = big(harness)
         assert queue.ref.ask_nowait(Purge()) == 300_000
@@ -276,7 +276,7 @@ async def test_a_purge_forgets_millions_of_messages_at_once_and_frees_them_in_tu
         assert ready(queue) == [b"new"]
 
 
-async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
+async def test_deleted_queue_frees_its_messages_in_turns() -> None:
     async with open_harness() as harness:
         queue = big(harness)
         harness.delete("q")
@@ -286,7 +286,7 @@ async def test_a_deleted_queue_frees_its_messages_in_turns() -> None:
 
 @pytest.mark.parametrize("how", ["requeue all", "nack up to 0", "nack up to the last", "accept"])
 @pytest.mark.parametrize("in_turns", [True, False])
-async def test_a_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
+async def test_hundred_thousand_deliveries_are_settled_in_turns(how: str, in_turns: bool) -> None:
     async with open_harness() as harness:
         queue, consumer, ledger = harness.queue(), harness.consumer(), Ledger()
         if in_turns:

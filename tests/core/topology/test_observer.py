@@ -57,7 +57,7 @@ def observing(harness: Harness) -> Observer:
     return observer
 
 
-async def test_an_observer_hears_of_what_comes_and_goes_and_who_did_it() -> None:
+async def test_observer_hears_of_what_comes_and_goes_and_who_did_it() -> None:
     async with open_harness() as harness:
         observer, other = observing(harness), harness.new_session()
         harness.domain.ask_nowait(DeclareSink("s", SinkOptions(), other))
@@ -133,7 +133,7 @@ async def test_what_ends_with_a_session_is_told() -> None:
         ]
 
 
-async def test_an_observer_that_has_stopped_or_left_is_told_no_more() -> None:
+async def test_observer_that_has_stopped_or_left_is_told_no_more() -> None:
     async with open_harness() as harness:
         stays, leaves = observing(harness), observing(harness)
         harness.directory.observers.remove(leaves.ref)
