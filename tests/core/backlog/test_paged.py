@@ -85,7 +85,7 @@ def test_what_is_persistent_is_kept_and_nothing_else() -> None:
     assert place.on_disk() == {1: b"1", 2: b"2"}
 
 
-def test_a_queue_that_is_not_durable_tells_the_store_nothing() -> None:
+def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place = Place(durable=False)
     place.disk.work()
     place.push(b"1", b"2", b"3")
@@ -132,7 +132,7 @@ def test_more_comes_at_once_if_it_is_not_on_disk_yet() -> None:
     assert place.backlog.resident == 1
 
 
-def test_the_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at_hand() -> None:
+def test_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at_hand() -> None:
     place = Place(ONE)
     place.push(b"1")
     place.push(b"2")
@@ -146,7 +146,7 @@ def test_the_place_of_what_comes_later_does_not_change_while_more_comes_to_be_at
 
 
 @pytest.mark.parametrize("deadline", [inf, 50.0])
-def test_the_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
+def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
     for works in (False, True):
         place = Place(ONE)
         place.push(b"1")
@@ -207,7 +207,7 @@ def test_what_is_dropped_discarded_or_purged_is_forgotten_on_disk() -> None:
     assert place.backlog.resident == 1
 
 
-def test_a_purge_while_messages_are_being_read_forgets_these_too() -> None:
+def test_purge_while_messages_are_being_read_forgets_these_too() -> None:
     place = Place(ONE)
     place.push(b"1")
     place.push(b"2")
@@ -262,7 +262,7 @@ def test_what_was_delivered_is_marked_in_another_life() -> None:
     assert (second.contents, second.redelivered) == ([b"3"], False)
 
 
-def test_a_mark_stays_where_it_was_when_something_before_it_is_delivered_again() -> None:
+def test_mark_stays_where_it_was_when_something_before_it_is_delivered_again() -> None:
     place = Place()
     place.push(b"1", b"2")
     place.backlog.requeue(place.take())
@@ -375,7 +375,7 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
             assert not queue.ref.ask_nowait(Fits([Publish(PERSISTENT, [b"4"], 1)]))
 
 
-async def test_the_oldest_give_way_to_what_is_away() -> None:
+async def test_oldest_give_way_to_what_is_away() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
         for queue in (durable.harness.queue("short", short), durable.harness.queue("small", small)):
