@@ -131,6 +131,14 @@ def test_what_cannot_be_read_is_answered_with_the_reason(broker: Broker, tmp_pat
     assert isinstance(answer.failed.error, StoreUnwritable)
 
 
+def test_reading_goes_on_after_an_error_that_was_not_expected(broker: Broker) -> None:
+    broker.say(Read(1, 1, 1 << 63, (1 << 63) + 1, 0), Read(2, 1, 1, 2, 0))
+    answer = broker.hear()
+    assert isinstance(answer, FetchFailed)
+    assert "messages cannot be read, which is an error of triomq; please report it" in answer.failed.text
+    assert broker.hear() == SegmentsFetched(2, Reading([], 2))
+
+
 def test_what_is_damaged_is_answered_with_what_is_whole(broker: Broker, tmp_path: Path) -> None:
     broker.say(Write(OperationBatch(1, [DECLARE, append(1, b"unmistakable"), append(2, b"whole")])))
     broker.hear()
