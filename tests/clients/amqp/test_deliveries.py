@@ -220,7 +220,7 @@ async def test_a_consumer_that_falls_too_far_behind_is_ended(
         for _ in range(20):
             await pipeline.publish("", queue, bytes(100_000))
     async with connection.open_channel() as other, other.consume(queue, no_ack=True) as deliveries:
-        with pytest.raises(LimitExceeded, match=r"1000000 octets unread.*consume with a prefetch"):
+        with pytest.raises(LimitExceeded, match=r"1000000 bytes unread.*consume with a prefetch"):
             async for _ in deliveries:
                 await trio.sleep(0.2)
     assert connection.statistics().buffered == 0

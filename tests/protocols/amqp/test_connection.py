@@ -165,7 +165,7 @@ def ends_well(engine: AMQPEngine, pieces: list[bytes]) -> list[object]:
     engine.receive_data(b"")
     engine.receive_data(b"more")
     engine.handle_timer(1e9)
-    assert engine.finished
+    assert engine.outbox.finished
     assert engine.next_timer() is None
     return told
 
@@ -260,19 +260,19 @@ def test_both_sides_close_a_channel_and_the_connection() -> None:
     client.close(200, "bye")
     told = exchange(client, server)
     assert told == ([Closed(200, "bye", by_peer=False)], [Closed(200, "bye", by_peer=True)])
-    assert client.finished
-    assert server.finished
+    assert client.outbox.finished
+    assert server.outbox.finished
 
 
 def test_what_came_before_a_client_s_close_is_answered_before_it() -> None:
     server = running()
     server.receive_data(method(1, QueueDeclare("q")) + CLOSE + method(1, QueueDeclare("passed over")) + CLOSE)
     assert server.events() == [Received(1, QueueDeclare("q")), Closed(200, "bye", by_peer=True)]
-    assert not server.finished
+    assert not server.outbox.finished
     server.send_method(1, QueueDeclareOk("q"))
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(1, QueueDeclareOk("q")), (0, ConnectionCloseOk()), (0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
@@ -284,7 +284,7 @@ def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> No
     assert said(server) == [(0, close), (0, ConnectionCloseOk())]
     server.receive_data(method(0, ConnectionCloseOk()))
     assert last(server, Closed) == Closed(503, close.reply_text, by_peer=False)
-    assert server.finished
+    assert server.outbox.finished
 
 
 @pytest.mark.parametrize("rest", [b"", HEARTBEAT, frame(1, 0, bytes(5000)), b"\xce" * 9], ids=len)
@@ -310,7 +310,7 @@ def test_a_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_re
     assert server.events() == [Closed(200, "bye", by_peer=True), EndOfStream()]
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_what_is_sent_after_the_end_is_dropped() -> None:
@@ -350,7 +350,7 @@ def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: b
         Failed(320, "CONNECTION_FORCED - the handshake was not done in time, it is at waiting", 0, 0)
     ]
     assert sent(server) == HEADER
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
@@ -361,7 +361,7 @@ def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
     (failed,) = client.events()
     assert isinstance(failed, Failed)
     assert sent(client) == b""
-    assert client.finished
+    assert client.outbox.finished
 
 
 def test_the_handshake_is_due_within_ten_seconds() -> None:
@@ -377,7 +377,7 @@ def test_the_handshake_is_due_within_ten_seconds() -> None:
     server.handle_timer(1010.0)
     assert server.next_timer() == 1015.0
     server.handle_timer(1015.0)
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_an_open_connection_without_heartbeats_has_no_timer() -> None:
@@ -391,7 +391,7 @@ def test_close_ok_is_due_within_five_seconds() -> None:
     assert server.next_timer() == 55.0
     server.handle_timer(55.0)
     assert server.events() == [Closed(200, "bye", by_peer=False)]
-    assert server.finished
+    assert server.outbox.finished
 
 
 def beating(interval: int) -> tuple[AMQPEngine, AMQPEngine]:
@@ -424,7 +424,7 @@ def test_two_silent_sides_keep_each_other_alive() -> None:
 def test_a_peer_that_falls_silent_is_lost_after_two_intervals() -> None:
     _, server = beating(4)
     lost_at = 0.0
-    while not server.finished:
+    while not server.outbox.finished:
         moment = server.next_timer()
         assert moment is not None
         lost_at = moment

@@ -98,7 +98,7 @@ def test_what_a_client_sent_ahead_of_a_refusal_is_read_as_what_comes_after_it() 
         server.receive_data(method(0, ConnectionTuneOk(1, 4096, 0)) + method(0, ConnectionCloseOk()))
         judge(server)
         assert server.events()[1:] == [Closed(403, "ACCESS_REFUSED - no", by_peer=False)]
-        assert server.finished
+        assert server.outbox.finished
 
 
 def test_a_mechanism_may_take_more_steps() -> None:
@@ -269,7 +269,7 @@ def test_a_peer_may_close_in_the_middle() -> None:
     assert last(server, Closed) == Closed(200, "changed my mind", by_peer=True)
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_a_client_opens_a_connection_by_itself() -> None:
@@ -361,7 +361,7 @@ def test_commands_that_come_too_late_are_dropped() -> None:
 def test_before_the_header_there_is_nothing_to_close() -> None:
     server = AMQPEngine("server", now=0.0)
     server.close(320, "shutting down")
-    assert server.finished
+    assert server.outbox.finished
     assert sent(server) == b""
 
 

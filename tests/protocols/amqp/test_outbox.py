@@ -100,13 +100,13 @@ def test_no_contents_are_no_octets() -> None:
 
 def test_unsent_counts_what_waits() -> None:
     _, server = pair(Settings(frame_max=4096))
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
     run = published([bytes(10_000), bytes(10)])
     server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
     server.send_content(1, BasicGetOk(1, False, "e", "k"), PROPERTIES, bytes(50_000))
-    waiting = server.unsent
+    waiting = server.outbox.unsent
     assert waiting == sum(map(len, server.data_to_send()))
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
 
 
 def test_every_frame_fits_the_peer() -> None:
@@ -128,7 +128,7 @@ def test_properties_that_fit_no_frame_are_refused_before_anything_is_queued() ->
     run = published([b"x"], properties=large)
     with pytest.raises(LocalProtocolError, match="properties of 50"):
         server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
 
 
 def test_a_method_that_fits_no_frame_is_refused() -> None:
@@ -136,7 +136,7 @@ def test_a_method_that_fits_no_frame_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="does not fit into the agreed frames"):
         client.send_method(1, QueueDeclare("q", arguments={"a": "x" * 5000}))
     server.send_method(1, QueueDeclareOk("q"))
-    assert server.unsent > 0
+    assert server.outbox.unsent > 0
 
 
 def test_deliver_frames_are_remembered_within_a_bound() -> None:
@@ -188,7 +188,7 @@ def test_a_publish_is_what_the_general_way_would_send(publishes: list[tuple[int,
     for size, mandatory in publishes:
         one.send_publish(1, "e", "k", mandatory, PROPERTIES, b"x" * size)
         other.send_content(1, BasicPublish("e", "k", mandatory=mandatory), PROPERTIES, b"x" * size)
-        assert one.unsent == other.unsent
+        assert one.outbox.unsent == other.outbox.unsent
     assert sent(one) == sent(other)
 
 
@@ -198,7 +198,7 @@ def test_publish_frames_are_remembered_within_a_bound() -> None:
         client.send_publish(1, "e", f"k{number}", False, PROPERTIES, b"x")
     assert len(client._core.outbox._publish_frames) <= REMEMBERED
     client.data_to_send()
-    assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.unsent
+    assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.outbox.unsent
 
 
 def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
@@ -210,4 +210,4 @@ def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() ->
         client.send_publish(1, "e", "k", False, bytes(200_000), b"x")
     with pytest.raises(LocalProtocolError, match="client's command"):
         running(channels=(1,)).send_publish(1, "e", "k", False, PROPERTIES, b"x")
-    assert not client.unsent
+    assert not client.outbox.unsent

@@ -54,7 +54,7 @@ def test_a_server_refuses_a_lease_and_has_no_more_to_say() -> None:
     said(engine)
     engine.events()
     engine.refuse(402, "Lease is not valid")
-    assert engine.finished
+    assert engine.outbox.finished
     assert said(engine) == short(b"402 BAD-LEASE Lease is not valid")
     engine.accept_sink("late")
     engine.refuse(541, "late")
@@ -75,7 +75,7 @@ def test_another_header_is_answered_with_ours(version: bytes) -> None:
     (failed,) = engine.events()
     assert isinstance(failed, Failed)
     assert said(engine) == PROTOCOL_HEADER
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 def test_what_is_sent_ahead_is_bounded() -> None:
@@ -93,7 +93,7 @@ def test_what_a_feeds_client_says_is_dropped() -> None:
     engine = serving("feed")
     engine.receive_data(b"anything")
     assert engine.events() == []
-    assert not engine.finished
+    assert not engine.outbox.finished
     engine.refuse(530, "the broker is shutting down")
     assert said(engine) == b""  # only messages can stand here
 
@@ -103,7 +103,7 @@ def test_the_end_of_a_sinks_stream_says_what_was_begun() -> None:
     engine.receive_data(message()[:5])
     engine.receive_data(b"")
     assert engine.events() == [EndOfStream(5)]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 # A client
@@ -135,7 +135,7 @@ def test_a_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
     assert [event for event in engine.events() if not isinstance(event, Ready)] == [
         RefusalReceived(403, "403 NO-ACCESS no")
     ]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 def test_a_feed_of_the_original_is_read() -> None:

@@ -197,7 +197,7 @@ def test_what_is_no_message_is_answered_and_ends_it_and_what_came_before_counts(
     assert len(messages_in(runs)) == (1 if before else 0)
     assert isinstance(failed, Failed)
     assert failed.code == code
-    assert engine.finished
+    assert engine.outbox.finished
     words = said(engine)
     assert words[1:].startswith(b"%d " % code)
     assert len(words) == 1 + words[0]

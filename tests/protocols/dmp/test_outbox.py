@@ -18,9 +18,9 @@ def feed() -> DMPEngine:
 def test_a_message_that_came_goes_on_as_it_is() -> None:
     engine = feed()
     engine.send_whole([FULL, FULL], 2 * len(FULL))
-    assert engine.unsent == 2 * len(FULL)
+    assert engine.outbox.unsent == 2 * len(FULL)
     assert said(engine) == FULL * 2
-    assert engine.unsent == 0
+    assert engine.outbox.unsent == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, 3 * LARGE])
@@ -39,7 +39,7 @@ def test_contents_of_another_form_are_framed(size: int) -> None:
     engine, reader = feed(), client("feed")
     contents = [b"..%b--%b!" % (bytes((0, 0)), b"x" * (size + number // 2)) for number in range(4)]
     engine.send_framed("ex", "key", 2, 4, 6, 1, contents)
-    unsent = engine.unsent
+    unsent = engine.outbox.unsent
     data = said(engine)
     assert unsent == len(data)
     reader.receive_data(data)

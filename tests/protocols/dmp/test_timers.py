@@ -43,7 +43,7 @@ def test_a_lease_that_never_comes_is_given_up() -> None:
 def test_a_server_that_never_answers_is_given_up() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease")
     assert len(pass_time(engine, 5.0)) == 1
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 def test_a_quiet_feed_is_kept_alive_by_null_messages() -> None:
@@ -78,7 +78,7 @@ def test_a_client_gives_up_a_feed_after_three_silent_intervals() -> None:
     engine = client("feed")
     assert pass_time(engine, 15) == []
     assert pass_time(engine, 18, start=15) == [Silent()]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 def test_null_messages_keep_a_client() -> None:
