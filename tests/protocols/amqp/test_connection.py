@@ -232,7 +232,7 @@ def test_mutated_answers_are_survived_and_split_alike(
 # Conversations
 
 
-def test_a_message_goes_all_the_way() -> None:
+def test_message_goes_all_the_way() -> None:
     client, server = pair()
     client.send_method(1, QueueDeclare("q"))
     assert exchange(client, server)[1] == [Received(1, QueueDeclare("q"))]
@@ -264,7 +264,7 @@ def test_both_sides_close_a_channel_and_the_connection() -> None:
     assert server.outbox.finished
 
 
-def test_what_came_before_a_client_s_close_is_answered_before_it() -> None:
+def test_requests_before_a_client_s_close_are_answered_before_it() -> None:
     server = running()
     server.receive_data(method(1, QueueDeclare("q")) + CLOSE + method(1, QueueDeclare("passed over")) + CLOSE)
     assert server.events() == [Received(1, QueueDeclare("q")), Closed(200, "bye", by_peer=True)]
@@ -275,7 +275,7 @@ def test_what_came_before_a_client_s_close_is_answered_before_it() -> None:
     assert server.outbox.finished
 
 
-def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
+def test_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
     server = running()
     server.receive_data(CLOSE)
     server.close(503, "unknown exchange type 'nope'", 40, 10)
@@ -303,7 +303,7 @@ def test_further_closes_are_answered_until_what_comes_cannot_be_read(rest: bytes
     assert server.events() == [Closed(200, "bye", by_peer=True)]
 
 
-def test_a_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read() -> None:
+def test_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read() -> None:
     server = running()
     server.receive_data(CLOSE)
     server.receive_data(b"")
@@ -313,7 +313,7 @@ def test_a_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_re
     assert server.outbox.finished
 
 
-def test_what_is_sent_after_the_end_is_dropped() -> None:
+def test_commands_after_the_end_are_dropped() -> None:
     client, server = pair()
     client.send_content(1, BasicPublish(), b"\0\0", b"x")
     (run,) = exchange(client, server)[1]
@@ -328,7 +328,7 @@ def test_what_is_sent_after_the_end_is_dropped() -> None:
     assert sent(server) == b""
 
 
-def test_a_close_is_not_a_method_to_send() -> None:
+def test_close_is_not_a_method_to_send() -> None:
     _, server = pair()
     with pytest.raises(LocalProtocolError, match="a command of its own"):
         server.send_method(0, ConnectionClose(200, ""))
@@ -338,7 +338,7 @@ def test_a_close_is_not_a_method_to_send() -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", HEADER[:7]], ids=["nothing", "all but its last octet"])
-def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: bytes) -> None:
+def test_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: bytes) -> None:
     server = AMQPEngine("server", now=1000.0)
     if begun:
         server.receive_data(begun)
@@ -353,7 +353,7 @@ def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: b
     assert server.outbox.finished
 
 
-def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
+def test_client_without_an_answer_sends_no_more() -> None:
     client = AMQPEngine("client", now=1000.0)
     assert sent(client) == HEADER
     assert client.next_timer() == 1010.0
@@ -380,7 +380,7 @@ def test_the_handshake_is_due_within_ten_seconds() -> None:
     assert server.outbox.finished
 
 
-def test_an_open_connection_without_heartbeats_has_no_timer() -> None:
+def test_open_connection_without_heartbeats_has_no_timer() -> None:
     assert running().next_timer() is None
 
 
@@ -421,7 +421,7 @@ def test_two_silent_sides_keep_each_other_alive() -> None:
     assert 20 <= heartbeats <= 50
 
 
-def test_a_peer_that_falls_silent_is_lost_after_two_intervals() -> None:
+def test_peer_that_falls_silent_is_lost_after_two_intervals() -> None:
     _, server = beating(4)
     lost_at = 0.0
     while not server.outbox.finished:
@@ -491,7 +491,7 @@ def test_reading_a_large_body_takes_no_more_than_a_few_times_its_size() -> None:
     assert peak < 3 * len(data)
 
 
-def test_a_frame_octet_by_octet_is_kept_as_octets() -> None:
+def test_frame_octet_by_octet_is_stored_as_octets() -> None:
     server = running()
     data = content(1, BasicPublish(), bytes(50_000))
     tracemalloc.start()
@@ -504,7 +504,7 @@ def test_a_frame_octet_by_octet_is_kept_as_octets() -> None:
     assert len(server.events()) == 1
 
 
-def test_an_idle_engine_is_small() -> None:
+def test_idle_engine_is_small() -> None:
     engines = [AMQPEngine("server", now=0.0) for _ in range(20)]
     tracemalloc.start()
     more = [AMQPEngine("server", now=0.0, settings=SHARED) for _ in range(100)]
@@ -524,7 +524,7 @@ def test_the_end_of_the_stream_is_told_once() -> None:
     assert client.events() == [EndOfStream()]
 
 
-def test_a_server_that_opens_a_channel_unasked_is_refused() -> None:
+def test_server_that_opens_a_channel_unasked_is_refused() -> None:
     client, _ = pair()
     client.receive_data(method(1, ChannelOpenOk()))
     (failed,) = client.events()
@@ -533,7 +533,7 @@ def test_a_server_that_opens_a_channel_unasked_is_refused() -> None:
 
 
 @pytest.mark.parametrize("multiple", [False, True])
-def test_an_ack_in_one_step_is_the_ack_that_a_method_is(multiple: bool) -> None:
+def test_ack_in_one_step_is_the_ack_that_a_method_is(multiple: bool) -> None:
     client, server = pair()
     server.send_method(1, BasicAck(1 << 40, multiple=multiple))
     expected = sent(server)

@@ -85,7 +85,7 @@ def test_joined_contents_are_framed(size: int) -> None:
     check(flatten(exchange(client, server)[0]), bodies)
 
 
-def test_a_large_content_is_handed_out_without_a_copy() -> None:
+def test_large_content_is_handed_out_without_a_copy() -> None:
     _, server = pair()
     run = published([b"x" * LARGE])
     server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
@@ -131,7 +131,7 @@ def test_properties_that_fit_no_frame_are_refused_before_anything_is_queued() ->
     assert server.outbox.unsent == 0
 
 
-def test_a_method_that_fits_no_frame_is_refused() -> None:
+def test_method_that_fits_no_frame_is_refused() -> None:
     client, server = pair(Settings(frame_max=4096))
     with pytest.raises(LocalProtocolError, match="does not fit into the agreed frames"):
         client.send_method(1, QueueDeclare("q", arguments={"a": "x" * 5000}))
@@ -164,7 +164,7 @@ def test_names_that_are_not_utf_8_go_out_as_they_came_in() -> None:
     frame_max=st.sampled_from([4096, 8192, 131072]),
     source=st.sampled_from([1, 2]),
 )
-def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int, source: int) -> None:
+def test_published_message_is_delivered_whatever_it_is(bodies: list[bytes], frame_max: int, source: int) -> None:
     publisher = running(channels=(source,))
     publisher.receive_data(b"".join(content(source, BasicPublish("e", "k"), one, PROPERTIES) for one in bodies))
     client, server = pair(Settings(frame_max=frame_max))
@@ -182,7 +182,7 @@ def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int
     st.lists(st.tuples(st.sampled_from([0, 1, 2, 4088, 4089, LARGE - 1, LARGE, 2 * LARGE + 1]), st.booleans())),
     st.sampled_from([4096, 131072]),
 )
-def test_a_publish_is_what_the_general_way_would_send(publishes: list[tuple[int, bool]], frame_max: int) -> None:
+def test_publish_is_what_the_general_way_would_send(publishes: list[tuple[int, bool]], frame_max: int) -> None:
     settings = Settings(frame_max=frame_max, login=Login("PLAIN", b"\0guest\0guest"))
     one, other = consumer(settings), consumer(settings)
     for size, mandatory in publishes:
@@ -201,7 +201,7 @@ def test_publish_frames_are_remembered_within_a_bound() -> None:
     assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.outbox.unsent
 
 
-def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
+def test_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
     client = consumer()
     for arguments in ((2, "e", "k"), (1, "e" * 256, "k"), (1, "e", "k" * 256)):
         with pytest.raises(LocalProtocolError):

@@ -325,7 +325,7 @@ def test_another_protocol_is_told_ours(header_octets: bytes) -> None:
     assert sent(server) == b""
 
 
-def test_a_header_that_begins_well_is_waited_for() -> None:
+def test_header_that_begins_well_is_waited_for() -> None:
     server = AMQPEngine("server", now=0.0)
     for octet in HEADER[:-1]:
         server.receive_data(bytes([octet]))
@@ -335,7 +335,7 @@ def test_a_header_that_begins_well_is_waited_for() -> None:
     assert server.state == "starting"
 
 
-def test_a_client_is_told_that_the_server_wants_another_version() -> None:
+def test_client_fails_when_the_server_wants_another_version() -> None:
     client = AMQPEngine("client", now=0.0)
     assert sent(client) == HEADER
     client.receive_data(b"AMQP\0\0\x09\0")
@@ -412,13 +412,13 @@ def test_frames_that_get_lost_while_closing_end_the_wait() -> None:
     assert server.outbox.finished
 
 
-def test_what_came_before_a_failure_is_still_told() -> None:
+def test_events_before_a_failure_still_come() -> None:
     server = running()
     server.receive_data(PUBLISH + header(1, 0) + method(1, BasicConsume("q")) + body(1, b""))
     assert [type(event).__name__ for event in server.events()] == ["PublishRun", "Received", "Failed"]
 
 
-def test_a_client_may_send_its_whole_opening_ahead() -> None:
+def test_client_may_send_its_whole_opening_ahead() -> None:
     server = AMQPEngine("server", now=0.0)
     server.receive_data(OPENING + method(1, ChannelOpen()) + method(1, BasicPublish()) + header(1, 0))
     assert [type(event).__name__ for event in server.events()] == ["LoginRequested"]
@@ -428,7 +428,7 @@ def test_a_client_may_send_its_whole_opening_ahead() -> None:
     assert [type(event).__name__ for event in server.events()] == ["ChannelOpened", "PublishRun"]
 
 
-def test_what_is_sent_ahead_is_bounded() -> None:
+def test_octets_sent_ahead_are_bounded() -> None:
     server = AMQPEngine("server", now=0.0)
     server.receive_data(OPENING)
     for _ in range(300):
@@ -451,7 +451,7 @@ def test_the_end_of_the_stream_ends_the_engine() -> None:
     assert server.events() == []
 
 
-def test_one_octet_less_than_a_frame_is_kept() -> None:
+def test_frame_that_lacks_one_octet_is_waited_for() -> None:
     server = running()
     data = PUBLISH + header(1, 3) + body(1, b"abc")
     server.receive_data(data[:-1])
