@@ -462,7 +462,7 @@ async def test_peer_can_be_left_alone() -> None:
         await peer.aclose()
         assert here.peers == []
         assert names(there)[1] == {"mine": "guest@here"}
-        with pytest.raises(ActorStopped, match="told of nothing any more"):
+        with pytest.raises(ActorStopped, match="was closed, or has failed"):
             peer.statistics()
         with pytest.raises(ActorStopped):
             await peer.wait_announced()
