@@ -103,7 +103,7 @@ def test_a_copy_made_while_a_broker_works_is_used_by_another_broker(tmp_path: Pa
         publish(connection, b"1", b"2")
         done = run("store", "backup", "--data", str(tmp_path / "data"), str(copy))
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{copy} has it all, ")
+        assert done.stdout.startswith(f"{copy} has a copy of all, ")
         publish(connection, b"3")
         assert ready(url) == 3
         connection.close()
