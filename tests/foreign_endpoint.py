@@ -9,18 +9,18 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from triomq.actors import Supervisor
 from triomq.checked import Checked
 from triomq.core import Properties, SinkKind
-from triomq.endpoints import CloseConnection, Codec, Connection, Endpoint, EndpointConfig, BrokerContext, Tick
+from triomq.endpoints import BrokerContext, Client, Codec, Endpoint, EndpointConfig, StreamListener
 from triomq.transports import Transport
 
 
-class Line(Connection):
-    def __init__(self, transport: Transport) -> None:
+class Line(Client):
+    def __init__(self, transport: Transport, context: BrokerContext) -> None:
+        super().__init__(context, transport.peer)
         self.transport = transport
 
-    def on_start(self) -> None:
+    def started(self) -> None:
         self.transport.start(self)
 
     def received(self, data: bytes) -> None:
@@ -32,28 +32,14 @@ class Line(Connection):
     def drained(self) -> None:
         pass
 
-    def due_at(self) -> float:
-        return float("inf")
-
-    def close_connection(self, message: CloseConnection) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        self.ref.parent.actor.stop_child_nowait(self.ref)
-
-    def on_stop(self) -> None:
+    def released(self) -> None:
         self.transport.close()
-
-    def statistics(self) -> None:
-        return None
-
-    def note_cut(self) -> bool:
-        return False
 
 
 class LineEndpoint(Endpoint):
-    def make_connection(self, transport: Transport) -> Line:
-        return Line(transport)
+    def __init__(self, config: "Lines", context: BrokerContext) -> None:
+        listener = StreamListener(lambda transport: Line(transport, context), config.host, config.port)
+        super().__init__(context, listener)
 
 
 class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, tag="lines"):
@@ -82,8 +68,8 @@ class Lines(Checked, EndpointConfig, frozen=True, forbid_unknown_fields=True, ta
     def bound_to(self, port: int) -> "Lines":
         return msgspec.structs.replace(self, port=port)
 
-    def make(self, house: BrokerContext) -> LineEndpoint:
-        return LineEndpoint(self.host, self.port)
+    def make(self, broker: BrokerContext) -> LineEndpoint:
+        return LineEndpoint(self, broker)
 """
 
 

@@ -11,7 +11,7 @@ from triomq.actors import Ref
 from triomq.app import Broker, open_broker
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQP, AMQPEndpoint
-from triomq.endpoints.amqp.connection import AMQPConnection
+from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -71,13 +71,13 @@ def endpoint_of(broker: Broker) -> AMQPEndpoint:
 def dial(endpoint: AMQPEndpoint, **wishes: object) -> Client:
     """Connect a client that has not said anything yet."""
     ours, theirs = trio.testing.memory_stream_pair()
-    endpoint.connect_stream(theirs, "memory")
+    endpoint.listener.connect_stream(theirs, "memory")
     return Client(ours, **wishes)
 
 
-def only_connection(endpoint: AMQPEndpoint) -> AMQPConnection:
+def only_connection(endpoint: AMQPEndpoint) -> AMQPServerConnection:
     (ref,) = endpoint.children.values()
-    assert isinstance(ref.actor, AMQPConnection)
+    assert isinstance(ref.actor, AMQPServerConnection)
     return ref.actor
 
 

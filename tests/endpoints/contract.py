@@ -82,7 +82,7 @@ class Party:
 
     def connect(self) -> trio.abc.Stream:
         ours, theirs = trio.testing.memory_stream_pair()
-        self.endpoint.connect_stream(theirs, "memory")
+        self.endpoint.listener.connect_stream(theirs, "memory")
         return ours
 
 
@@ -269,7 +269,7 @@ class Consuming(Party):
 
     def connect(self) -> trio.abc.Stream:
         ours, theirs = trio.testing.lockstep_stream_pair()  # which holds nothing that is not read
-        self.endpoint.connect_stream(theirs, "lockstep")
+        self.endpoint.listener.connect_stream(theirs, "lockstep")
         return ours
 
     async def stop_reading(self) -> None:

@@ -34,7 +34,7 @@ class Direct:
         self.engine = DMPEngine("client", now=trio.current_time(), settings=settings, lease=lease, target=target)
         pair = trio.testing.lockstep_stream_pair if lockstep else trio.testing.memory_stream_pair
         self.stream, theirs = pair()
-        endpoint.connect_stream(theirs, "memory")
+        endpoint.listener.connect_stream(theirs, "memory")
         self.events: deque[Event] = deque()
         self.octets = 0
 

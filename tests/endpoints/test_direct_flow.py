@@ -13,7 +13,7 @@ from triomq.actors import Ref
 from triomq.app import Broker
 from triomq.core import bytes_ready
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
+from triomq.endpoints.base.delivery_writer import WINDOW_BYTES
 from triomq.endpoints.direct.flow import MARK, STALL, SinkFlow
 from triomq.protocols.amqp import (
     LOST_CAPABILITY,
@@ -259,7 +259,7 @@ async def test_client_of_a_feed_that_was_left_behind_hears_how_many_messages_it_
     await sink.publish("", BODIES[0])
     if knows:
         lost = (await client.read(DirectLost)).messages
-        assert len(BODIES) - ready - OUTLET_BYTES // 60_000 - 5 < lost < len(BODIES) - ready
+        assert len(BODIES) - ready - WINDOW_BYTES // 60_000 - 5 < lost < len(BODIES) - ready
     else:
         await client.silence()
     assert "messages lost" in caplog.messages

@@ -168,7 +168,7 @@ async def test_a_body_beyond_the_limit_closes_its_channel_and_no_other(limited: 
 async def deaf(endpoint: AMQPEndpoint, broker: Broker, *, heartbeat: int = 0) -> Client:
     """A client that consumes from a queue, over a stream that hands nothing over before it is read."""
     ours, theirs = trio.testing.lockstep_stream_pair()
-    endpoint.connect_stream(theirs, "deaf")
+    endpoint.listener.connect_stream(theirs, "deaf")
     client = Client(ours, heartbeat=heartbeat)
     await client.connect()
     await client.open_channel(1)

@@ -63,7 +63,7 @@ async def test_clients_work_over_tls_and_are_told_goodbye(tmp_path: Path) -> Non
 async def test_who_never_finishes_the_handshake_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("triomq.endpoints.base.endpoint._HANDSHAKE", 0.1)
+    monkeypatch.setattr("triomq.endpoints.base.stream_listener._HANDSHAKE", 0.1)
     async with open_broker(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path))) as broker:
         stream = await trio.open_tcp_stream("127.0.0.1", broker.listening[0].port)
         with trio.fail_after(10):

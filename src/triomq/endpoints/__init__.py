@@ -3,17 +3,14 @@
 from triomq.endpoints.amqp.definitions import declare_all
 from triomq.endpoints.amqp.endpoint import AMQP, AMQPEndpoint
 from triomq.endpoints.amqp.policies import read_policy
+from triomq.endpoints.base.client import Client, ClientStatistics, CloseClient
 from triomq.endpoints.base.context import BrokerContext, DomainAccess
-from triomq.endpoints.base.endpoint import (
-    CloseConnection,
-    Connection,
-    Endpoint,
-    EndUsers,
-    RenewCertificates,
-    StopListening,
-    Tick,
-)
+from triomq.endpoints.base.endpoint import Endpoint, EndUsers, RenewCertificates, StopListening
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.listener import Listener
+from triomq.endpoints.base.login import Login, check_password
+from triomq.endpoints.base.stream_client import StreamClient
+from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.base.unfinished import Unfinished
 from triomq.endpoints.content import from_amqp, to_amqp
 from triomq.endpoints.dmp.protocol import DMP
@@ -38,21 +35,26 @@ __all__ = [
     "TLS",
     "AMQPEndpoint",
     "BrokerContext",
-    "CloseConnection",
+    "Client",
+    "ClientStatistics",
+    "CloseClient",
     "Codec",
-    "Connection",
     "DomainAccess",
     "EndUsers",
     "Endpoint",
     "EndpointConfig",
     "EndpointTypes",
+    "Listener",
+    "Login",
     "PeerActor",
     "PeerStatistics",
     "RenewCertificates",
     "StopListening",
+    "StreamClient",
+    "StreamListener",
     "Synchronise",
-    "Tick",
     "Unfinished",
+    "check_password",
     "declare_all",
     "decode_endpoint",
     "from_amqp",

@@ -104,7 +104,7 @@ def test_once_prints_one_snapshot_with_rates(command: Command, connection: Block
     assert done.stdout.startswith("triomq ")
     assert "each second 0 in, 0 out, 0 settled" in done.stdout
     assert f"\n{queue} " in done.stdout
-    assert "AMQPConnection" in done.stdout
+    assert "AMQPServerConnection" in done.stdout
 
 
 def test_once_as_json(command: Command) -> None:

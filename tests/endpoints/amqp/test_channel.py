@@ -345,7 +345,7 @@ async def test_a_channel_that_has_delivered_for_years_closes_at_once(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
-    only_connection(endpoint).channels[1].unsettled.next_number = 10**15
+    only_connection(endpoint).open_channels[1].unsettled.next_number = 10**15
     client.publish(1, "", "q", b"1", b"2", b"3")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     tags = [one.tag for one in await client.deliveries(3)]
@@ -541,7 +541,7 @@ async def test_a_long_redelivery_is_written_in_pieces_with_the_loop_free_between
         assert only_connection(endpoint).engine.unsent <= 2 * WRITE_BYTES
     assert [int.from_bytes(one.body[:2], "big") for one in again] == list(range(500))
     assert [one.tag for one in again] == list(range(501, 1001))
-    window = only_connection(endpoint).outlet.window
+    window = only_connection(endpoint).writer.window
     await trio.testing.wait_all_tasks_blocked()
     assert (window.used, window.used_bytes) == (0, 0)
 

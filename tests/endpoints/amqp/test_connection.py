@@ -120,9 +120,9 @@ async def test_very_many_channels_end_in_turns_and_what_was_out_on_them_is_back_
     await broker_has_delivered(broker, "q", many)
     await client.hang_up()
     seen = set()
-    while connection.channels:
+    while connection.open_channels:
         await trio.lowlevel.checkpoint()
-        seen.add(len(connection.channels))
+        seen.add(len(connection.open_channels))
     assert len(seen) > 1
     await trio.testing.wait_all_tasks_blocked()
     statistics = broker.directory.queues["q"].statistics()
@@ -139,13 +139,13 @@ async def test_a_queue_may_be_deleted_while_a_channel_with_very_many_consumers_o
     for number in range(3_000):
         client.engine.send_method(1, BasicConsume("q", consumer_tag=str(number), no_wait=True))
     await client.flush()
-    while len(connection.channels[1].consumers) < 3_000:
+    while len(connection.open_channels[1].consumers) < 3_000:
         await trio.lowlevel.checkpoint()
     connection.turn(connection.end_channels)
     assert broker.directory.queues["q"].feeds
     await queue.delete()
     await trio.testing.wait_all_tasks_blocked()
-    assert not connection.channels
+    assert not connection.open_channels
     assert endpoint.children  # it has not crashed
 
 

@@ -314,7 +314,7 @@ async def test_who_only_looks_whether_the_port_is_open_is_worth_no_line(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="triomq")
     ours, theirs = trio.testing.memory_stream_pair()
-    endpoint.connect_stream(theirs, "memory")
+    endpoint.listener.connect_stream(theirs, "memory")
     await ours.aclose()
     await trio.testing.wait_all_tasks_blocked()
     ((level, event, fields),) = events(caplog)

@@ -185,7 +185,7 @@ async def test_plain_may_be_kept_from_where_others_can_listen(
 ) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, allow_plain_insecure=allowed)) as broker:
         ours, theirs = trio.testing.memory_stream_pair()
-        endpoint_of(broker).connect_stream(theirs, peer)
+        endpoint_of(broker).listener.connect_stream(theirs, peer)
         client = Client(ours)
         await client.flush()
         mechanisms = (await client.expect(ServerStarted)).mechanisms

@@ -11,8 +11,7 @@ from endpoints.conftest import LINGERING, Connect, only_connection
 from triomq.app import Broker
 from triomq.core import Deliver
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp.outlet import UNREAD_BYTES
-from triomq.endpoints.base.delivery_writer import WRITE_BYTES
+from triomq.endpoints.base.delivery_writer import UNREAD_BYTES, WRITE_BYTES
 from triomq.protocols.amqp import (
     BasicAck,
     BasicCancel,
@@ -28,7 +27,7 @@ from triomq.protocols.amqp import (
 async def slow(endpoint: AMQPEndpoint) -> Client:
     """A client over a stream on which each side waits until the other has read; with channel 1 open."""
     ours, theirs = trio.testing.lockstep_stream_pair()
-    endpoint.connect_stream(theirs, "lockstep")
+    endpoint.listener.connect_stream(theirs, "lockstep")
     client = Client(ours, heartbeat=4)
     await client.connect()
     await client.open_channel(1)

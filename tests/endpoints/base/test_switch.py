@@ -15,7 +15,7 @@ from triomq.protocols.dmp import PROTOCOL_HEADER, response
 
 def raw(endpoint: AMQPEndpoint) -> trio.abc.Stream:
     ours, theirs = trio.testing.memory_stream_pair()
-    endpoint.connect_stream(theirs, "memory")
+    endpoint.listener.connect_stream(theirs, "memory")
     return ours
 
 

@@ -58,7 +58,7 @@ async def test_whatever_one_client_says_the_others_get_their_messages(
         lease = await lease_for(other)
         words = [PROTOCOL_HEADER, short(lease.encode()), FULL, NULL, PLAIN, message(b"x" * 300), message(options=3)]
         hostile, theirs = trio.testing.memory_stream_pair()
-        endpoint.connect_stream(theirs, "hostile")
+        endpoint.listener.connect_stream(theirs, "hostile")
         spoilt = spoil(random, b"".join(words)) if random.random() < 0.3 else PROTOCOL_HEADER + words[1]
         if not spoilt.startswith(PROTOCOL_HEADER + words[1][:1]) or random.random() < 0.7:
             spoilt += spoil(random, b"".join(words[2:]))

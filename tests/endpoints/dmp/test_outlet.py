@@ -12,7 +12,7 @@ from protocols.dmp.wire import EMPTY, message
 from triomq.app import Broker
 from triomq.core import Properties
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.base.delivery_writer import OUTLET_BYTES
+from triomq.endpoints.base.delivery_writer import WINDOW_BYTES
 from triomq.protocols import decode_properties, encode_properties
 from triomq.protocols.amqp import (
     BasicCancel,
@@ -253,7 +253,7 @@ async def test_who_does_not_read_holds_no_more_than_the_window_and_the_queue_kee
     for number in range(100):
         broker.publish_nowait("", "q", b"%03d" % number + bytes(50_000))
     await trio.sleep(1)
-    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
+    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * WINDOW_BYTES // 50_000
     assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
 
 
@@ -273,7 +273,7 @@ async def test_who_does_not_read_holds_up_nobody_else(
     for number in range(100):
         await sink.publish("", b"%03d" % number + bytes(50_000))
         assert (await reading.bodies(1))[0][:3] == b"%03d" % number
-    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * OUTLET_BYTES // 50_000
+    assert broker.directory.queues["q"].statistics().ready >= 100 - 2 * WINDOW_BYTES // 50_000
 
 
 async def test_who_reads_nothing_for_long_is_cut_off_and_what_was_not_written_goes_on_over_amqp(

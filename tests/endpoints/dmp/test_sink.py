@@ -11,8 +11,8 @@ from protocols.dmp.wire import message
 from triomq.app import Broker
 from triomq.core import Properties, SinkKind
 from triomq.endpoints import AMQPEndpoint
-from triomq.endpoints.amqp.connection import AMQPConnection
-from triomq.endpoints.amqp.outlet import UNREAD_BYTES
+from triomq.endpoints.amqp.connection import AMQPServerConnection
+from triomq.endpoints.base.delivery_writer import UNREAD_BYTES
 from triomq.protocols import BasicProperties, FieldValue, decode_properties, encode_properties
 from triomq.protocols.amqp import (
     BasicConsume,
@@ -259,7 +259,7 @@ async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
     endpoint: AMQPEndpoint, nursery: trio.Nursery
 ) -> None:
     ours, theirs = trio.testing.lockstep_stream_pair()
-    endpoint.connect_stream(theirs, "lockstep")
+    endpoint.listener.connect_stream(theirs, "lockstep")
     slow = Client(ours)
     await slow.connect()
     await slow.open_channel(1)
@@ -267,7 +267,7 @@ async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
     for _ in range(100):
         await sink.publish("missing", bytes(60_000), mandatory=True)
     await trio.sleep(1)
-    (principal,) = [ref.actor for ref in endpoint.children.values() if isinstance(ref.actor, AMQPConnection)]
+    (principal,) = [ref.actor for ref in endpoint.children.values() if isinstance(ref.actor, AMQPServerConnection)]
     assert UNREAD_BYTES < principal.engine.unsent < UNREAD_BYTES + 500_000
     returned = 0
     while returned < 100:

@@ -13,7 +13,7 @@ from triomq.clients import open_amqp
 from triomq.core import Action, Changed, ChangeKind, DeclareQueue, Properties, QueueOptions, QueueState
 from triomq.core.dispatch.feed import Wake
 from triomq.endpoints import AMQPEndpoint, BrokerContext
-from triomq.endpoints.amqp.connection import AMQPConnection
+from triomq.endpoints.amqp.connection import AMQPServerConnection
 from triomq.endpoints.amqp.handlers import HANDLERS
 from triomq.errors import AccessRefused, ActorStopped, ConfigError
 from triomq.protocols.amqp import AMQP_METHODS, RestMSPipeCreate, Settings
@@ -266,9 +266,9 @@ async def test_no_other_queue_of_ours_gets_anything() -> None:
         queue.origin = "guest@here"
         (endpoint,) = there.endpoints.children.values()
         (connection,) = [ref.actor for ref in endpoint.children.values()]
-        assert isinstance(connection, AMQPConnection)
+        assert isinstance(connection, AMQPServerConnection)
         connection.ref.run_in_turn(
-            HANDLERS[RestMSPipeCreate], connection.channels[1], RestMSPipeCreate("pipe", "private")
+            HANDLERS[RestMSPipeCreate], connection.open_channels[1], RestMSPipeCreate("pipe", "private")
         )
         await there.publish("", "private", b"42")
         await until(lambda: peer.statistics().received == 1 and _is_empty(queue))

@@ -19,7 +19,15 @@ from triomq.core import (
     UnknownDelivery,
 )
 from triomq.endpoints.content import type_name
-from triomq.errors import AccessRefused, LimitExceeded, NotFound, PreconditionFailed, Refused, ResourceLocked
+from triomq.errors import (
+    AccessRefused,
+    LimitExceeded,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+    ResourceLocked,
+    TriomqError,
+)
 
 HARD_CODES = frozenset((320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541))
 """Codes that end the connection; the others end the channel (section 1.2)."""
@@ -32,8 +40,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class AnswerError(Exception):
-    """The endpoint itself says no; caught where methods are handled, never seen outside the endpoint."""
+class AnswerError(Refused):
+    """The endpoint itself refuses, with a code of AMQP's."""
 
     def __init__(self, code: int, text: str) -> None:
         self.answer = Answer(code, text)
@@ -88,7 +96,7 @@ _CODES: tuple[tuple[type[Refused], int], ...] = (
 )
 
 
-def answer_to(refused: Refused, virtual_host: str, resource: str) -> Answer:
+def answer_to(refused: TriomqError, virtual_host: str, resource: str) -> Answer:
     """Word a refusal.
 
     Args:
@@ -96,12 +104,14 @@ def answer_to(refused: Refused, virtual_host: str, resource: str) -> Answer:
         virtual_host: The name that the client knows the domain by.
         resource: ``"queue"`` or ``"exchange"``: what the method was about.
     """
+    if isinstance(refused, AnswerError):
+        return refused.answer
     code = next((code for kind, code in _CODES if isinstance(refused, kind)), 541)
     if isinstance(refused, Inequivalent):
         return Answer(code, _inequivalent(refused, virtual_host, resource))
     if isinstance(refused, UnknownDelivery):
         return Answer(code, f"unknown delivery tag {refused.number}")
-    template = _TEXTS.get(type(refused))
+    template = _TEXTS.get(type(refused))  # type: ignore[arg-type]  # an actor that has stopped has none
     detail = str(refused) if template is None else template.format(getattr(refused, "name", ""), virtual_host)
     return Answer(code, detail)
 

@@ -19,9 +19,8 @@ from triomq.core import Pressure
 from triomq.protocols.amqp import ConnectionBlocked, ConnectionUnblocked
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.connection import AMQPConnection
+    from triomq.endpoints.amqp.connection import AMQPServerConnection
 
-_GATES = {Pressure.MEMORY: "memory alarm", Pressure.BEHIND: "store"}
 _REASON = Pressure.MEMORY.value  # RabbitMQ's word
 _UNWRITABLE = Pressure.DISK.value
 
@@ -43,11 +42,10 @@ class Blocked:
         connection: The connection.
     """
 
-    __slots__ = ("_connection", "_paused_by", "_unwritable_told", "due")
+    __slots__ = ("_connection", "_unwritable_told", "due")
 
-    def __init__(self, connection: "AMQPConnection") -> None:
+    def __init__(self, connection: "AMQPServerConnection") -> None:
         self._connection = connection
-        self._paused_by: Pressure | None = None
         self.due = inf
         """When a client that waits has waited so long that what it holds is to go to others."""
         self._unwritable_told = False  # that the store cannot be written
@@ -55,20 +53,16 @@ class Blocked:
     @property
     def can_make_room(self) -> bool:
         """Whether the client may take messages off a queue without asking for more."""
-        return any(channel.can_make_room for channel in self._connection.channels.values())
+        return any(channel.can_make_room for channel in self._connection.open_channels.values())
 
     @property
     def is_to_wait(self) -> bool:
         """Whether the connection is to wait rather than publish: memory is short, and it can only add to it."""
         return self._connection.directory.memory.on and not self.can_make_room
 
-    def pause(self, pressure: Pressure) -> None:
-        """Read nothing until a pressure is over; tell the client, unless that takes moments alone."""
-        if self._paused_by is not None:
-            return
+    def begin(self, pressure: Pressure) -> None:
+        """Tell the client that nothing is read, unless that takes moments alone."""
         connection = self._connection
-        self._paused_by = pressure
-        connection.gates.close(_GATES[pressure])
         if pressure is Pressure.MEMORY:
             if self.can_make_room:
                 self.due = trio.current_time() + _PATIENCE
@@ -76,7 +70,15 @@ class Blocked:
             if connection.login.client_can("connection.blocked"):
                 connection.engine.send_method(0, ConnectionBlocked(_REASON))
             connection.note(logging.WARNING, "connection blocked", reason=_REASON)
-        connection.publisher.when_open(pressure, self._over)
+
+    def end(self, pressure: Pressure) -> None:
+        """Tell the client that it is read again."""
+        connection = self._connection
+        self.due = inf
+        if pressure is Pressure.MEMORY:
+            if connection.login.client_can("connection.blocked"):
+                connection.engine.send_method(0, ConnectionUnblocked())
+            connection.note(logging.INFO, "connection unblocked")
 
     def take_due(self, now: float) -> bool:
         """Return whether the client's patience is over by now and it still holds something; only once."""
@@ -85,27 +87,9 @@ class Blocked:
         self.due = inf
         return self.can_make_room
 
-    def _over(self) -> None:
-        """Go on in a turn of one's own: who ends the pressure may be in the middle of another."""
-        trio.lowlevel.current_trio_token().run_sync_soon(self._connection.ref.run_in_turn, self.lift)
-
-    def lift(self) -> None:
-        """Read again, if nothing was read; to be called in a turn."""
-        connection, pressure = self._connection, self._paused_by
-        if pressure is None:
-            return
-        self.forget()
-        if pressure is Pressure.MEMORY:
-            if connection.login.client_can("connection.blocked"):
-                connection.engine.send_method(0, ConnectionUnblocked())
-            connection.note(logging.INFO, "connection unblocked")
-        connection.go_on(_GATES[pressure])
-
     def forget(self) -> None:
-        """Wait for the end of a pressure no longer."""
-        self._paused_by = None
+        """Wait for nothing any longer."""
         self.due = inf
-        self._connection.publisher.forget(self._over)
         self._connection.publisher.forget(self._writable)
 
     def tell_unwritable(self) -> None:

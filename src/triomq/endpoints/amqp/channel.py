@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from triomq.core import (
     Batch,
     Directory,
@@ -21,15 +23,17 @@ from triomq.core import (
     Window,
     settle,
 )
+from triomq.endpoints.amqp.answers import Answer
 from triomq.endpoints.amqp.counts import delivery_counts, with_count
 from triomq.endpoints.amqp.publishing import ChannelPublisher
 from triomq.endpoints.amqp.transaction import ChannelTransaction
 from triomq.endpoints.content import AMQP_CODEC
 from triomq.endpoints.direct import DirectSubscription
-from triomq.protocols.amqp import BasicCancel, BasicGetOk, Framing, Method
+from triomq.errors import LocalProtocolError
+from triomq.protocols.amqp import AckRun, BasicCancel, BasicGetOk, Framing, Method
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.connection import AMQPConnection
+    from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 
 class Consumer(DirectSubscription):
@@ -71,7 +75,7 @@ class Consumer(DirectSubscription):
             connection.ref,
             window=Window(channel.prefetch, bytes=channel.prefetch_size),
             shared=(channel.window,),
-            socket_window=connection.outlet.window,
+            socket_window=connection.writer.window,
             gate=channel.gate,
             settles=not no_ack,
             exclusive=exclusive,
@@ -121,7 +125,7 @@ class Channel:
         "window",
     )
 
-    def __init__(self, connection: "AMQPConnection", number: int) -> None:
+    def __init__(self, connection: "AMQPServerConnection", number: int) -> None:
         self.connection = connection
         self.number = number
         self.open = True
@@ -182,16 +186,7 @@ class Channel:
 
     # Delivering
 
-    def encode(self, consumer: Consumer, batch: Batch) -> None:
-        """Give a batch its delivery tags and encode it."""
-        first = self.unsettled.skip(batch.left) if consumer.no_ack else self.unsettled.enter(batch)
-        contents: list[bytes] = batch.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
-        counts = delivery_counts(batch, self.connection.directory) if batch.redelivered else None
-        self._send(consumer, first, batch.head, contents, redelivered=batch.redelivered, counts=counts)
-        if consumer.no_ack:
-            settle(batch, Outcome.ACCEPT)
-
-    def _send(
+    def deliver(
         self,
         consumer: Consumer,
         first: int,
@@ -201,6 +196,11 @@ class Channel:
         redelivered: bool,
         counts: Sequence[int] | None = None,
     ) -> None:
+        """Encode messages under delivery tags from the first one on.
+
+        Raises:
+            LocalProtocolError: They do not fit into the frames of this client.
+        """
         engine, exchange, key = self.connection.engine, head.exchange, head.routing_key
         if head.codec == AMQP_CODEC and counts is None:
             if head is not self._head:
@@ -215,7 +215,7 @@ class Channel:
     def _translate(
         self, head: Head, contents: Sequence[bytes], counts: Sequence[int] | None
     ) -> Iterator[tuple[Framing, bytes]]:
-        """Put what came over another wire, or from this process, into AMQP's form, and say how often it came back."""
+        """Put what came over another wire, or from this process, into AMQP's form, with how often it came back."""
         for number, content in enumerate(contents):
             properties, body = self.connection.to_wire(QueueMessage(head, content))
             if counts is not None:
@@ -242,7 +242,7 @@ class Channel:
     def pause(self) -> None:
         """Deliver nothing until further notice; what is not encoded yet goes back to its place."""
         self.gate.hold()
-        self.connection.outlet.drop(self)
+        self.connection.drop_channel(self)
 
     def resume(self) -> None:
         """Deliver again."""
@@ -261,7 +261,14 @@ class Channel:
             if _consumer_of(numbered) is None:
                 self.unsettled.requeue(tags)
             else:
-                self.connection.outlet.put_again(self, numbered, tags)
+                self._put_again(numbered, tags)
+
+    def _put_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
+        """Let deliveries go out once more when their time has come."""
+        size = sum(map(len, numbered.contents))
+        writer = self.connection.writer
+        writer.window.take(len(tags), size)
+        writer.outgoing.append(Again(self, numbered, tags, size))
 
     def encode_again(self, numbered: Numbered, tags: Sequence[int]) -> None:
         """Give deliveries new tags and encode them, as far as they are still unsettled and their consumer is there."""
@@ -275,7 +282,7 @@ class Channel:
             self._recovers = True
         else:
             again = self.unsettled.renumber(numbered, tags)
-            self._send(consumer, again.first, again.batch.head, again.contents, redelivered=True)
+            self.deliver(consumer, again.first, again.batch.head, again.contents, redelivered=True)
 
     # Ending
 
@@ -299,7 +306,50 @@ class Channel:
         # These hold the channel: cycles, which only the collector would find.
         self.transaction = None
         self.unsettled = Ledger()
+        self.publisher.confirms = None
         del self.publisher
+
+
+class Again(msgspec.Struct, frozen=True):
+    """Deliveries that are to go out once more, to the channel that has them."""
+
+    channel: Channel
+    numbered: Numbered
+    tags: Sequence[int]
+    size: int
+
+    @property
+    def left(self) -> int:
+        """How many messages."""
+        return len(self.tags)
+
+
+def encode_delivery(connection: "AMQPServerConnection", parcel: Batch | Again) -> None:
+    """Give a batch its delivery tags and encode it; what does not fit the client's frames ends its channel."""
+    if isinstance(parcel, Again):
+        parcel.channel.encode_again(parcel.numbered, parcel.tags)
+        return
+    consumer = parcel.feed.key  # type: ignore[union-attr]  # see Consumer; this is the hot path
+    assert isinstance(consumer, Consumer)
+    channel = consumer.channel
+    first = channel.unsettled.skip(parcel.left) if consumer.no_ack else channel.unsettled.enter(parcel)
+    contents: list[bytes] = parcel.contents  # type: ignore[assignment]  # nothing is settled before it is encoded
+    counts = delivery_counts(parcel, connection.directory) if parcel.redelivered else None
+    try:
+        channel.deliver(consumer, first, parcel.head, contents, redelivered=parcel.redelivered, counts=counts)
+    except LocalProtocolError as error:
+        # Properties that do not fit into a frame of this client: its own limit, so its own trouble.
+        connection.refuse(channel, Answer(506, str(error)), 60, 60)
+        return
+    if consumer.no_ack:
+        settle(parcel, Outcome.ACCEPT)
+
+
+def settle_run(connection: "AMQPServerConnection", event: AckRun) -> None:
+    """Settle the deliveries of a run of acks."""
+    channel = connection.open_channels.get(event.channel)
+    if channel is not None:
+        channel.unsettled.settle_each(event.tags, Outcome.ACCEPT)
 
 
 Handler: TypeAlias = Callable[[Channel, Method], None]

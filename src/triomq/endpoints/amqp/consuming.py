@@ -95,7 +95,7 @@ def open_consumer(
     connection = channel.connection
     if len(channel.consumers) >= MOST_CONSUMERS:
         raise AnswerError(530, f"reached maximum ({MOST_CONSUMERS}) of consumers per channel")
-    connection.spend(_COST)
+    connection.system.turn.charge(_COST)
     consumer = Consumer(
         channel,
         tag,
@@ -119,7 +119,7 @@ def close_consumer(channel: Channel, tag: str) -> None:
     """Let a channel have no more under a tag, if that is one of its own."""
     consumer = channel.consumers.pop(tag, None)
     if consumer is not None:
-        channel.connection.outlet.drop(consumer)
+        channel.connection.drop(consumer)
         consumer.close()
 
 
@@ -131,7 +131,7 @@ def _cancel(channel: Channel, method: BasicCancel) -> None:
 
 def _get(channel: Channel, method: BasicGet) -> None:
     queue = queue_named(channel, method.queue)
-    batch = channel.connection.ask(queue.ref, Get())
+    batch = channel.connection.ask_unguarded(queue.ref, Get())
     if batch is None:
         channel.reply(BasicGetEmpty())
     else:

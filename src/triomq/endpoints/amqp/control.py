@@ -92,7 +92,7 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
             connection.directory,
             connection.session,
             connection.ref,
-            browse=connection.ask,
+            browse=connection.ask_unguarded,
             properties=lambda message: connection.to_wire(message)[0],
             room=room,
         )
@@ -101,7 +101,7 @@ def _ask(channel: Channel, operation: Operation[object], room: int) -> object:
         return _definitions(channel, operation)
     if isinstance(operation, ForgetPeer):
         return _forget(channel, operation)
-    return _OF_BROKER[type(operation)](BrokerInspector(connection.broker, connection.ref), operation)
+    return _OF_BROKER[type(operation)](BrokerInspector(connection.context, connection.ref), operation)
 
 
 def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Paged[Definitions]]:
@@ -112,7 +112,7 @@ def _definitions(channel: Channel, operation: ExportDefinitions) -> Iterable[Pag
     """
     connection = channel.connection
     _require_administrator(channel, "definitions")
-    parts = enumerate(describe(connection.broker, connection.virtual_hosts), 1)
+    parts = enumerate(describe(connection.context, connection.virtual_hosts), 1)
     return (Paged(number, part) for number, part in islice(parts, operation.after, None))
 
 
@@ -124,13 +124,13 @@ def _forget(channel: Channel, operation: ForgetPeer) -> Forgotten:
     """
     connection = channel.connection
     _require_administrator(channel, "forget")
-    count = connection.ask(connection.domain.ref, ForgetOrigin(operation.origin))
+    count = connection.ask_unguarded(connection.domain, ForgetOrigin(operation.origin))
     connection.note(logging.WARNING, "origin forgotten", origin=operation.origin, count=count)
     return Forgotten(count)
 
 
 def _require_administrator(channel: Channel, what: str) -> None:
     connection = channel.connection
-    user = connection.broker.users.get(connection.user)
+    user = connection.context.users.get(connection.user)
     if user is None or ADMINISTRATOR not in user.tags:
         raise AnswerError(403, f"{what} refused for user '{connection.user}', who has no tag administrator")

@@ -2,18 +2,19 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from triomq.core import LeaseTarget, NoSuchQueue, QueueLocked, QueueState
+from triomq.core import Batch, LeaseTarget, NoSuchQueue, QueueLocked, QueueState
 from triomq.endpoints.amqp.answers import AnswerError
-from triomq.endpoints.amqp.channel import Channel, Handler
-from triomq.endpoints.amqp.outlet import Outlet
+from triomq.endpoints.amqp.channel import Channel, Consumer, Handler
+from triomq.endpoints.base.delivery_writer import DeliveryWriter
 from triomq.endpoints.direct import DirectFeed, Grant, ReturnMessage, Undelivered, check_sink, direct_feed
 from triomq.errors import AccessRefused, LocalProtocolError
 from triomq.protocols.amqp import BasicReturn, DirectGet, DirectGetOk, DirectPut, DirectPutOk, Method
 
 if TYPE_CHECKING:
-    from triomq.endpoints.amqp.connection import AMQPConnection
+    from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 PRIVATE_BYTES = 64 * 1024 * 1024
 """The ceiling of a queue with a direct feed, or of a pipe, if it has no limit: nobody has to read it."""
@@ -61,13 +62,13 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
 
     Args:
         channels: The connection's channels, by their numbers.
-        outlet: The connection's writing half.
+        writer: The connection's writing half.
     """
 
-    def __init__(self, channels: Mapping[int, Channel], outlet: Outlet) -> None:
+    def __init__(self, channels: Mapping[int, Channel], writer: DeliveryWriter) -> None:
         super().__init__()
         self._channels = channels
-        self._outlet = outlet
+        self._writer = writer
 
     def attach(self, queue: QueueState, direct: DirectFeed) -> None:
         """Let all consumers of a queue get their messages on a direct connection, also what is not encoded yet."""
@@ -76,7 +77,7 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
         for channel in self._channels.values():
             for consumer in channel.consumers.values():
                 if consumer.home.queue is queue.ref:
-                    self._outlet.drop(consumer)
+                    self._writer.drop(partial(_is_for, consumer))
                     consumer.move(direct_feed(consumer.home, direct))
 
     def detach(self, queue: QueueState, direct: DirectFeed) -> None:
@@ -85,7 +86,11 @@ class AMQPDirectFeeds(dict[QueueState, DirectFeed]):
             del self[queue]
 
 
-def give_back(connection: "AMQPConnection", message: ReturnMessage) -> None:
+def _is_for(consumer: Consumer, batch: Batch) -> bool:
+    return batch.feed is not None and batch.feed.key is consumer
+
+
+def give_back(connection: "AMQPServerConnection", message: ReturnMessage) -> None:
     """Return a message that came over a direct connection (section 1.8.3.7, mandatory and immediate)."""
     channel = message.lessee
     assert isinstance(channel, Channel)

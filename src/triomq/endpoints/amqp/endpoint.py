@@ -11,13 +11,14 @@ import trio
 
 from triomq.checked import Checked
 from triomq.core import LEASE_SECONDS, Leases, SinkKind
-from triomq.endpoints.amqp.connection import AMQPConnection
+from triomq.endpoints.amqp.connection import AMQPServerConnection
 from triomq.endpoints.amqp.farewell import Farewells
 from triomq.endpoints.amqp.login import MECHANISMS, PLAIN_MECHANISMS
 from triomq.endpoints.amqp.names import STANDARD_EXCHANGES
 from triomq.endpoints.base.context import BrokerContext
 from triomq.endpoints.base.endpoint import Endpoint
 from triomq.endpoints.base.endpoint_config import Codec, EndpointConfig
+from triomq.endpoints.base.stream_listener import StreamListener
 from triomq.endpoints.content import AMQP_CODEC, amend_amqp, from_amqp
 from triomq.endpoints.direct import LARGEST_MESSAGE, DirectLimits
 from triomq.protocols import FieldValue
@@ -164,27 +165,29 @@ class AMQPEndpoint(Endpoint):
 
     Args:
         config: Where and how.
-        broker: What the broker lends.
+        context: What the broker lends.
         mechanisms: How one may log in, best first.
     """
 
     def __init__(
-        self, config: AMQP, broker: BrokerContext, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS
+        self, config: AMQP, context: BrokerContext, *, mechanisms: Mapping[str, MakeMechanism] = MECHANISMS
     ) -> None:
-        super().__init__(config.host, config.port or 0, path=config.path, tls=config.tls)
+        self.listener = StreamListener(
+            self.make_client, config.host, config.port or 0, path=config.path, tls=config.tls
+        )
+        super().__init__(context, self.listener)
         self._config = config
+        self._tls = config.tls
         self._settings: dict[tuple[tuple[str, ...], int], Settings] = {}
         self._mechanisms = mechanisms
         self._secret_mechanisms = {name: make for name, make in mechanisms.items() if name not in PLAIN_MECHANISMS}
         self._plain_to_all = config.allow_plain_insecure
         self._virtual_hosts = config.virtual_hosts
         self._consumer_timeout = config.consumer_timeout
-        self._broker = broker
         self._methods = BROKER_METHODS if config.direct_connections else INDIRECT_METHODS
         self._has_direct = config.direct_connections
         self._direct_limits = DirectLimits(config.direct_message_size, config.direct_heartbeat)
         self._leases = Leases(trio.current_time, config.direct_lease)
-        self._forked = 0
         self._farewells = Farewells(self.timers)
 
     async def on_start(self) -> None:
@@ -203,20 +206,20 @@ class AMQPEndpoint(Endpoint):
             await trio.sleep(_LEASE_TICK)
             self._leases.expire()
 
-    def make_connection(self, transport: Transport) -> AMQPConnection:
-        """Make the actor that serves a connection over a transport."""
+    def make_client(self, transport: Transport) -> AMQPServerConnection:
+        """Return the actor that serves a connection over a transport."""
         mechanisms = self._offered(transport)
         offered = tuple(mechanisms)
-        largest = self._broker.unfinished.largest(self._config.max_message_size)
+        largest = self.context.unfinished.largest(self._config.max_message_size)
         settings = self._settings.get((offered, largest))
         if settings is None:  # connections that are offered the same share them
             settings = msgspec.structs.replace(self._config.settings(offered), max_message_size=largest)
             self._settings[offered, largest] = settings
         engine = AMQPEngine("server", now=trio.current_time(), settings=settings, methods=self._methods)
-        return AMQPConnection(
+        return AMQPServerConnection(
             transport,
             engine,
-            self._broker,
+            self.context,
             virtual_hosts=self._virtual_hosts,
             mechanisms=mechanisms,
             consumer_timeout=self._consumer_timeout,
@@ -228,9 +231,8 @@ class AMQPEndpoint(Endpoint):
     def _fork(self, transport: Transport, data: bytes) -> None:
         """Serve a direct connection over a transport whose first octets have come."""
         leases = self._leases if self._has_direct else None
-        connection = self._broker.direct.connect(transport, self._broker, leases, self._direct_limits)
-        self._forked += 1
-        self.serve(connection, f"direct-{self._forked}")
+        connection = self.context.direct.connect(transport, self.context, leases, self._direct_limits)
+        self.serve(connection)
         connection.received(data)
 
     def _offered(self, transport: Transport) -> Mapping[str, MakeMechanism]:

@@ -177,7 +177,7 @@ def _direct_get(channel: "Channel", method: DirectGet) -> None:
 
 def _control(channel: "Channel", method: ControlRequest) -> None:
     connection = channel.connection
-    user = connection.broker.users.get(connection.user)
+    user = connection.context.users.get(connection.user)
     if user is None or not user.may_monitor:
         what = f"operation '{method.operation}' refused for user '{connection.user}'"
         raise AnswerError(403, f"{what}, who has neither the tag administrator nor monitoring")

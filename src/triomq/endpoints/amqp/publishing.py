@@ -37,6 +37,7 @@ from triomq.protocols.amqp import BasicNack, BasicPublish, BasicReturn, Framing,
 
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import Channel
+    from triomq.endpoints.amqp.connection import AMQPServerConnection
 
 _HEADS = 1024  # heads kept per channel: publishers repeat keys; those that do not only pay for a new head
 
@@ -50,6 +51,13 @@ class _Special(msgspec.Struct, frozen=True):
     framing: Framing
     content: bytes
     keys: tuple[str, ...]  # further routing keys
+
+
+def publish_run(connection: "AMQPServerConnection", event: PublishRun) -> None:
+    """Publish what came on a channel; what comes on one that is closing is dropped."""
+    channel = connection.open_channels.get(event.channel)
+    if channel is not None:
+        channel.publisher.publish(event)
 
 
 class ChannelPublisher:
@@ -323,6 +331,20 @@ class ChannelPublisher:
                     self._publish_all(method, [run._replace(contents=[content], size=len(content))])
                 except PublishingPaused:
                     self.confirms.expect(1, 1).refused(0, 1)
+
+    # Confirms
+
+    def select_confirms(self) -> None:
+        """Confirm what is published from now on; a second time changes nothing."""
+        if self.confirms is None:
+            persistence = self._channel.connection.directory.persistence
+            self.confirms = Confirms(self._confirm_soon, persistence, self._committed)
+
+    def _confirm_soon(self) -> None:
+        self._channel.connection.reply_later(self.confirm)
+
+    def _committed(self) -> None:
+        self._channel.connection.ref.run_in_turn(self._confirm_soon)
 
     def confirm(self) -> None:
         """Tell the publisher what is placed by now: refusals singly, then the rest."""

@@ -37,7 +37,7 @@ def open_reply_queue(channel: "Channel", method: BasicConsume) -> QueueState:
         raise AnswerError(406, "reply consumer cannot acknowledge")
     connection = channel.connection
     name = generated_name(f"{REPLY_TO}.")
-    return connection.ask(connection.domain.ref, DeclareQueue(name, _OPTIONS, connection.session))
+    return connection.ask_unguarded(connection.domain, DeclareQueue(name, _OPTIONS, connection.session))
 
 
 def declared_reply_queue(channel: "Channel", name: str) -> QueueDeclareOk | None:

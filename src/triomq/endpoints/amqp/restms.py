@@ -84,7 +84,7 @@ def _declare_queue(channel: Channel, name: str) -> QueueState:
         return _their_queue(channel, name)
     require_queue(channel, name, QueueDeclare(name))
     session = connection.session
-    return connection.ask(connection.domain.ref, DeclareQueue(name, QueueOptions(), session, session.origin))
+    return connection.ask_unguarded(connection.domain, DeclareQueue(name, QueueOptions(), session, session.origin))
 
 
 def _require_free(name: str) -> None:
@@ -131,7 +131,7 @@ def _pipe_delete(channel: Channel, method: RestMSPipeDelete) -> None:
 
 def _delete_queue(channel: Channel, name: str) -> None:
     connection, session = channel.connection, channel.connection.session
-    connection.ask(connection.domain.ref, DeleteQueue(name, session, origin=session.origin))
+    connection.ask_unguarded(connection.domain, DeleteQueue(name, session, origin=session.origin))
 
 
 # Feeds
@@ -159,7 +159,7 @@ def _declare_sink(channel: Channel, name: str, kind: SinkKind) -> None:
         return
     _require_free(name)
     require_configure(channel, "exchange", name)
-    connection.ask(connection.domain.ref, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
+    connection.ask_unguarded(connection.domain, DeclareSink(name, SinkOptions(kind=kind), session, session.origin))
 
 
 def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
@@ -167,7 +167,7 @@ def _feed_delete(channel: Channel, method: RestMSFeedDelete) -> None:
     _require_free(name)
     if name in connection.directory.sinks:
         require_configure(channel, "exchange", name)
-        connection.ask(connection.domain.ref, DeleteSink(name, session=session, origin=session.origin))
+        connection.ask_unguarded(connection.domain, DeleteSink(name, session=session, origin=session.origin))
     elif name in connection.directory.queues:
         require_configure(channel, "queue", name)
         _delete_queue(channel, name)
@@ -183,7 +183,7 @@ def _join_create(channel: Channel, method: RestMSJoinCreate) -> None:
         binding = _binding(channel, method)
         if method.pipe_name in connection.directory.queues:
             _their_queue(channel, method.pipe_name)
-        connection.ask(connection.domain.ref, Bind(binding, session, session.origin))
+        connection.ask_unguarded(connection.domain, Bind(binding, session, session.origin))
         return
     pipe = _their_queue(channel, method.pipe_name)
     _deliver(channel, f"q:{pipe.name}", feed)
@@ -210,7 +210,7 @@ def _join_delete(channel: Channel, method: RestMSJoinDelete) -> None:
     connection, session = channel.connection, channel.connection.session
     feed, tag = _queue_feed(channel, method), f"q:{method.pipe_name}"
     if feed is None:
-        connection.ask(connection.domain.ref, Unbind(_binding(channel, method), session, session.origin))
+        connection.ask_unguarded(connection.domain, Unbind(_binding(channel, method), session, session.origin))
     elif (consumer := channel.consumers.get(tag)) is not None and consumer.home.queue is feed.ref:
         close_consumer(channel, tag)
 
@@ -222,7 +222,7 @@ def _quiet(handler: Handler) -> Handler:
     """Let refusals be noted and nothing else."""
 
     def quiet_handler(channel: Channel, method: Method) -> None:
-        channel.connection.spend(_COST)
+        channel.connection.system.turn.charge(_COST)
         try:
             handler(channel, method)
         except Restarting:

@@ -77,7 +77,9 @@ def _exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
             # older brokers set that one, auto-delete, for any exchange, and nobody has made these.
             current = existing.declared
             options = replace(options, durable=current.durable, auto_delete=current.auto_delete)
-        channel.connection.ask(channel.connection.domain.ref, DeclareSink(name, options, channel.connection.session))
+        channel.connection.ask_unguarded(
+            channel.connection.domain, DeclareSink(name, options, channel.connection.session)
+        )
     if not method.no_wait:
         channel.reply(ExchangeDeclareOk())
 
@@ -101,7 +103,7 @@ def _exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
         where = f"'{name}' in vhost '{channel.connection.virtual_host}'"
         raise AnswerError(403, f"deletion of system exchange {where} not allowed")
     connection = channel.connection
-    connection.ask(connection.domain.ref, DeleteSink(name, method.if_unused, connection.session))
+    connection.ask_unguarded(connection.domain, DeleteSink(name, method.if_unused, connection.session))
     if not method.no_wait:
         channel.reply(ExchangeDeleteOk())
 
@@ -123,7 +125,7 @@ def _bind(channel: Channel, source: str, target: Target, destination: str, metho
         raise AnswerError(403, "operation not permitted on the default exchange")
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
-    connection.ask(connection.domain.ref, Bind(binding, connection.session))
+    connection.ask_unguarded(connection.domain, Bind(binding, connection.session))
 
 
 def _unbind(
@@ -133,7 +135,7 @@ def _unbind(
         raise AnswerError(403, "operation not permitted on the default exchange")
     connection = channel.connection
     binding = make_binding(source, target, destination, method.routing_key, plain_arguments(method.arguments))
-    connection.ask(connection.domain.ref, Unbind(binding, connection.session))
+    connection.ask_unguarded(connection.domain, Unbind(binding, connection.session))
 
 
 # Queues (section 1.7)
@@ -147,7 +149,7 @@ def _queue_declare(channel: Channel, method: QueueDeclare) -> None:
             channel.reply(answer)
         return
     queue = _used(channel, method) if method.passive else _declared(channel, method)
-    statistics = connection.ask(queue.ref, Enlist())
+    statistics = connection.ask_unguarded(queue.ref, Enlist())
     channel.last_queue = queue.name
     if not method.no_wait:
         channel.reply(QueueDeclareOk(queue.name, statistics.ready, statistics.feeds))
@@ -177,7 +179,7 @@ def _declared(channel: Channel, method: QueueDeclare) -> QueueState:
         auto_delete=method.auto_delete,
     )
     try:
-        return connection.ask(connection.domain.ref, DeclareQueue(name, options, connection.session))
+        return connection.ask_unguarded(connection.domain, DeclareQueue(name, options, connection.session))
     except ForeignName as refused:
         connection.note(logging.WARNING, "resource refused", method="QueueDeclare", reason=str(refused))
         raise
@@ -209,7 +211,7 @@ def _queue_unbind(channel: Channel, method: QueueUnbind) -> None:
 
 
 def _queue_purge(channel: Channel, method: QueuePurge) -> None:
-    count = channel.connection.ask(queue_named(channel, method.queue).ref, Purge())
+    count = channel.connection.ask_unguarded(queue_named(channel, method.queue).ref, Purge())
     if not method.no_wait:
         channel.reply(QueuePurgeOk(count))
 
@@ -218,7 +220,7 @@ def _queue_delete(channel: Channel, method: QueueDelete) -> None:
     connection, name = channel.connection, named(channel, method.queue)
     request = DeleteQueue(name, connection.session, if_unused=method.if_unused, if_empty=method.if_empty)
     with channel.cancels_behind():
-        statistics = None if is_reply_queue(name) else connection.ask(connection.domain.ref, request)
+        statistics = None if is_reply_queue(name) else connection.ask_unguarded(connection.domain, request)
         if not method.no_wait:
             channel.reply(QueueDeleteOk(statistics.ready if statistics is not None else 0))
 

@@ -1,54 +1,43 @@
-"""What endpoints share: listening, accepting, looking at the timers of connections, and going in order.
+"""What endpoints share, whatever their protocol: clients, their users and timers, and how all of it ends in order.
 
-The endpoint of a protocol says how a connection is made (``connect``); the actor of a connection says when it wants to
-be woken and how it says goodbye. All the rest is here.
+    Endpoint ──1..n── Listener          how clients come: StreamListener, later a ROUTER socket and HTTP
+        └─────0..n── Client             who has come: a child in place, with hooks of its protocol
+
+An endpoint knows no socket. It supervises its clients, tells them what happens to their users, turns one wheel of
+timers for all of them, and drains: no new clients, those that are there are asked to go, and ``wait_empty`` ends when
+they have.
 """
 
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import inf
+from typing import final
 
-import msgspec
 import trio
 
-from triomq.actors import ChildSpec, DynamicSupervisor, InPlaceActor, Message, Ref
+from triomq.actors import ChildSpec, DynamicSupervisor, Message, Ref
+from triomq.endpoints.base.client import Client, CloseClient, UserChanged
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.listener import Listener
+from triomq.endpoints.base.overriding import check_overriding
 from triomq.endpoints.base.wheel import Wheel
-from triomq.transports import (
-    TLS,
-    Address,
-    Poller,
-    StreamTransport,
-    TLSSocket,
-    Transport,
-    accept_raw,
-    address_of,
-    bind_tcp,
-    bind_unix,
-    close_listener,
-    make_context,
-)
+from triomq.transports import Address
 
 _log = logging.getLogger("triomq.endpoints")
 
-_HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
+_TIMERS = 200  # timers that are looked at in a row: some 5 ms of work
 
-_ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
-
-_RINGS = 200  # timers that are looked at in a row: some 5 ms of work
-
-_GOODBYES = 300  # connections that are told goodbye in a row: some 10 ms of work
-
-_OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
+_CLIENTS = 300  # clients that are told something in a row: some 10 ms of work
 
 
 class StopListening(Message, frozen=True):
-    """To an endpoint: take no new connections and ask those that are there to go."""
+    """To an endpoint: take no new clients and ask those that are there to go."""
 
 
 class EndUsers(Message, frozen=True):
-    """To an endpoint: users have changed; say goodbye to those who have logged in as one of these.
+    """To an endpoint: users have changed; close clients that have logged in as one of these.
 
     Args:
         reasons: What each of them is told.
@@ -63,305 +52,155 @@ class RenewCertificates(Message, frozen=True):
     context: ssl.SSLContext
 
 
-class CloseConnection(Message, frozen=True):
-    """To a connection: the broker wants it to end; say goodbye, and end when the client has answered."""
-
-    reason: str
-
-
-class Tick(Message, frozen=True):
-    """To a connection: one of its timers may be due."""
-
-    now: float
-
-
-class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
-    """A snapshot of a connection that works in a domain.
-
-    Args:
-        peer: The client's address.
-        user: As whom it has logged in.
-        domain: Where it works.
-        virtual_host: What the client calls that.
-        channels: Its open channels.
-        consumers: Its open consumers.
-        since: When it was accepted, on Trio's clock.
-    """
-
-    peer: str
-    user: str
-    domain: str
-    virtual_host: str
-    channels: int
-    consumers: int
-    since: float
-
-
-class Connection(InPlaceActor):
-    """Base of the actors of connections; a temporary child of the endpoint that accepted it."""
-
-    user: str = ""
-    """As whom the client has logged in; empty until then."""
-
-    until: float = inf
-    """When the user's time is over, on Trio's clock."""
-
-    def last_until(self, when: float) -> None:
-        """Last until then and no longer; ``inf`` is as long as it likes."""
-        if when != self.until:
-            self.until = when
-            self.reschedule()
-
-    def ring(self, now: float) -> None:
-        """Do what is due; called by the endpoint's timers."""
-        if self.until <= now:
-            self.until = inf
-            self.ref.tell_nowait(CloseConnection(f"user '{self.user}' has expired"))
-        self.ref.tell_nowait(Tick(now))
-        self.reschedule()
-
-    def note_user(self) -> None:
-        """Look at the user's record again; it may have changed."""
-        raise NotImplementedError
-
-    def statistics(self) -> ConnectionStatistics | None:
-        """Give a snapshot; None as long as, or as soon as, it works in no domain."""
-        raise NotImplementedError
-
-    def due_at(self) -> float:
-        """Say when ``Tick`` is to be told; ``inf`` is never. After a tick this is asked anew."""
-        raise NotImplementedError
-
-    def tick(self, message: Tick) -> None:
-        """Do what is due."""
-        raise NotImplementedError
-
-    def reschedule(self) -> None:
-        """Have it noted that ``due_at`` says something else now."""
-        parent = self.ref.parent
-        if parent is not None and isinstance(parent.actor, Endpoint):
-            parent.actor.reschedule(self)
-
-    def close_connection(self, message: CloseConnection) -> None:
-        """Say goodbye."""
-        raise NotImplementedError
-
-    def abandon(self) -> None:
-        """Put back what is out, and close the transport; called after a crash, when no handler of this actor runs."""
-        raise NotImplementedError
-
-    def note_cut(self) -> bool:
-        """Log that it is about to be cut, and tell so; nothing if it is over already, but for its socket."""
-        raise NotImplementedError
-
-
 class Endpoint(DynamicSupervisor):
-    """The actor that listens for one protocol; a child of the broker's endpoints, made by its configuration.
+    """The actor that brings one protocol; a child of the broker's endpoints, made by its configuration.
 
     Args:
-        host: A name or an address.
-        port: A port, or 0 for one that is free.
-        path: Path of a Unix socket to listen on instead.
-        tls: How to speak TLS; None is not at all.
+        context: What the broker lends.
+        listeners: How clients come; used up with this endpoint.
     """
 
-    def __init__(self, host: str, port: int, *, path: str = "", tls: TLS | None = None) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
+        """Refuse a class that hides a handler, or a name of the actor's own."""
+        super().__init_subclass__(**options)
+        check_overriding(cls, Endpoint, "on_start and on_stop, which await those of the base, and handlers of its own")
+
+    def __init__(self, context: BrokerContext, *listeners: Listener) -> None:
         super().__init__()
-        self.addresses: list[Address] = []
-        self._host = host
-        self._port = port
-        self._path = path
-        self._tls = tls
-        self._context: ssl.SSLContext | None = None
-        self._shaking_hands: set[TLSSocket] = set()
-        self._listeners: list[trio.SocketListener] = []
-        self._accepted = 0
-        self._accepting: trio.CancelScope | None = None
+        self.context = context
+        self.listeners = listeners
+        self._stopping = False
         self._empty = trio.Event()
         self._sleep = trio.CancelScope()  # until the next timer is due
         self.timers = Wheel(trio.current_time, self._wake)
-        self._poller = Poller()
-        self._connections: dict[Ref, Connection] = {}
+        self._clients: dict[Ref, Client] = {}
+        self._served: Counter[str] = Counter()  # by the first part of their names
 
-    # What a protocol says
-
-    def make_connection(self, transport: Transport) -> Connection:
-        """Make the actor that serves a connection over a transport, which it owns from now on."""
-        raise NotImplementedError
-
-    # Listening
+    @property
+    def addresses(self) -> list[Address]:
+        """Where it listens."""
+        return [address for listener in self.listeners for address in listener.addresses]
 
     async def on_start(self) -> None:
-        """Listen on all addresses of the host, or on the Unix socket."""
+        """Listen."""
         await super().on_start()
-        self._context = None if self._tls is None else make_context(self._tls)
-        self._listeners = [bind_unix(self._path)] if self._path else await bind_tcp(self._host, self._port)
-        self.addresses = [address_of(listener) for listener in self._listeners]
-        self._accepting = self.start_task(self._accept_all)
-        self.start_task(self._poller.run)
+        for listener in self.listeners:
+            await listener.start(self)
         self.start_task(self._watch_timers)
 
-    async def on_stop(self) -> None:
-        """Close what watches the sockets."""
-        for transport in self._shaking_hands:
-            transport.close()
-        self._poller.close()
-        await super().on_stop()
-
-    async def _accept_all(self) -> None:
-        """Accept until cancelled; also after a crash the port is then free for the next incarnation."""
+    @final
+    async def run(self) -> None:  # the base says it
         try:
-            async with trio.open_nursery() as nursery:
-                for listener in self._listeners:
-                    nursery.start_soon(self._accept, listener)
+            await super().run()
         finally:
-            for listener in self._listeners:
-                close_listener(listener)
+            for listener in self.listeners:
+                listener.close()
 
-    async def _accept(self, listener: trio.SocketListener) -> None:
-        while True:
-            try:
-                stream = await listener.accept()
-            except OSError as error:
-                _log.error("cannot accept a connection", extra={"fields": {"endpoint": self.ref.name, "reason": error}})
-                await trio.sleep(_OUT_OF_FILES)
-            else:
-                self._accept_one(stream)
-
-    def _accept_one(self, stream: trio.SocketStream) -> None:
-        try:
-            transport = accept_raw(stream, self._poller)
-        except OSError:
-            return  # gone again already
-        if self._context is None:
-            self.connect(transport)
-        else:
-            secure = TLSSocket(transport, self._context, secured=self._secured, failed=self._not_secured)
-            self._shaking_hands.add(secure)
-            self._end_handshake_after(secure, _HANDSHAKE)
-
-    def _secured(self, transport: TLSSocket) -> None:
-        self._shaking_hands.discard(transport)
-        self.timers.discard(transport)
-        if self._accepting is None:
-            transport.close()  # it listens no more
-        else:
-            self.connect(transport)
-
-    def _not_secured(self, transport: TLSSocket, reason: str) -> None:
-        """Let the client have the alert that says why, for a while."""
-        fields = {"endpoint": self.ref.name, "peer": transport.peer, "reason": reason or "the client has gone"}
-        _log.log(logging.INFO if reason else logging.DEBUG, "TLS handshake failed", extra={"fields": fields})
-        self._end_handshake_after(transport, _ALERT)
-
-    def _end_handshake_after(self, transport: TLSSocket, seconds: float) -> None:
-        self.timers.set(transport, trio.current_time() + seconds, lambda _: self._end_handshake(transport))
-
-    def _end_handshake(self, transport: TLSSocket) -> None:
-        transport.close()
-        self._shaking_hands.discard(transport)
-
+    @final
     def renew_certificates(self, message: RenewCertificates) -> None:
         """Show other certificates from now on."""
-        self._context = message.context
+        for listener in self.listeners:
+            listener.renew_certificates(message.context)
 
-    def connect(self, transport: Transport) -> Ref:
-        """Serve a connection over a transport."""
-        self._accepted += 1
-        return self.serve(self.make_connection(transport), f"connection-{self._accepted}")
+    # Clients
 
-    def serve(self, connection: Connection, name: str) -> Ref:
-        """Start the actor of a connection."""
-        spec = ChildSpec(lambda: connection, name=name, restart="temporary")
-        ref = self.start_child_nowait(spec)
-        self._connections[ref] = connection
-        self.reschedule(connection)
+    @final
+    def serve(self, client: Client) -> Ref:
+        """Start a client."""
+        self._served[client.kind] += 1
+        name = f"{client.kind}-{self._served[client.kind]}"
+        ref = self.start_child_nowait(ChildSpec(lambda: client, name=name, restart="temporary"))
+        self._clients[ref] = client
+        client.ref.run_in_turn(client.begin_work)
+        client.ref.run_in_turn(client.reschedule)
         return ref
 
-    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
-        """Serve a connection over any Trio stream, such as one end of a memory stream."""
-        transport = StreamTransport(stream, peer)
-        ref = self.connect(transport)
-        self.start_task(transport.run)
-        return ref
+    @final
+    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
+        """Put back what a client that crashed had."""
+        client = self._clients.pop(ref, None)
+        self.timers.discard(client)
+        if error is not None and client is not None:
+            # The supervisor has logged why; this is about whom it hit.
+            _log.error(f"{client.noun} crashed", extra={"fields": {"connection": ref.path, "user": client.user}})
+            client.abandon()
+        self.check_empty()
 
     # Timers
 
     async def _watch_timers(self) -> None:
-        """Let whoever has a timer that is due do what is due."""
+        """Do what is due, some of it at a time."""
         while True:
             with trio.CancelScope(deadline=self.timers.next) as self._sleep:
                 await trio.sleep_forever()
-            while self.timers.turn(_RINGS):
+            while self.timers.turn(_TIMERS):
                 await trio.lowlevel.checkpoint()
 
     def _wake(self) -> None:
         """Sleep less long, for there is a timer that is due sooner."""
         self._sleep.deadline = self.timers.next
 
-    def reschedule(self, connection: Connection) -> None:
-        """Look anew at when a connection is due."""
-        if self._connections.get(connection.ref) is connection:
-            self.timers.set(connection, min(connection.due_at(), connection.until), connection.ring)
+    @final
+    def reschedule(self, client: Client) -> None:
+        """Ask anew when a client is due."""
+        if self._clients.get(client.ref) is client:
+            self.timers.set(client, min(client.due_at(), client.until), client.ring)
 
-    # Ending
+    # Users
 
-    def stop_listening(self, message: StopListening) -> None:
-        """Take no new connections and ask those that are there to go."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-        self._accepting = None
-        self._in_steps(list(self.ref.children.values()), self._shut_down)
-        self._note_empty()
-
-    def _shut_down(self, ref: Ref) -> None:
-        ref.tell_nowait(CloseConnection("the broker is shutting down"))
-
+    @final
     def end_users(self, message: EndUsers) -> None:
-        """Say goodbye to clients of users that are gone or may less; all others are looked at anew."""
-        self._in_steps(list(self._connections), partial(self._end_user, message.reasons))
+        """Close clients of users that are gone or may less, and have all others look at their users anew."""
+        self._in_steps(list(self._clients), partial(self._end_user, message.reasons))
 
     def _end_user(self, reasons: Mapping[str, str], ref: Ref) -> None:
-        connection = self._connections.get(ref)
-        if connection is None:
+        client = self._clients.get(ref)
+        if client is None:
             return  # it has gone since the last step
-        reason = reasons.get(connection.user)
+        reason = reasons.get(client.user)
         if reason is not None:
-            ref.tell_nowait(CloseConnection(reason))
-        elif connection.user:
-            connection.note_user()
+            ref.tell_nowait(CloseClient(reason))
+        elif client.user:
+            ref.tell_nowait(UserChanged())
 
     def _in_steps(self, refs: list[Ref], work: Callable[[Ref], None]) -> None:
-        """Do something to each of many connections: to the first ones now, to the others when all have had a turn."""
-        for ref in refs[:_GOODBYES]:
+        """Do something to each of many clients: to the first ones now, to the others when all have had a turn."""
+        for ref in refs[:_CLIENTS]:
             work(ref)
-        if len(refs) > _GOODBYES:
-            self.start_task(self._go_on_in_steps, refs[_GOODBYES:], work)
+        if len(refs) > _CLIENTS:
+            self.start_task(self._go_on_in_steps, refs[_CLIENTS:], work)
 
     async def _go_on_in_steps(self, refs: list[Ref], work: Callable[[Ref], None]) -> None:
-        for start in range(0, len(refs), _GOODBYES):
+        for start in range(0, len(refs), _CLIENTS):
             await trio.lowlevel.checkpoint()
-            for ref in refs[start : start + _GOODBYES]:
+            for ref in refs[start : start + _CLIENTS]:
                 work(ref)
 
+    # Drain
+
+    @final
+    def stop_listening(self, message: StopListening) -> None:
+        """Take no new clients and ask those that are there to go."""
+        self._stopping = True
+        for listener in self.listeners:
+            listener.stop_accepting()
+        self._in_steps(list(self._clients), _ask_to_go)
+        self.check_empty()
+
     async def wait_empty(self) -> None:
-        """Wait until the last connection has gone, once ``StopListening`` was told."""
+        """Wait until the last client has gone, and all listeners are quiet, once ``StopListening`` was told."""
         await self._empty.wait()
 
-    def note_cut(self) -> int:
-        """Log which connections are still there, since they are about to be cut; count them."""
-        return sum(connection.note_cut() for connection in self._connections.values())
-
-    def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """Put back what a connection that crashed had out."""
-        connection = self._connections.pop(ref, None)
-        self.timers.discard(connection)
-        if error is not None and connection is not None:
-            # The supervisor has said why; this is about whom it hit.
-            _log.error("connection crashed", extra={"fields": {"connection": ref.path, "user": connection.user}})
-            connection.abandon()
-        self._note_empty()
-
-    def _note_empty(self) -> None:
-        if self._accepting is None and not self.ref.children:
+    @final
+    def check_empty(self) -> None:
+        """End ``wait_empty`` if it is time; to be called by a listener whose ``is_quiet`` has become true."""
+        if self._stopping and not self.ref.children and all(listener.is_quiet for listener in self.listeners):
             self._empty.set()
+
+    def note_cut(self) -> int:
+        """Log which clients are still there, since they are about to be cut, and return how many."""
+        return sum(client.note_cut() for client in self._clients.values())
+
+
+def _ask_to_go(ref: Ref) -> None:
+    ref.tell_nowait(CloseClient("the broker is shutting down"))

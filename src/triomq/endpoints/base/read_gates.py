@@ -1,15 +1,9 @@
 """Gates: the reasons why nothing is read from a connection for now."""
 
 from collections.abc import Collection
-from typing import Protocol
 
+from triomq.protocols import Engine
 from triomq.transports import Transport
-
-
-class Engine(Protocol):
-    """An engine that counts how long the client is silent."""
-
-    reading_paused: bool
 
 
 class ReadGates:
@@ -25,7 +19,7 @@ class ReadGates:
 
     __slots__ = ("_closed", "_engine", "_transport")
 
-    def __init__(self, transport: Transport, engine: Engine) -> None:
+    def __init__(self, transport: Transport, engine: Engine[object]) -> None:
         self._transport = transport
         self._engine = engine
         self._closed: set[str] = set()
@@ -36,7 +30,7 @@ class ReadGates:
         return self._closed
 
     def is_closed_beside(self, gate: str) -> bool:
-        """Tell whether another one is closed than this."""
+        """Return whether another one is closed than this."""
         return bool(self._closed - {gate})
 
     def close(self, gate: str) -> None:

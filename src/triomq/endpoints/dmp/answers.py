@@ -2,10 +2,10 @@
 
 from triomq.core import LeaseInvalid
 from triomq.endpoints.content import InvalidProperties
-from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.errors import AccessRefused, NotFound, Refused, TriomqError
 
 
-class Denied(Exception):
+class Denied(Refused):
     """The endpoint says no, and ends the connection; caught where events are worked off."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -22,7 +22,9 @@ _CODES: tuple[tuple[type[Refused], int], ...] = (
 )
 
 
-def denial_of(error: Refused) -> Denied:
+def denial_of(error: TriomqError) -> Denied:
     """Find the code for a refusal."""
+    if isinstance(error, Denied):
+        return error
     code = next((code for kind, code in _CODES if isinstance(error, kind)), 541)
     return Denied(code, str(error))

@@ -12,12 +12,12 @@ from triomq.errors import Refused
 from triomq.protocols.dmp import EndOfStream, Event, Failed, LeasePresented, MessageRun
 
 if TYPE_CHECKING:
-    from triomq.endpoints.dmp.connection import DMPConnection
+    from triomq.endpoints.dmp.connection import DMPServerConnection
 
 # The lease
 
 
-def _lease_presented(connection: "DMPConnection", event: LeasePresented) -> None:
+def _lease_presented(connection: "DMPServerConnection", event: LeasePresented) -> None:
     """Become what the lease says, if it still may be."""
     assert connection.leases is not None
     try:
@@ -32,16 +32,16 @@ def _lease_presented(connection: "DMPConnection", event: LeasePresented) -> None
         connection.leases.done(lease)
 
 
-def _show(connection: "DMPConnection", lease: Lease) -> None:
+def _show(connection: "DMPServerConnection", lease: Lease) -> None:
     grant = lease.key
     assert isinstance(grant, Grant)
     directory = grant.lessee.connection.directory
-    _check_user(connection.broker, lease)
+    _check_user(connection.context, lease)
     if lease.target is LeaseTarget.SINK:
-        _check_sink(connection.broker, lease, directory)
+        _check_sink(connection.context, lease, directory)
     else:
-        _check_feed(connection.broker, lease, grant, directory)
-    connection.enter(lease, grant, directory)
+        _check_feed(connection.context, lease, grant, directory)
+    connection.take_up(lease, grant, directory)
 
 
 def _check_user(broker: BrokerContext, lease: Lease) -> None:
@@ -74,25 +74,24 @@ def _check_feed(broker: BrokerContext, lease: Lease, grant: Grant, directory: Di
 # Messages, and the end
 
 
-def _message_run(connection: "DMPConnection", event: MessageRun) -> None:
+def _message_run(connection: "DMPServerConnection", event: MessageRun) -> None:
     assert connection.sink is not None
     connection.sink.publish(event)
 
 
-def _failed(connection: "DMPConnection", event: Failed) -> None:
+def _failed(connection: "DMPServerConnection", event: Failed) -> None:
     connection.note(logging.WARNING, "direct connection failed", code=event.code, reason=event.text)
     connection.ending = event.text
 
 
-def _end_of_stream(connection: "DMPConnection", event: EndOfStream) -> None:
-    connection.gone = True
+def _end_of_stream(connection: "DMPServerConnection", event: EndOfStream) -> None:
     if event.unfinished:
         connection.note(logging.WARNING, "a message was not finished", octets=event.unfinished)
     connection.ending = connection.ending or "closed by the client"
 
 
-EVENTS: dict[type[Event], Callable[["DMPConnection", Event], None]] = cast(
-    "dict[type[Event], Callable[[DMPConnection, Event], None]]",
+EVENTS: dict[type[Event], Callable[["DMPServerConnection", Event], None]] = cast(
+    "dict[type[Event], Callable[[DMPServerConnection, Event], None]]",
     {
         EndOfStream: _end_of_stream,
         Failed: _failed,

@@ -30,7 +30,7 @@ from triomq.errors import Refused
 from triomq.protocols.dmp import Envelope, MessageRun
 
 if TYPE_CHECKING:
-    from triomq.endpoints.dmp.connection import DMPConnection
+    from triomq.endpoints.dmp.connection import DMPServerConnection
 
 WHOLE = -1
 """What a head's ``frame`` is where contents are whole messages of a direct connection, to be sent on as they are."""
@@ -65,7 +65,7 @@ class DirectSink:
         "_went_to",
     )
 
-    def __init__(self, connection: "DMPConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
+    def __init__(self, connection: "DMPServerConnection", name: str, grant: Grant, flow: SinkFlow) -> None:
         self._went_to = flow.published
         self._connection = connection
         self._name = name
@@ -242,4 +242,4 @@ class DirectSink:
     def is_choked(self) -> bool:
         """Whether so many returns are unread that no more may come."""
         lessee = self._grant.lessee
-        return lessee.open and lessee.connection.outlet.is_choked
+        return lessee.open and lessee.connection.writer.is_choked

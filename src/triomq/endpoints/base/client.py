@@ -1,0 +1,429 @@
+"""One client that has logged in, whatever carries what it sends: the middle of every endpoint.
+
+    Listener ── a client has come ──> Endpoint.serve(Client)          a temporary child of the endpoint
+                                         │
+      identify(user)                     │  the endpoint may tell it now that its user has gone, or may less
+      enter(user, domain)                │  rights, limits, session, publisher
+      publish · subscribe · ask          │  as often as it likes
+      leave()                            │  all that it had goes back; nothing of it is left in the broker
+      released()                         ▼  what carries its words is closed
+
+Rules:
+
+- A client is no socket. ``StreamClient`` is a client that lives as long as one stream; others outlive their sockets
+  (HTTP), share one with all other clients (a ZeroMQ ROUTER), and end by a time of silence.
+- Handlers are final, and call plain methods, the hooks: ``delivered``, ``cancelled``, ``closing``, ``due_at`` and
+  ``due``, ``put_back``, ``left``, ``released``. A subclass that hides a handler is refused when its class is made.
+- Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is told, or
+  done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what it had, and
+  goes on where a hook fails.
+- ``leave`` is idempotent and final. Subscriptions are closed before deliveries are put back, in one turn: the room that
+  is given back would let the next messages come.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from time import time
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, TypeVarTuple, cast, final
+
+import msgspec
+import trio
+
+from triomq.actors import Message, Turn
+from triomq.core import (
+    Batch,
+    Deliver,
+    Directory,
+    FeedClosed,
+    Publisher,
+    Session,
+    Subscription,
+)
+from triomq.endpoints.base.context import BrokerContext
+from triomq.endpoints.base.domain_work import DomainWork
+from triomq.endpoints.base.overriding import check_overriding
+from triomq.errors import AccessRefused, NotFound, Refused
+from triomq.security import Access
+
+if TYPE_CHECKING:
+    from triomq.endpoints.base.endpoint import Endpoint
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+_HOOKS = "started, delivered, cancelled, closing, due_at, due, put_back, left, released, after_batch"
+
+
+class CloseClient(Message, frozen=True):
+    """To a client: the broker wants it to end."""
+
+    reason: str
+
+
+class UserChanged(Message, frozen=True):
+    """To a client: the record of its user may have changed."""
+
+
+class ClientStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot of a client that works in a domain.
+
+    Args:
+        peer: The client's address.
+        user: As whom it has logged in.
+        domain: Where it works.
+        virtual_host: What the client calls that.
+        channels: Its open channels.
+        consumers: Its open consumers.
+        since: When it came, on Trio's clock.
+    """
+
+    peer: str
+    user: str
+    domain: str
+    virtual_host: str
+    channels: int
+    consumers: int
+    since: float
+
+
+class Client(DomainWork):
+    """Base of clients; made by a listener or by what it asks, a temporary child of its endpoint.
+
+    Args:
+        context: What the broker lends.
+        peer: Where it comes from, for texts.
+    """
+
+    kind: ClassVar[str] = "client"
+    """The first part of its name in the tree of actors."""
+
+    noun: ClassVar[str] = "client"
+    """What the log calls it."""
+
+    log: ClassVar[logging.Logger] = logging.getLogger("triomq.endpoints")
+    """Where its events go."""
+
+    virtual_host: str = ""
+    """What the client calls its domain; empty while it works in none."""
+
+    until: float = inf
+    """When its user's time is over, on Trio's clock."""
+
+    entered: bool = False
+    """Whether it works in a domain."""
+
+    ending: str = ""
+    """Why it ends, once it does."""
+
+    _turn: Turn
+    _left = False
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Refuse a class that hides a handler, or a name of the actor's own."""
+        super().__init_subclass__(**options)
+        check_overriding(cls, Client, f"{_HOOKS} (see triomq.endpoints.base.client)")
+
+    def __init__(self, context: BrokerContext, peer: str = "") -> None:
+        super().__init__()
+        self.context = context
+        self.peer = peer
+        self.since = trio.current_time()
+
+    # Hooks: what a protocol defines
+
+    def started(self) -> None:
+        """Begin: called once, in a turn, when the endpoint has it. What is refused in here ends it."""
+
+    def delivered(self, subscription: Subscription, batch: Batch) -> None:
+        """Send messages to the client, and settle them now or when it has answered."""
+        raise NotImplementedError(f"{type(self).__qualname__} subscribes to queues, so it needs `delivered`")
+
+    def cancelled(self, subscription: Subscription, reason: str) -> None:
+        """Tell the client that nothing more comes for a subscription, since its queue has gone or has crashed."""
+
+    def closing(self, reason: str) -> None:
+        """Ask the client to go, since the broker wants that, or leave at once, as this does."""
+        self.ending = self.ending or reason
+        self.leave()
+
+    def due_at(self) -> float:
+        """Return when ``due`` is to be called, on Trio's clock; asked anew after that, and at each ``reschedule``."""
+        return inf
+
+    def due(self, now: float) -> None:
+        """Do what is due."""
+
+    def put_back(self) -> None:
+        """Put back what the protocol has out, beside ``unsettled``; called once, with all subscriptions closed."""
+
+    def left(self) -> None:
+        """Do what follows on ``leave``: end, as this does, or linger for a while first."""
+        self.end()
+
+    def released(self) -> None:
+        """Close what carries the client's words; the last call, also after a crash, and again after one in here."""
+
+    @property
+    def channels(self) -> int:
+        """How many channels the client has open, for its statistics."""
+        return 0
+
+    @property
+    def consumers(self) -> int:
+        """How many consumers the client has open, for its statistics."""
+        return len(self.subscriptions)
+
+    # Into a domain
+
+    @final
+    def identify(self, user: str) -> None:
+        """Set as whom the client has logged in; from now on it ends when that user's time is over."""
+        self.user = user
+        self._look_at_user()
+
+    def enter(self, user: str, domain: str, *, virtual_host: str = "", origin: str = "") -> None:
+        """Work in a domain from now on, as a user, in a session of its own.
+
+        Args:
+            user: Who, by a name that was checked.
+            domain: The domain's name.
+            virtual_host: What the client calls it; its name if that is empty.
+            origin: As which peer it may make things.
+
+        Raises:
+            NotFound: There is no such domain.
+            AccessRefused: The user may not be there.
+            UserLimitReached: The user has as many connections as it may have.
+        """
+        found = self.context.domains.get(domain)
+        if found is None:
+            raise NotFound(f"there is no domain {domain!r}")
+        access = self._admit(user, found.directory)
+        session = Session(found.ref, found.directory, user=user, origin=origin)
+        self._work_in(session, found.directory, access, virtual_host or domain)
+
+    @final
+    def join(self, session: Session, directory: Directory, virtual_host: str) -> None:
+        """Work in a session that is there already, as one more client of it; raises what ``enter`` does."""
+        self._work_in(session, directory, self._admit(session.user, directory), virtual_host)
+
+    def _admit(self, user: str, directory: Directory) -> Access:
+        assert not self.entered, "it has entered a domain"
+        access = self.context.users.access(user, directory.name)
+        if not access.may_enter:
+            raise AccessRefused(f"user {user!r} may not enter the domain {directory.name!r}")
+        self.context.quotas.require("connect", user, "connections")
+        return access
+
+    def _work_in(self, session: Session, directory: Directory, access: Access, virtual_host: str) -> None:
+        self.session, self.domain, self.directory, self.access = session, session.domain, directory, access
+        self.virtual_host = virtual_host
+        self.publisher = Publisher(directory, access, self._turn)
+        self.context.quotas.take(session.user, "connections")
+        session.attach()
+        self.entered = True
+        self.identify(session.user)
+        self.reschedule()  # a client at work has timers of its own
+
+    def _look_at_user(self) -> None:
+        user = self.context.users.get(self.user)
+        if user is not None:
+            until = inf if user.expires is None else trio.current_time() + user.expires - time()
+            if until != self.until:
+                self.until = until
+                self.reschedule()
+
+    # What others tell
+
+    @final
+    def deliver(self, message: Deliver) -> None:
+        """Send messages to the client, or put them back if it does not want them any more."""
+        subscription = message.feed.key
+        assert isinstance(subscription, Subscription)
+        if subscription.open and not self._left:
+            self.delivered(subscription, message.batch)
+        else:
+            self.give_back(message.batch)
+
+    @final
+    def feed_closed(self, message: FeedClosed) -> None:
+        """Forget a subscription whose queue has gone or has crashed."""
+        subscription = message.feed.key
+        assert isinstance(subscription, Subscription)
+        subscription.lost(message.feed)
+        self.subscriptions.pop(subscription, None)
+        if not self._left:
+            self.cancelled(subscription, message.reason)
+
+    @final
+    def close_client(self, message: CloseClient) -> None:
+        """Ask the client to go."""
+        if not self._left:
+            self.closing(message.reason)
+
+    @final
+    def user_changed(self, message: UserChanged) -> None:
+        """Look at the user's record again."""
+        if not self._left:
+            self._look_at_user()
+
+    # Time
+
+    @final
+    def reschedule(self) -> None:
+        """Ask ``due_at`` anew, soon."""
+        self.endpoint.reschedule(self)
+
+    @final
+    def ring(self, now: float) -> None:
+        """Do what is due, in a turn, and then set the timer anew; called by the endpoint's timers."""
+        self.ref.run_in_turn(self._ring, now)
+        self.ref.run_in_turn(self.reschedule)
+
+    def _ring(self, now: float) -> None:
+        if self.until <= now:
+            self.until = inf
+            self.close_client(CloseClient(f"user '{self.user}' has expired"))
+        self.due(now)
+
+    # Tasks, and turns of its own
+
+    @property
+    def endpoint(self) -> "Endpoint":
+        """The endpoint that it belongs to."""
+        assert self.ref.parent is not None
+        return cast("Endpoint", self.ref.parent.actor)
+
+    @final
+    def start_task(self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> trio.CancelScope:
+        """Run a task for this client; its error ends the client. It ends with the endpoint at the latest.
+
+        Returns:
+            A scope to cancel it with.
+        """
+        return self.endpoint.start_task(self._guard, function, args)
+
+    async def _guard(self, function: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
+        try:
+            await function(*args)
+        except Exception as error:  # whatever a protocol's task raises is to end its own client alone
+            self.ref.run_in_turn(_raise, error)
+
+    # Logging
+
+    def note(self, level: int, event: str, **fields: object) -> None:
+        """Log an event with all that tells whose it is."""
+        whose = {
+            "peer": self.peer,
+            "user": self.user,
+            "vhost": self.virtual_host,
+            "connection": self.ref.name.removeprefix("connection-"),
+        }
+        known = {key: value for key, value in whose.items() if value}
+        self.log.log(level, event, extra={"fields": known | fields})
+
+    @final
+    def note_cut(self) -> bool:
+        """Log that the client was asked to go and has not gone, and return that; nothing if it has left."""
+        if self._left:
+            return False
+        seconds = round(trio.current_time() - self.since, 3)
+        self.note(logging.WARNING, "connection cut", reason="the client did not close in time", seconds=seconds)
+        return True
+
+    @final
+    def statistics(self) -> ClientStatistics | None:
+        """Return a snapshot; None as long as, or as soon as, it works in no domain."""
+        if not self.entered:
+            return None
+        return ClientStatistics(
+            peer=self.peer,
+            user=self.user,
+            domain=self.directory.name,
+            virtual_host=self.virtual_host,
+            channels=self.channels,
+            consumers=self.consumers,
+            since=self.since,
+        )
+
+    # The end
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything is put back, and at most the end of a socket is awaited."""
+        return self._left
+
+    @final
+    def leave(self) -> None:
+        """Put back what the client has, let its session go, and end; further calls do nothing."""
+        if not self._left:
+            # A client that has never worked anywhere only looked whether the port is open.
+            level = logging.INFO if self.entered else logging.DEBUG
+            seconds = round(trio.current_time() - self.since, 3)
+            self.note(level, f"{self.noun} closed", reason=self.ending, seconds=seconds)
+            self._let_go()
+            self.left()
+
+    def _let_go(self) -> None:
+        """Put back what the client has, and let its session go; also after a crash in the middle of it."""
+        self._left = True
+        if not self.entered:
+            return
+        self.entered = False
+        try:
+            for subscription in list(self.subscriptions):
+                subscription.close()
+            self.subscriptions.clear()
+            self.put_back()
+            if self._unsettled is not None:
+                self._unsettled.requeue_all()
+        finally:
+            for over in self._callbacks.values():
+                self.publisher.forget(over)
+            self._callbacks.clear()
+            self.virtual_host = ""
+            self.context.quotas.give(self.session.user, "connections")
+            self.session.detach()
+
+    def end(self) -> None:
+        """End this actor; ``on_stop`` follows."""
+        self.endpoint.stop_child_nowait(self.ref)
+
+    @final
+    def begin_work(self) -> None:
+        """Call ``started``, in a turn; called by the endpoint."""
+        self._open()
+        try:
+            self.started()
+        except Refused as refused:
+            self.ending = str(refused)
+            self.note(logging.WARNING, f"{self.noun} refused", reason=self.ending)
+            self.leave()
+
+    def _open(self) -> None:
+        """Open what carries the client's words."""
+
+    @final
+    def on_start(self) -> None:
+        """Find the turn; the endpoint calls ``started`` when it has this client among its own."""
+        self._turn = self.system.turn
+
+    @final
+    def on_stop(self) -> None:
+        """Put back what is left, and close what carries the client's words."""
+        self._let_go()
+        self.released()
+
+    @final
+    def abandon(self) -> None:
+        """Do the same after a crash, when no handler runs any more; what fails is logged and passed over."""
+        for step in (self._let_go, self.released):
+            try:
+                step()
+            except Exception:  # the endpoint, which calls this, has other clients
+                self.log.exception("cannot clean up after a crash", extra={"fields": {"connection": self.ref.path}})
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -1,0 +1,47 @@
+"""How clients come to an endpoint: a strategy, of which an endpoint may have several."""
+
+import ssl
+from typing import TYPE_CHECKING, Protocol
+
+from triomq.transports import Address
+
+if TYPE_CHECKING:
+    from triomq.endpoints.base.endpoint import Endpoint
+
+
+class Listener(Protocol):
+    """Where clients come in: sockets that accept, one ROUTER socket, a server for HTTP.
+
+    Made with its endpoint, and used up by one incarnation of it. Whoever comes is no client before it has a ``Client``,
+    which the listener makes and hands to ``Endpoint.serve``; until then its deadlines are the listener's, which may set
+    timers in ``endpoint.timers``. Derive from this class to have what is not abstract.
+    """
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where it listens; empty before it has started."""
+        ...
+
+    async def start(self, endpoint: "Endpoint") -> None:
+        """Bind, and listen from now on, in tasks of the endpoint's (``start_task``).
+
+        Raises:
+            ConfigError: It cannot listen there.
+        """
+        ...
+
+    def stop_accepting(self) -> None:
+        """Let nobody in any more; those that are there stay. Called in a turn, perhaps more than once."""
+        ...
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way that a drain is to wait for, beside clients; see ``Endpoint.check_empty``."""
+        return True
+
+    def renew_certificates(self, context: ssl.SSLContext) -> None:
+        """Show other certificates from now on, where it speaks TLS."""
+
+    def close(self) -> None:
+        """Close everything at once; the last call, also after a crash of the endpoint, or when it could not start."""
+        ...

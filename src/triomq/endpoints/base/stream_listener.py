@@ -1,0 +1,181 @@
+"""Clients that come over streams: TCP or a Unix socket, with TLS or without, watched by one poller."""
+
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from triomq.actors import Ref
+from triomq.endpoints.base.client import Client
+from triomq.endpoints.base.listener import Listener
+from triomq.transports import (
+    TLS,
+    Address,
+    Poller,
+    StreamTransport,
+    TLSSocket,
+    Transport,
+    accept_raw,
+    address_of,
+    bind_tcp,
+    bind_unix,
+    close_listener,
+    make_context,
+)
+
+if TYPE_CHECKING:
+    from triomq.endpoints.base.endpoint import Endpoint
+
+_log = logging.getLogger("triomq.endpoints")
+
+_HANDSHAKE = 10.0  # seconds that a client has for TLS, before it gets as many for its protocol's own handshake
+
+_ALERT = 0.5  # seconds that a client has to read why its TLS handshake failed
+
+_OUT_OF_FILES = 0.1  # seconds until accepting is tried again when the process has too many files open
+
+
+class StreamListener(Listener):
+    """Accepts streams, shakes hands where there is TLS, and has a client made for each.
+
+    Args:
+        make_client: Makes the client over a transport, which it owns from now on.
+        host: A name or an address.
+        port: A port, or 0 for one that is free.
+        path: Path of a Unix socket to listen on instead.
+        tls: How to speak TLS; None is not at all.
+    """
+
+    def __init__(
+        self,
+        make_client: Callable[[Transport], Client],
+        host: str,
+        port: int,
+        *,
+        path: str = "",
+        tls: TLS | None = None,
+    ) -> None:
+        self._make_client = make_client
+        self._host = host
+        self._port = port
+        self._path = path
+        self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        self._endpoint: Endpoint
+        self._sockets: list[trio.SocketListener] = []
+        self._addresses: list[Address] = []
+        self._accepting: trio.CancelScope | None = None
+        self._shaking_hands: set[TLSSocket] = set()
+        self._poller = Poller()
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Each address of the host with the port, or the path of the Unix socket."""
+        return self._addresses
+
+    async def start(self, endpoint: "Endpoint") -> None:
+        """Listen on all addresses of the host, or on the Unix socket."""
+        self._endpoint = endpoint
+        self._context = None if self._tls is None else make_context(self._tls)
+        self._sockets = [bind_unix(self._path)] if self._path else await bind_tcp(self._host, self._port)
+        self._addresses = [address_of(socket) for socket in self._sockets]
+        self._accepting = endpoint.start_task(self._accept_all)
+        endpoint.start_task(self._poller.run)
+
+    async def _accept_all(self) -> None:
+        """Accept until cancelled; also after a crash the port is then free for the next incarnation."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for socket in self._sockets:
+                    nursery.start_soon(self._accept, socket)
+        finally:
+            self._close_sockets()
+
+    async def _accept(self, socket: trio.SocketListener) -> None:
+        while True:
+            try:
+                stream = await socket.accept()
+            except OSError as error:
+                name = self._endpoint.ref.name
+                _log.error("cannot accept a connection", extra={"fields": {"endpoint": name, "reason": error}})
+                await trio.sleep(_OUT_OF_FILES)
+            else:
+                self._accept_one(stream)
+
+    def _accept_one(self, stream: trio.SocketStream) -> None:
+        try:
+            transport = accept_raw(stream, self._poller)
+        except OSError:
+            return  # gone again already
+        if self._context is None:
+            self.connect(transport)
+        else:
+            secure = TLSSocket(transport, self._context, secured=self._secured, failed=self._not_secured)
+            self._shaking_hands.add(secure)
+            self._end_handshake_after(secure, _HANDSHAKE)
+
+    def connect(self, transport: Transport) -> Ref:
+        """Serve a client over a transport."""
+        return self._endpoint.serve(self._make_client(transport))
+
+    def connect_stream(self, stream: trio.abc.Stream, peer: str) -> Ref:
+        """Serve a client over any Trio stream, such as one end of a memory stream."""
+        transport = StreamTransport(stream, peer)
+        ref = self.connect(transport)
+        self._endpoint.start_task(transport.run)
+        return ref
+
+    # TLS
+
+    def renew_certificates(self, context: ssl.SSLContext) -> None:
+        """Show other certificates to clients that come from now on."""
+        self._context = context
+
+    def _secured(self, transport: TLSSocket) -> None:
+        self._shaking_hands.discard(transport)
+        self._endpoint.timers.discard(transport)
+        if self._accepting is None:
+            transport.close()  # it listens no more
+        else:
+            self.connect(transport)
+
+    def _not_secured(self, transport: TLSSocket, reason: str) -> None:
+        """Leave the client a while to read the alert that says why."""
+        fields = {
+            "endpoint": self._endpoint.ref.name,
+            "peer": transport.peer,
+            "reason": reason or "the client has gone",
+        }
+        _log.log(logging.INFO if reason else logging.DEBUG, "TLS handshake failed", extra={"fields": fields})
+        self._end_handshake_after(transport, _ALERT)
+
+    def _end_handshake_after(self, transport: TLSSocket, seconds: float) -> None:
+        due = trio.current_time() + seconds
+        self._endpoint.timers.set(transport, due, lambda _: self._end_handshake(transport))
+
+    def _end_handshake(self, transport: TLSSocket) -> None:
+        transport.close()
+        self._shaking_hands.discard(transport)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; who shakes hands is closed when that is done, and not waited for."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._accepting = None
+
+    def close(self) -> None:
+        """Close all sockets that are not a client's, and what watches sockets."""
+        for transport in self._shaking_hands:
+            transport.close()
+        self._shaking_hands.clear()
+        self._close_sockets()
+        self._poller.close()
+
+    def _close_sockets(self) -> None:
+        sockets, self._sockets = self._sockets, []
+        for socket in sockets:
+            close_listener(socket)
