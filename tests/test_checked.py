@@ -41,18 +41,18 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("make", "text"), WRONG, ids=[str(number) for number in range(len(WRONG))])
-def test_a_wrong_field_is_refused_with_what_is_allowed(make: Callable[[], object], text: str) -> None:
+def test_wrong_field_is_refused_with_what_is_allowed(make: Callable[[], object], text: str) -> None:
     with pytest.raises(ConfigError, match=text) as caught:
         make()
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_is_told_the_same() -> None:
+def test_wrong_field_in_a_file_is_refused_with_the_same_text() -> None:
     with pytest.raises(ConfigError, match="port: found 99999, expected int <= 65535"):
         build({"type": "amqp", "port": 99999}, AMQP, SettingSources("", {}))
 
 
-def test_what_is_right_is_as_it_was() -> None:
+def test_right_fields_are_left_as_they_are() -> None:
     config = Config(endpoints=(AMQP(port=0), AMQP(port=0)), users={"ada": User("secret")}, drain=1, policies=())
     assert config.drain == 1
     assert config.endpoints[0] == AMQP(port=0)

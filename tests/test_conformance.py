@@ -54,7 +54,7 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_every_test_that_a_row_names_exists(page: Path) -> None:
+def test_tests_that_rows_name_exist(page: Path) -> None:
     there = texts()
     named = claims(page.read_text(encoding="utf-8"))
     missing = [f"{file}: {name}" for file, name in named if words(name).strip() not in there.get(file, "")]
@@ -65,7 +65,7 @@ WITH_ROWS = [page for page in PAGES if rows(page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("page", WITH_ROWS, ids=[page.stem for page in WITH_ROWS])
-def test_every_row_has_a_rule_a_status_and_a_test(page: Path) -> None:
+def test_rows_have_a_rule_a_status_and_a_test(page: Path) -> None:
     for _, rule, status, shown in rows(page.read_text(encoding="utf-8")):
         assert rule.endswith((".", ".)")), rule
         assert status in ("done", "different", "added", "not done"), rule
@@ -75,7 +75,7 @@ def test_every_row_has_a_rule_a_status_and_a_test(page: Path) -> None:
 AMQP = (TESTS.parent / "docs" / "conformance" / "amqp.rst").read_text(encoding="utf-8")
 
 
-def test_every_row_of_amqp_names_its_section() -> None:
+def test_rows_of_amqp_name_their_section() -> None:
     wrong = [row[0] for row in rows(AMQP) if not re.fullmatch(r"[0-9]+(\.[0-9]+)*|0-[89]|RabbitMQ|–", row[0])]
     assert wrong == []
 
@@ -84,7 +84,7 @@ def test_few_rows_of_amqp_are_not_done() -> None:
     assert len([row for row in rows(AMQP) if row[2] == "not done"]) <= 5
 
 
-def test_every_method_of_amqp_is_on_its_page() -> None:
+def test_methods_of_amqp_are_on_its_page() -> None:
     text = " ".join(AMQP.split())
     # Our own extension has a page of its own.
     names = [row.name for row in METHODS if row.class_id < 0xF000]

@@ -54,7 +54,7 @@ def test_dotted_names_on_a_page_lead_somewhere(page: Path) -> None:
     assert not wrong, f"{page.relative_to(ROOT)} names what cannot be imported"
 
 
-def test_what_the_design_page_shows_at_a_prompt_is_printed() -> None:
+def test_lines_at_a_prompt_on_the_design_page_print_what_stands_there() -> None:
     page = ROOT / "docs" / "topics" / "design.rst"
     failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert tried

@@ -12,11 +12,11 @@ EXAMPLES = [
     for path in sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
     if path.stem != "line_engine"  # which line_protocol imports
 ]
-PATIENCE = 30  # seconds; an example needs less than one, a laden machine may need more
+PATIENCE = 30  # seconds; an example needs less than one, a machine under load may need more
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_an_example_runs_and_ends_well(example: Path, tmp_path: Path) -> None:
+def test_example_runs_and_ends_well(example: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,

@@ -89,14 +89,14 @@ async def test_time_flies(amqp_url, autojump_clock):
 STRICT = "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
 
 
-def test_a_suite_with_pika(pytester: pytest.Pytester) -> None:
+def test_suite_with_pika_passes(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\n")
     pytester.makepyfile(WITH_PIKA)
     pytester.runpytest_subprocess("-p", "no:trio", "-p", "no:asyncio").assert_outcomes(passed=3)
 
 
 @pytest.mark.parametrize("mode", ["strict", "auto"])
-def test_a_suite_with_aio_pika_and_pytest_asyncio(pytester: pytest.Pytester, mode: str) -> None:
+def test_suite_with_aio_pika_and_pytest_asyncio_passes(pytester: pytest.Pytester, mode: str) -> None:
     pytester.makeini(f"{STRICT}asyncio_mode = {mode}\n")
     pytester.makepyfile(WITH_AIO_PIKA)
     pytester.runpytest_subprocess("-p", "no:trio").assert_outcomes(passed=2)

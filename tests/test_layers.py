@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -77,8 +78,8 @@ def package_of(module: str) -> str:
 def door_of(here: str, module: str) -> str:
     """Return the front door of a module: its package's, or that of its part where that has one of its own.
 
-    Each protocol has one; the portal, since only programs with asyncio or threads are to load asyncio; and the store's
-    hosting, since the process that it starts is not to load Trio.
+    Each protocol has one; the portal, since only programs with asyncio or threads are to load asyncio; the store's
+    hosting, since the process that it starts is not to load Trio; and ZeroMQ's sockets, since they load pyzmq.
     """
     parts = module.split(".")
     row = PACKAGES[parts[1]].parts.get(parts[2]) if len(parts) > 2 and parts[1] in PACKAGES else None
@@ -139,31 +140,46 @@ def wrong_import(here: str, module: str) -> str | None:
     )
 
 
-def violations(source: Path) -> list[str]:
-    """Read every module below ``source`` and list each import that the table forbids."""
-    found = []
+class Import(NamedTuple):
+    """One import: the module it stands in, and the module it takes, or takes names of."""
+
+    path: Path
+    line: int
+    here: str
+    module: str
+
+
+def read_imports(source: Path) -> Iterator[Import]:
+    """Read every module below ``source``."""
     for path in sorted((source / "triomq").rglob("*.py")):
         here = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
-        own, inner = package_of(here), path.relative_to(source).parts[2:-1]
-        if own not in PACKAGES or (inner and inner[0] not in PACKAGES[own].parts):
-            unknown = ".".join([own, *inner])
-            found.append(
-                f"{path.relative_to(source)}: {TABLE} does not know {unknown!r}: add what it is for, and may import"
-            )
-            continue
         for line, module, name in imports_of(path, here):
             inner = source.joinpath(*module.split("."), name or "-")
-            if inner.is_dir() or inner.with_suffix(".py").is_file():
-                module = (
-                    f"{module}.{name}"  # `from triomq.core import queue` takes the module, not a name of the door's
-                )
-            wrong = (
-                wrong_import(here, module)
-                if f"{module}.".startswith("triomq.")
-                else wrong_dependency(package_of(here), module)
-            )
-            if wrong:
-                found.append(f"{path.relative_to(source)}:{line}: imports {module}, but {wrong}")
+            # `from triomq.core import queue` takes the module, not a name of the door's
+            is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
+            yield Import(path.relative_to(source), line, here, f"{module}.{name}" if is_module else module)
+
+
+def unknown_folders(source: Path) -> Iterator[str]:
+    """List the packages, and the folders in packages with parts, that have no row."""
+    for path in sorted((source / "triomq").rglob("*.py")):
+        _, *folders, file = path.relative_to(source).with_suffix("").parts
+        package, *inner = folders or [file]
+        if package == "__init__":
+            continue
+        if package not in PACKAGES or (inner and inner[0] not in PACKAGES[package].parts):
+            name = ".".join([package, *inner])
+            yield f"{path.relative_to(source)}: {TABLE} does not know {name!r}: add what it is for, and may import"
+
+
+def violations(source: Path) -> list[str]:
+    """List each import below ``source`` that the table forbids, and each package that it does not know."""
+    found = list(unknown_folders(source))
+    for path, line, here, module in [] if found else read_imports(source):
+        is_ours = f"{module}.".startswith("triomq.")
+        wrong = wrong_import(here, module) if is_ours else wrong_dependency(package_of(here), module)
+        if wrong:
+            found.append(f"{path}:{line}: imports {module}, but {wrong}")
     return list(dict.fromkeys(found))  # an import of several names is one mistake
 
 
@@ -174,11 +190,11 @@ def loaded_by(module: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_every_import_is_in_the_table() -> None:
+def test_imports_are_in_the_table() -> None:
     assert not (found := violations(SOURCE)), "\n\n" + "\n\n".join(found)
 
 
-def test_every_row_of_the_table_stands_for_code_or_is_planned() -> None:
+def test_rows_of_the_table_stand_for_code_or_are_planned() -> None:
     rows = [(name, name, row.planned) for name, row in PACKAGES.items()]
     rows += [(name, f"{name}/{part}", row.planned) for name, row in PACKAGES.items() for part in row.parts]
     folder = SOURCE / "triomq"
@@ -189,16 +205,39 @@ def test_every_row_of_the_table_stands_for_code_or_is_planned() -> None:
     assert not wrong, f"{TABLE} has rows for {wrong}: take out what has gone, and `planned` where the code has come"
 
 
+def test_table_allows_no_import_that_the_code_does_without() -> None:
+    used = set()
+    for _, _, here, module in read_imports(SOURCE):
+        own, (part, row) = package_of(here), PACKAGES[package_of(here)].part(here)
+        key = "*" if part not in PACKAGES[own].parts and row else part
+        used |= {(own, package_of(module)), (own, key, module.split(".")[2] if module.count(".") > 1 else "door")}
+    planned = {name for name, package in PACKAGES.items() if package.planned}
+    spare = [
+        f"{name}: {other}"
+        for name, package in PACKAGES.items()
+        for other in package.imports.split()
+        if not {name, other} & planned and (name, other) not in used
+    ]
+    spare += [
+        f"{name}.{key}: {other}"
+        for name, package in PACKAGES.items()
+        for key, row in package.parts.items()
+        for other in [*row.imports.split(), *row.engines.split()]
+        if (name, key, other) not in used
+    ]
+    assert not spare, f"{TABLE} allows what is not used: take it out, so that it stays so"
+
+
 def test_importing_the_package_loads_no_event_loop() -> None:
     assert not loaded_by("triomq") & {"trio", "msgspec", "asyncio"}
 
 
-def test_the_process_of_a_store_loads_no_event_loop() -> None:
+def test_process_of_a_store_loads_no_event_loop() -> None:
     assert not loaded_by("triomq.store.server") & {"trio", "asyncio"}
 
 
 @pytest.mark.parametrize("protocol", sorted(path.parent.name for path in SOURCE.glob("triomq/protocols/*/__init__.py")))
-def test_a_protocol_loads_no_event_loop(protocol: str) -> None:
+def test_protocol_loads_no_event_loop(protocol: str) -> None:
     assert not loaded_by(f"triomq.protocols.{protocol}") & {"trio", "asyncio", "socket"}
 
 
@@ -297,7 +336,7 @@ def test_allowed_import_is_left_alone(tmp_path: Path, file: str, code: str) -> N
 
 
 PROTOCOL_FREE = "config definitions environment listening reload shapes tree validation cli.check cli.serve"
-"""Modules of ``app`` that serve any endpoint: what they say of one, its configuration tells them."""
+"""Modules of ``app`` that serve any endpoint: all that they know of one stands in its configuration."""
 
 
 @pytest.mark.parametrize("name", PROTOCOL_FREE.split())
@@ -307,4 +346,4 @@ def test_configuration_of_endpoints_imports_no_protocol(name: str) -> None:
     taken = [(module, what) for _, module, what in imports_of(path, here)]
     named = [what for module, what in taken if "amqp" in what.lower() or "dmp" in what.lower()]
     spoken = [module for module, _ in taken if module.startswith("triomq.protocols.") and "control" not in module]
-    assert not named + spoken, "let EndpointConfig say it; triomq.endpoints knows which protocols there are"
+    assert not named + spoken, "put it into EndpointConfig; triomq.endpoints knows which protocols there are"

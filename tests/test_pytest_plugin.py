@@ -17,14 +17,14 @@ from triomq.pytest_plugin import WaitIdle
 pytest_plugins = ["pytester"]
 
 
-async def test_the_broker_of_the_fixture_is_empty_and_open(broker: Broker) -> None:
+async def test_broker_of_the_fixture_is_empty_and_open(broker: Broker) -> None:
     queue = await broker.declare_queue("q")
     await broker.publish("", "q", b"42")
     assert (await queue.statistics()).ready == 1
     assert broker.listening == []
 
 
-async def test_it_lives_in_virtual_time_when_the_test_does(
+async def test_broker_of_the_fixture_runs_in_virtual_time_when_the_test_does(
     broker: Broker, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     queue = await broker.declare_queue("q")
@@ -42,7 +42,7 @@ async def test_it_lives_in_virtual_time_when_the_test_does(
     assert trio.current_time() >= 3600
 
 
-def test_the_broker_behind_the_url_takes_clients_and_is_waited_for(amqp_url: str, wait_idle: WaitIdle) -> None:
+def test_broker_behind_the_url_takes_clients_and_is_waited_for(amqp_url: str, wait_idle: WaitIdle) -> None:
     with pika.BlockingConnection(pika.URLParameters(amqp_url)) as connection:
         channel = connection.channel()
         channel.queue_declare("q")
@@ -67,7 +67,7 @@ def left_behind() -> Iterator[list[socket.socket]]:
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_each_test_has_a_broker_of_its_own(left_behind: list[socket.socket], amqp_url: str, turn: int) -> None:
+def test_broker_of_a_test_is_its_own(left_behind: list[socket.socket], amqp_url: str, turn: int) -> None:
     with pika.BlockingConnection(pika.URLParameters(amqp_url)) as connection:
         channel = connection.channel()
         assert channel.queue_declare("q").method.message_count == 0
@@ -92,7 +92,7 @@ def test_waiting_in_a_coroutine_is_refused_in_favour_of_a_thread(amqp_url: str, 
     trio.run(in_trio)
 
 
-async def test_under_pytest_trio_the_url_serves_as_well(amqp_url: str) -> None:
+async def test_url_serves_under_pytest_trio_as_well(amqp_url: str) -> None:
     port = int(amqp_url.rpartition(":")[2])
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(b"HTTP/1.1")
@@ -127,7 +127,7 @@ SUITES = {
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_a_mistake_is_refused_with_what_to_do_instead(pytester: pytest.Pytester, suite: str) -> None:
+def test_mistake_is_refused_with_what_to_do_instead(pytester: pytest.Pytester, suite: str) -> None:
     code, text = SUITES[suite]
     pytester.makeini("[pytest]\ntrio_mode = true\n")
     pytester.makepyfile(code)
@@ -137,7 +137,7 @@ def test_a_mistake_is_refused_with_what_to_do_instead(pytester: pytest.Pytester,
     outcome.stdout.fnmatch_lines([text])
 
 
-def test_without_pytest_trio_the_broker_says_what_to_install(pytester: pytest.Pytester) -> None:
+def test_broker_fixture_without_pytest_trio_names_what_to_install(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test(broker): ...\ndef test_other(amqp_url): ...")
     outcome = pytester.runpytest_subprocess("-p", "no:trio", "-p", "no:asyncio", "-W", "error")
     outcome.assert_outcomes(errors=1, passed=1)
@@ -150,7 +150,7 @@ def test_listening_in_real_time_is_allowed(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("-p", "no:asyncio", "-W", "error").assert_outcomes(passed=1)
 
 
-def test_a_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -> None:
+def test_suite_that_uses_no_fixture_loads_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import sys\n"
         "def test():\n"

@@ -1,6 +1,7 @@
 """No package outgrows its budget in ``docs/topics/packages.toml``; the lines are counted by ``benchmarks/sizes.py``."""
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from sizes import budgets, logical_lines, sizes
 
-SIZES, BUDGETS = sizes(), budgets()
+BUDGETS = budgets()
+lines_of_packages = cache(sizes)
 
 
 @pytest.mark.parametrize("package", sorted(BUDGETS))
 def test_package_is_within_its_budget(package: str) -> None:
-    lines, budget = SIZES[package], BUDGETS[package]
+    lines, budget = lines_of_packages()[package], BUDGETS[package]
     assert lines <= budget, (
         f"{package} has {lines:,} logical lines, its budget is {budget:,}. Delete what is needed no more, or move "
         "what is not its subject; `python benchmarks/sizes.py --parts` shows where the lines are. If the package is to "
@@ -22,7 +24,7 @@ def test_package_is_within_its_budget(package: str) -> None:
 
 
 def test_budget_leaves_no_room_for_a_package_to_double() -> None:
-    there = {name: lines for name, lines in SIZES.items() if "." not in name}
+    there = {name: lines for name, lines in lines_of_packages().items() if "." not in name}
     loose = {name: BUDGETS[name] - lines for name, lines in there.items() if BUDGETS[name] > 1.1 * lines + 50}
     assert not loose, f"so many lines are spare: {loose}; lower these budgets in docs/topics/packages.toml"
 

@@ -46,7 +46,7 @@ AMQP(port="5672")  # wrong
 """
 
 
-def test_a_type_checker_finds_what_the_broker_would_refuse(tmp_path: Path) -> None:
+def test_type_checker_finds_what_the_broker_would_refuse(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     arguments = ["--strict", "--no-error-summary", "--config-file=", f"--cache-dir={tmp_path}"]

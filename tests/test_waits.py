@@ -1,4 +1,4 @@
-"""The law of waiting: whatever the actors of triomq may await, drawn together, has no circle."""
+"""No actor can wait for itself by way of others: what the actors of triomq may await, drawn together, has no circle."""
 
 import importlib
 import pkgutil
@@ -28,7 +28,7 @@ def task_actors(base: type = Actor) -> Iterator[type]:
         yield from task_actors(actor_class)
 
 
-def test_no_circle_of_actors_can_ever_wait_for_itself() -> None:
+def test_actors_that_may_await_each_other_form_no_circle() -> None:
     load_all()
     classes = list(dict.fromkeys(task_actors()))
     assert classes

@@ -245,7 +245,7 @@ GROWTHS: list[Growth] = [
     Growth(
         "body",
         "A message, by the length of its body",
-        "octets",
+        "bytes",
         [0, 100, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24],
         {"": measure_body},
         {},

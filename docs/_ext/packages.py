@@ -145,7 +145,7 @@ class BudgetsTable(FromTable):
         coming = {name: {name: row["budget"]} for name, row in packages.items() if row.get("planned")}
         coming |= {name: {where: row[where] for where in row if where != "for"} for name, row in planned.items()}
         for name, shares in coming.items():
-            where = ", ".join(f"{package} {share}" for package, share in shares.items())
+            where = ", ".join(f"{package} {share}" for package, share in shares.items() if package != name)
             rows.append((f"{name}, to come", where, f"{sum(shares.values()):,}"))
         most = sum(there.values()) + sum(sum(shares.values()) for shares in coming.values())
         rows.append(("**everything**", "", f"**{most:,}**"))
