@@ -40,7 +40,7 @@ class Engine(Protocol[Event_co]):
     """
 
     reading_paused: bool
-    """Set by a driver that reads nothing at present: the peer's silence is not held against it then."""
+    """True while its driver does not read; the silence of the peer does not count then."""
 
     @property
     def outbox(self) -> Outbox:
