@@ -35,6 +35,7 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!triomq\.)\w+\..*")]
 nitpick_ignore = [
     ("py:class", "T"),  # a type variable, shown without its module
+    ("py:class", "triomq.errors._About"),  # where refusals about one sink or queue get their texts
     ("py:class", "triomq.actors.children.Parent"),  # the private half of Supervisor
     ("py:class", "triomq.actors.handling.Handling"),  # the half of Ref that turns call
     ("py:class", "triomq.security.verifiers.SaltedHash"),  # what is stored of a password; made by read_verifier

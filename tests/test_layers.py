@@ -78,8 +78,8 @@ def package_of(module: str) -> str:
 def door_of(here: str, module: str) -> str:
     """Return the front door of a module: its package's, or that of its part where that has one of its own.
 
-    Each protocol has one; the portal, since only programs with asyncio or threads are to load asyncio; and the store's
-    hosting, since the process that it starts is not to load Trio.
+    Each protocol has one; the portal, since only programs with asyncio or threads are to load asyncio; the store's
+    hosting, since the process that it starts is not to load Trio; and ZeroMQ's sockets, since they load pyzmq.
     """
     parts = module.split(".")
     row = PACKAGES[parts[1]].parts.get(parts[2]) if len(parts) > 2 and parts[1] in PACKAGES else None

@@ -13,8 +13,10 @@ TriomqError
 ├─ StoreError               StoreLocked · StoreCorrupt · StoreTooNew · DiskFull · StoreUnwritable
 └─ ConfigError
 
-``Refused`` is an answer, not a crash: a handler that raises it tells its asker no, and goes on living.
+``Refused`` is an answer, not a crash: a handler that raises it refuses its asker's request, and its actor goes on.
 """
+
+from typing import ClassVar
 
 __all__ = [
     "AccessRefused",
@@ -66,7 +68,7 @@ class TriomqError(Exception):
 
 
 class ProtocolError(TriomqError):
-    """Someone broke the rules of a wire protocol."""
+    """One side broke the rules of a wire protocol."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -78,7 +80,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class Refused(TriomqError):
-    """The broker understood and says no; nothing was changed.
+    """The broker understood the request and refuses it; nothing was changed.
 
     Each endpoint has one table from the subclasses of this to its own reply codes.
     """
@@ -108,59 +110,55 @@ class Unroutable(Refused):
     """A message published as mandatory reached no queue."""
 
 
-class NoSuchSink(NotFound):
+class _About(Refused):
+    """A refusal about one sink or queue, which has its name."""
+
+    _text: ClassVar[str]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(self._text.format(name))
+
+
+class NoSuchSink(_About, NotFound):
     """There is no sink of that name."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"no sink {name!r} here; declare it first")
+    _text = "no sink {!r} here; declare it first"
 
 
-class NoSuchQueue(NotFound):
+class NoSuchQueue(_About, NotFound):
     """There is no queue of that name."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"no queue {name!r} here; declare it first")
+    _text = "no queue {!r} here; declare it first"
 
 
-class QueueStopped(NotFound):
-    """The queue crashed so often that its supervisor gave it up; its messages are kept."""
+class QueueStopped(_About, NotFound):
+    """The queue crashed so often that its supervisor gave it up; its messages stay."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"queue {name!r} process is stopped by supervisor; the log says why; delete it or restart the broker"
-        )
+    _text = "queue {!r} process is stopped by supervisor; the log says why; delete it or restart the broker"
 
 
-class QueueLocked(ResourceLocked):
+class QueueLocked(_About, ResourceLocked):
     """The queue belongs exclusively to another session, or its exclusiveness differs from what is asked for."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"queue {name!r} belongs exclusively to another session; use another name or wait until it ends"
-        )
+    _text = "queue {!r} belongs exclusively to another session; use another name or wait until it ends"
 
 
-class InExclusiveUse(AccessRefused):
+class InExclusiveUse(_About, AccessRefused):
     """The queue has a feed that wants to be the only one, or the new one wants to be and is not."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"queue {name!r} is in exclusive use; close its other feeds first")
+    _text = "queue {!r} is in exclusive use; close its other feeds first"
 
 
 class ForeignResource(AccessRefused):
-    """Whoever had a sink, a queue or a binding made is not who wants it gone: another broker, or a client of ours.
+    """Only the maker of a sink, a queue or a binding may delete it: another broker, or a client of this one.
 
     RestMS, profile 4/AMQP9: resources from another server are protected from clients of this one.
 
     Args:
         what: The thing, as texts call it.
-        origin: Where it comes from; empty if it is our own.
-        asker: Who wants it gone, in the same way.
+        origin: Where it comes from; empty if it is this broker's own.
+        asker: The peer that wants to delete it, in the same way.
     """
 
     def __init__(self, what: str, origin: str, asker: str) -> None:
@@ -172,44 +170,34 @@ class ForeignResource(AccessRefused):
         super().__init__(reason)
 
 
-class SinkInternal(AccessRefused):
+class SinkInternal(_About, AccessRefused):
     """Only other sinks may publish into the sink."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"sink {name!r} is internal; publish into a sink that is bound to it")
+    _text = "sink {!r} is internal; publish into a sink that is bound to it"
 
 
-class SinkInUse(PreconditionFailed):
+class SinkInUse(_About, PreconditionFailed):
     """The sink has bindings and was to be deleted only without."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"sink {name!r} has bindings; unbind them first, or delete it with if_unused=False")
+    _text = "sink {!r} has bindings; unbind them first, or delete it with if_unused=False"
 
 
-class QueueInUse(PreconditionFailed):
+class QueueInUse(_About, PreconditionFailed):
     """The queue has feeds and was to be deleted only without."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"queue {name!r} has feeds; close them first, or delete it with if_unused=False")
+    _text = "queue {!r} has feeds; close them first, or delete it with if_unused=False"
 
 
-class QueueNotEmpty(PreconditionFailed):
+class QueueNotEmpty(_About, PreconditionFailed):
     """The queue has messages and was to be deleted only without."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"queue {name!r} is not empty; purge it first, or delete it with if_empty=False")
+    _text = "queue {!r} is not empty; purge it first, or delete it with if_empty=False"
 
 
-class QueueFull(LimitExceeded):
+class QueueFull(_About, LimitExceeded):
     """The queue has no room for what is to be published, and refuses rather than let older messages give way."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"queue {name!r} is full; consume from it, or raise its max_length or max_bytes")
+    _text = "queue {!r} is full; consume from it, or raise its max_length or max_bytes"
 
 
 class Inequivalent(PreconditionFailed):
@@ -218,7 +206,7 @@ class Inequivalent(PreconditionFailed):
     Args:
         name: The sink's or queue's name.
         option: The option's name in the core's words.
-        received: What this declare says.
+        received: What this declare asks for.
         current: What is in force.
     """
 
@@ -232,24 +220,20 @@ class Inequivalent(PreconditionFailed):
         )
 
 
-class QueueUnreadable(Refused):
+class QueueUnreadable(_About, Refused):
     """The store cannot give back what it has of a queue."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"queue {name!r} cannot be read from disk; the log and `triomq store check` say why")
+    _text = "queue {!r} cannot be read from disk; the log and `triomq store check` say why"
 
 
-class SinkBroken(Refused):
+class SinkBroken(_About, Refused):
     """The sink crashed over this very request, or so often before that it was stopped."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"sink {name!r} crashed; the log says why")
+    _text = "sink {!r} crashed; the log says why"
 
 
 class Disconnected(TriomqError):
-    """A client found nobody at the other end, or lost them; what was not confirmed may or may not have happened."""
+    """A client could not connect, or lost its connection; what was not confirmed may or may not have happened."""
 
 
 class ConsumerCancelled(TriomqError):
@@ -257,7 +241,7 @@ class ConsumerCancelled(TriomqError):
 
 
 class ActorError(TriomqError):
-    """Something about an actor, not about its answer."""
+    """An actor could not be asked; not a refusal by the actor."""
 
 
 class ActorStopped(ActorError):
@@ -277,7 +261,7 @@ class NameTaken(ActorError):
 
 
 class NoSuchActor(ActorError):
-    """Nobody lives at that path."""
+    """There is no actor at that path."""
 
 
 class RestartLimitExceeded(ActorError):
@@ -285,7 +269,7 @@ class RestartLimitExceeded(ActorError):
 
 
 class StoreError(TriomqError):
-    """What is kept on disk cannot be read or written; the text names the file and the way out."""
+    """The data on disk cannot be read or written; the text names the file and the way out."""
 
 
 class StoreLocked(StoreError):

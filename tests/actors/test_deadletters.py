@@ -3,7 +3,7 @@ import trio
 import trio.testing
 
 from triomq.actors import Message, Ref, open_system
-from triomq.actors.deadletters import KEPT
+from triomq.actors.deadletters import RECENT
 from triomq.errors import ActorStopped
 
 from .cast import Boom, Counter, Log, Note
@@ -67,10 +67,10 @@ async def test_only_the_last_are_kept_but_all_are_counted() -> None:
     async with open_system() as system:
         ref = await system.start(Counter)
         await system.stop(ref)
-        for number in range(KEPT + 5):
+        for number in range(RECENT + 5):
             ref.tell_nowait(Note(str(number)))
-        assert system.dead_letters.count == KEPT + 5
-        assert len(system.dead_letters.recent()) == KEPT
+        assert system.dead_letters.count == RECENT + 5
+        assert len(system.dead_letters.recent()) == RECENT
         assert system.dead_letters.recent()[0].message == Note("5")
 
 

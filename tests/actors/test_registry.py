@@ -32,7 +32,7 @@ async def test_a_look_up_that_fails_says_how_far_it_came() -> None:
         await system.start(Counter, name="a")
         with pytest.raises(NoSuchActor, match=r"there is no /b/c: / has no child 'b', but a"):
             system.registry.find("/b/c")
-        with pytest.raises(NoSuchActor, match=r"/a has no child 'b', but nobody"):
+        with pytest.raises(NoSuchActor, match=r"/a has no child 'b', but none"):
             system.registry.find("/a/b")
         with pytest.raises(NoSuchActor, match="must start with /"):
             system.registry.find("a")

@@ -10,7 +10,7 @@ import trio
 from endpoints.client import Client
 from triomq import AMQP, Broker, Config, Log, User, open_broker
 from triomq.app.policies import PolicyConfig
-from triomq.app.reload import change_to, keep_what_stays
+from triomq.app.reload import change_to, with_fixed_settings
 from triomq.core import Policy, PolicyOptions
 from triomq.errors import ConfigError
 
@@ -182,10 +182,10 @@ async def test_policies_come_change_and_go_and_others_stay(log: pytest.LogCaptur
 def test_what_the_store_was_opened_with_stays_until_a_restart(log: pytest.LogCaptureFixture) -> None:
     old = Config(data_dir="/here")
     new = Config(data_dir="/there", queue_memory=100_000, drain=5.0)
-    assert keep_what_stays(old, new) == Config(data_dir="/here", drain=5.0)
+    assert with_fixed_settings(old, new) == Config(data_dir="/here", drain=5.0)
     assert said(log) == [
         ("setting stays until a restart", {"setting": "data_dir", "value": "/here"}),
         ("setting stays until a restart", {"setting": "queue_memory", "value": old.queue_memory}),
     ]
-    assert keep_what_stays(old, old) == old
+    assert with_fixed_settings(old, old) == old
     assert said(log) == []

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from triomq import Permission, User, UserLimits, open_broker
-from triomq.app.users import farewells, records_of
+from triomq.app.users import closing_reasons, records_of
 from triomq.errors import ConfigError
 from triomq.security import ALL, UserChanges, make_verifier
 from triomq.security.verifiers import LEAST_ITERATIONS
@@ -81,9 +81,9 @@ def test_nothing_secret_is_shown() -> None:
         assert repr(user) in ("User(password=…)", "User(…)")
 
 
-def test_farewells_say_the_most_important_reason() -> None:
+def test_closing_reasons_name_the_gravest_reason() -> None:
     changes = UserChanges(changed=("b",), removed=("a",), regulated=("c", "d"), ended=("a", "b", "c"))
-    assert farewells(changes) == {
+    assert closing_reasons(changes) == {
         "a": "user 'a' was deleted",
         "b": "password of user 'b' was changed",
         "c": "permissions of user 'c' were changed",

@@ -1,35 +1,28 @@
 """Fuzz a whole broker over AMQP: ``python -m tests.fuzz.amqp_broker --seconds 60 --seed 1``.
 
 Spoilt conversations come in on connections of their own, beside a healthy one that goes on publishing and consuming.
-No actor may crash over them, nobody may be left behind, and the healthy one may not notice. Every input is generated
-from the seed and its number; brokers are opened anew after each round, for the inputs fill them with queues.
+``--seed 1 --first 4711 --inputs 1`` does one again.
 """
 
-import logging
 import sys
-from collections import Counter
-from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
-import trio
-
 from triomq.actors import Event as ActorEvent
 from triomq.actors import EventSubscription
-from triomq.app import Broker, open_broker
-from triomq.endpoints import AMQP
+from triomq.app import Broker
 from triomq.protocols import FieldValue
 from triomq.protocols.amqp import METHODS
 from triomq.protocols.amqp import methods as m
 
-from .engine_trial import Violation, check_said
-from .loop import fuzz, parse
+from . import broker_fuzz
+from .amqp_trial import check_sent
+from .amqp_words import CLIENT_OPENING, any_method, content, frame, method
+from .broker_fuzz import ROUND, Round, within
 from .mutations import cut, spoil
-from .victim import HEALTHY_EVERY, ROUND, Victim, within
 from .wires import Healthy, outcome
-from .words import CLIENT_OPENING, any_method, content, frame, method
 
-# One kind of exchange and one of queue for each round: who declares them otherwise is refused and comes no further.
+# One kind of exchange and one of queue for each round: clients that declare them otherwise would only be refused.
 _KINDS = ("direct", "topic", "fanout", "headers")
 _ARGUMENTS: tuple[dict[str, FieldValue], ...] = (
     {},
@@ -99,9 +92,8 @@ class Input(NamedTuple):
     pieces: list[bytes]
 
 
-def generate(seed: int, number: int) -> Input:
+def generate(random: Random, number: int) -> Input:
     """Make what one client sends, its opening first."""
-    random = Random(f"broker {seed}:{number}")
     frames = [*CLIENT_OPENING, *_declares(random, number // ROUND)]
     for _ in range(random.randrange(1, 8)):
         frames += random.choice(_WORDS)
@@ -113,54 +105,26 @@ def generate(seed: int, number: int) -> Input:
     return Input(random.random() > 0.05, cut(random, data) if random.random() < 0.5 else [data])
 
 
-class Round(Victim):
-    """One broker and what is done to it."""
+class AMQPRound(Round):
+    """AMQP clients."""
 
-    def __init__(self, broker: Broker, happened: EventSubscription[ActorEvent]) -> None:
-        super().__init__(broker, happened)
+    def __init__(self, broker: Broker, events: EventSubscription[ActorEvent]) -> None:
+        super().__init__(broker, events)
         self.healthy = Healthy(self.connect(reads=True))
 
-    async def trial(self, what: Input) -> str:
-        """Send one input; give how it ended."""
-        wire = self.connect(reads=what.reads)
-        for piece in (*what.pieces, b""):
+    async def trial(self, number: int, random: Random) -> str:
+        given = generate(random, number)
+        wire = self.connect(reads=given.reads)
+        for piece in (*given.pieces, b""):
             await within(wire.feed(piece), "an input was not read")
         self.check()
-        check_said("server", wire.said())
-        return outcome(wire.said()) if what.reads else "did not read"
-
-
-async def play(seed: int, numbers: Iterable[int]) -> Counter[str]:
-    """Feed a round of inputs to one broker."""
-    outcomes = Counter[str]()
-    async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
-        with broker.system.events() as happened:
-            round = Round(broker, happened)
-            for number in numbers:
-                what = generate(seed, number)
-                try:
-                    outcomes[await round.trial(what)] += 1
-                    if number % HEALTHY_EVERY == 0:
-                        await within(round.healthy.exchange(), "the healthy connection was not served")
-                except Violation as violation:
-                    shown = " ".join(piece.hex() for piece in what.pieces)
-                    raise Violation(f"{violation}\n  seed {seed}, input {number}: {shown}") from violation
-            await within(round.healthy.exchange(), "the healthy connection was not served")
-            await round.finish(left=1)
-            await round.healthy.leave()
-    return outcomes
+        sent = wire.sent()
+        check_sent("server", sent)
+        return outcome(sent) if given.reads else "did not read"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until time or count is up, or something does not hold."""
-    options = parse(__doc__, arguments)
-    ours = logging.getLogger("triomq")
-    level = ours.level
-    ours.setLevel(logging.CRITICAL)  # a line for each failure says nothing new here
-    try:
-        return fuzz(options, ROUND, lambda numbers: trio.run(play, options.seed, numbers))
-    finally:
-        ours.setLevel(level)
+    return broker_fuzz.main(AMQPRound, __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
-"""Long inputs for direct connections: whatever a peer sends, an engine keeps no more of it than its limits allow."""
+"""Long inputs for direct connections: whatever a peer sends, an engine retains no more of it than its limits allow."""
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Literal
 
 from triomq.protocols.dmp import NULL, Target
 
-from .dmp_trial import Input, Policy, Side, check_end, check_kept
-from .dmp_words import message, opening
-from .loop import Violation
+from .dmp_words import message
 
 CHUNK = 16 * 1024
-CHUNKS = 800
 
 
 def _noise(random: Random) -> Iterator[bytes]:
@@ -51,7 +49,7 @@ def _nulls(random: Random) -> Iterator[bytes]:
         yield NULL * 4000
 
 
-FLOODS: dict[str, tuple[int, Target, Policy, Callable[[Random], Iterator[bytes]]]] = {
+FLOODS: dict[str, tuple[int, Target, Literal["accept", "late", "refuse"], Callable[[Random], Iterator[bytes]]]] = {
     "noise instead of a header": (0, "sink", "accept", _noise),
     "noise instead of a lease": (1, "sink", "accept", _noise),
     "messages before the lease is judged": (2, "sink", "late", _answered_late),
@@ -63,23 +61,3 @@ FLOODS: dict[str, tuple[int, Target, Policy, Callable[[Random], Iterator[bytes]]
     "ever new tables": (2, "sink", "accept", _new_tables),
     "null messages": (2, "sink", "accept", _nulls),
 }
-
-
-def flood(random: Random, name: str = "") -> str:
-    """Send one kind of input for long; give its name."""
-    name = name or random.choice(sorted(FLOODS))
-    steps, target, policy, pieces = FLOODS[name]
-    side, fed = Side(Input("server", target, policy, b"")), 0
-    for word in opening("server")[:steps]:
-        side.feed(word)
-    try:
-        for _, piece in zip(range(CHUNKS), pieces(random), strict=False):
-            side.feed(piece)
-            fed += len(piece)
-            side.events.clear()
-            side.said.clear()
-        check_kept(side, fed)
-        check_end(side)
-    except Violation as violation:
-        raise Violation(f"{violation}\n  in the flood {name!r}") from violation
-    return f"flood: {name}"

@@ -21,8 +21,8 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.dmp import DMPEngine, Event, MessageRun, Ready, Target
 
+from .broker_fuzz import Round
 from .loop import Violation
-from .victim import Victim
 from .wires import Healthy, Wire
 
 
@@ -30,12 +30,12 @@ class HealthyDirect:
     """A principal connection, a sink and a feed.
 
     Args:
-        victim: The broker that it is a client of.
+        round: The round that it is a client in.
     """
 
-    def __init__(self, victim: Victim) -> None:
-        self._victim = victim
-        self._principal = Healthy(victim.connect(reads=True))
+    def __init__(self, round: Round) -> None:
+        self._round = round
+        self._principal = Healthy(round.connect(reads=True))
         self._sink: _Side
         self._feed: _Side
         self._queue = ""
@@ -52,11 +52,11 @@ class HealthyDirect:
         put, get = await call(DirectPut(""), DirectPutOk), await call(DirectGet(self._queue), DirectGetOk)
         assert isinstance(put, DirectPutOk)
         assert isinstance(get, DirectGetOk)
-        self._sink = _Side(self._victim.connect(reads=True), put.lease, "sink")
-        self._feed = _Side(self._victim.connect(reads=True), get.lease, "feed")
+        self._sink = _Side(self._round.connect(reads=True), put.lease, "sink")
+        self._feed = _Side(self._round.connect(reads=True), get.lease, "feed")
         for side in (self._sink, self._feed):
             if not isinstance(event := await side.next(), Ready):
-                raise Violation(f"a healthy client was told {event}")
+                raise Violation(f"a healthy client got {event}")
 
     async def exchange(self) -> None:
         """Publish directly and over AMQP: both come directly, in order, and nothing else."""
@@ -88,7 +88,7 @@ class HealthyDirect:
 
 
 class _Side:
-    """One direct connection of its."""
+    """One of its direct connections."""
 
     def __init__(self, wire: Wire, lease: str, target: Target) -> None:
         self.wire = wire
@@ -102,8 +102,8 @@ class _Side:
     async def next(self) -> Event:
         while not self._events:
             await self.flush()
-            if said := self.wire.take():
-                self.engine.receive_data(said)
+            if received := self.wire.take():
+                self.engine.receive_data(received)
                 self._events += self.engine.events()
             else:
                 await trio.sleep(0.001)

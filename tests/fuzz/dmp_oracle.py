@@ -20,7 +20,7 @@ class Message(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What there is to be told: the messages before the end, and how far the conversation comes."""
+    """The messages before the end, and how far the conversation comes."""
 
     messages: list[Message]
     ending: str
@@ -31,7 +31,7 @@ class _Wrong(Exception):
 
 
 def judge(role: str, target: str, accepted: bool, data: bytes) -> Verdict:
-    """Say what an engine of this role has to make of all that it is sent."""
+    """Return the messages and the ending that an engine of this role must come to."""
     return _server(target, accepted, data) if role == "server" else _client(target, data)
 
 
@@ -69,7 +69,7 @@ def _refusal(word: bytes) -> str:
 
 
 def take_word(data: bytes) -> tuple[bytes | None, bytes]:
-    """Give the short string that octets begin with, None if it is not whole, and what follows."""
+    """Return the short string that octets begin with, None if it is not whole, and the rest."""
     if not data or len(data) <= data[0]:
         return None, data
     return data[1 : 1 + data[0]], data[1 + data[0] :]
@@ -95,10 +95,10 @@ def _messages(data: bytes) -> Verdict:
 
 
 def read(octets: bytes) -> Message:
-    """Take one message apart, its size being off already."""
+    """Parse one message, behind its size."""
     key_at = 1 + octets[0]
     flags_at = key_at + 1 + octets[key_at]
-    # Properties do not say where they end: that is where options and a length that is true follow them.
+    # Properties have no length: that is where options and a length that is true follow them.
     for stop in range(flags_at + 2, len(octets) - 3):
         if int.from_bytes(octets[stop + 1 : stop + 4], "big") == len(octets) - stop - 4 and _fit(
             octets, flags_at, stop

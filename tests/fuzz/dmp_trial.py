@@ -1,4 +1,4 @@
-"""One input against engines of direct connections: what is fed, what is done behind them, and what must hold."""
+"""How the engine of direct connections is fuzzed: inputs, the endpoint behind an engine, and what must hold."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -22,12 +22,14 @@ from triomq.protocols.dmp import (
 from triomq.protocols.dmp.engine import HELD_MAX
 from triomq.protocols.dmp.messages import REMEMBERED
 
+from .dmp_floods import FLOODS
 from .dmp_oracle import MAX_MESSAGE, Message, judge, read, take_word
 from .dmp_words import DIRECT, answer, messages, opening
-from .engine_trial import SLACK, Role, kept
+from .engine_fuzz import SLACK, EngineDriver, EngineFuzz, Flood, retained
 from .loop import Violation
 from .mutations import spoil
 
+Role = Literal["server", "client"]
 Policy = Literal["accept", "late", "refuse"]
 
 SETTINGS = Settings(max_message_size=MAX_MESSAGE)
@@ -36,7 +38,7 @@ ENVELOPES = REMEMBERED * 1200
 
 
 class Input(NamedTuple):
-    """What one trial feeds.
+    """One input.
 
     Args:
         role: of the engine.
@@ -69,49 +71,38 @@ def generate(random: Random) -> Input:
     return Input(role, target, policy, b"".join(words[:spared] + spoil(random, words[spared:] + following, DIRECT)))
 
 
-class Side:
-    """The driver of one engine; ``active`` sends messages where they may be sent."""
+class Side(EngineDriver):
+    """The endpoint behind one engine; ``active`` sends messages where they may be sent."""
 
-    def __init__(self, what: Input, *, active: bool = False) -> None:
-        self.engine = DMPEngine(what.role, now=0.0, settings=SETTINGS, lease="lease", target=what.target)
-        self.what = what
-        self.events: list[Event] = []
-        self.said: list[bytes | memoryview] = []
+    def __init__(self, given: Input, *, active: bool = False) -> None:
+        super().__init__()
+        self.engine = DMPEngine(given.role, now=0.0, settings=SETTINGS, lease="lease", target=given.target)
+        self.given = given
         self._active = active
         self._late = False
         self.work()
 
-    def feed(self, data: bytes) -> None:
-        self.engine.receive_data(data)
-        self.work()
-
-    def work(self) -> None:
-        """Take events until there are none, act on them, take what is to be sent."""
-        while events := self.engine.events():
-            self.events += events
-            for event in events:
-                self._act(event)
+    def act_unasked(self) -> None:
         if self._active and self.engine.state == "writing":
             self.engine.send_message("e", "k", b"\0\0", b"ours", mandatory=True)
-        self.said += self.engine.data_to_send()
 
-    def _act(self, event: Event) -> None:
+    def act(self, event: Event) -> None:
         if isinstance(event, LeasePresented):
-            if self.what.policy == "late":
+            if self.given.policy == "late":
                 self._late = True
             else:
                 self._answer()
 
     def _answer(self) -> None:
-        if self.what.policy == "refuse":
+        if self.given.policy == "refuse":
             self.engine.refuse(402, "no")
-        elif self.what.target == "sink":
+        elif self.given.target == "sink":
             self.engine.accept_sink("s")
         else:
             self.engine.accept_feed("f")
 
     def finish(self) -> None:
-        """Judge a lease that was put off until all has come."""
+        """Answer a lease that waits until all has come."""
         if self._late:
             self._late = False
             self._answer()
@@ -128,25 +119,11 @@ class Side:
         return self.engine.state
 
 
-def run(what: Input, pieces: Iterable[bytes], *, active: bool = False) -> Side:
-    """Feed the input in pieces; the time passes too, if it is active."""
-    side = Side(what, active=active)
-    now = 0.0
-    for piece in pieces:
-        if piece:
-            side.feed(piece)
-        if active:
-            now += 0.7
-            side.engine.handle_timer(now)
-    side.finish()
-    return side
-
-
 # What must hold
 
 
 def messages_of(side: Side) -> list[Message]:
-    """Take the runs of a side apart."""
+    """Return the messages of a side's runs."""
     found = []
     for event in side.events:
         if isinstance(event, MessageRun):
@@ -161,21 +138,11 @@ def messages_of(side: Side) -> list[Message]:
     return found
 
 
-def check(side: Side) -> None:
-    """Hold what was told against the simplest way to read it, and what was said against what may be."""
-    what = side.what
-    verdict = judge(what.role, what.target, what.policy != "refuse", what.data)
-    if (messages_of(side), side.ending) != verdict:
-        raise Violation(f"came to {side.ending} with {messages_of(side)}; to be expected was {verdict}")
-    check_events(side.events)
-    check_said(what, b"".join(side.said))
-
-
 _ENDS = (Failed, RefusalReceived, EndOfStream, Silent)
 
 
 def check_events(events: Sequence[Event]) -> None:
-    """Nothing follows the end, and a lease or a readiness is told once."""
+    """Check that nothing follows the end, and that a lease or a readiness comes once."""
     for place, event in enumerate(events):
         if isinstance(event, _ENDS) and place + 1 < len(events):
             raise Violation(f"after {event} came {events[place + 1 :]}")
@@ -184,62 +151,87 @@ def check_events(events: Sequence[Event]) -> None:
             raise Violation(f"{kind.__name__} came more than once")
 
 
-def check_said(what: Input, said: bytes) -> None:
-    """A server says a header, or answers of which only the last may be a refusal; a client its header and its lease."""
-    if what.role == "client":
-        if said not in (PROTOCOL_HEADER, PROTOCOL_HEADER + b"\x05lease"):
-            raise Violation(f"a client said {said!r}")
+def check_sent(given: Input, sent: bytes) -> None:
+    """Check a server's header or answers, of which only the last may be a refusal, or a client's header and lease."""
+    if given.role == "client":
+        if sent not in (PROTOCOL_HEADER, PROTOCOL_HEADER + b"\x05lease"):
+            raise Violation(f"a client sent {sent!r}")
         return
-    if said and said != PROTOCOL_HEADER:
-        check_answers(said, what.target)
+    if sent and sent != PROTOCOL_HEADER:
+        check_answers(sent, given.target)
 
 
-def check_answers(said: bytes, target: Target) -> None:
-    """A server greets, says yes, and may refuse at any time as its last word; on a feed messages come instead."""
+def check_answers(sent: bytes, target: Target) -> None:
+    """Check that a server greeted, accepted, and refused at most once, in the end; on a feed messages come instead."""
     for number in range(3):
-        if not said or (number == 2 and target == "feed"):
+        if not sent or (number == 2 and target == "feed"):
             break
-        word, said = take_word(said)
+        word, sent = take_word(sent)
         code = int(word[:3]) if word and word[:3].isdigit() else 0
         if not word or not word.startswith(f"{code} {CODE_NAMES.get(code)}".encode()) or (code == 200 and number == 2):
-            raise Violation(f"answer {number + 1} of a {target} is {word!r}, with {said!r} behind it")
+            raise Violation(f"answer {number + 1} of a {target} is {word!r}, with {sent!r} behind it")
         if code != 200:
-            if said:
-                raise Violation(f"after {word!r} came {said!r}")
+            if sent:
+                raise Violation(f"after {word!r} came {sent!r}")
             return
-    while said:
-        size = int.from_bytes(said[:4], "big")
-        if len(said) < 4 + size:
-            raise Violation(f"a feed ended with {said!r}")
+    while sent:
+        size = int.from_bytes(sent[:4], "big")
+        if len(sent) < 4 + size:
+            raise Violation(f"a feed ended with {sent!r}")
         if size:
-            read(said[4 : 4 + size])
-        said = said[4 + size :]
+            read(sent[4 : 4 + size])
+        sent = sent[4 + size :]
 
 
-def check_same(whole: Side, other: Side, how: str) -> None:
-    """However a stream is cut, the same is told and the same is said."""
-    told, others = (messages_of(side) for side in (whole, other))
-    if (told, whole.ending) != (others, other.ending):
-        raise Violation(f"{how} it came to {other.ending} with {others}, in one piece to {whole.ending} with {told}")
-    check_events(other.events)
-    check_said(other.what, b"".join(other.said))
+class DMPFuzz(EngineFuzz[Input, Side]):
+    """The engine of direct connections in both roles, held against the simplest way to read the same octets."""
 
+    name = "direct "
+    floods = FLOODS
 
-def check_end(side: Side) -> None:
-    """Whatever came before: an engine whose stream has ended is done, and hears and says nothing more."""
-    side.feed(b"")
-    told, said = len(side.events), len(side.said)
-    side.feed(b"more")
-    side.engine.handle_timer(1e9)
-    side.work()
-    if not side.engine.finished or side.engine.next_timer() is not None:
-        raise Violation(f"not finished at the end of the stream, but {side.engine.state}")
-    if (len(side.events), len(side.said)) != (told, said):
-        raise Violation(f"after the end came {side.events[told:]} and {side.said[said:]}")
+    def generate(self, random: Random) -> Input:
+        return generate(random)
 
+    def run(self, given: Input, pieces: Iterable[bytes], *, active: bool = False) -> Side:
+        side = Side(given, active=active)
+        now = 0.0
+        for piece in pieces:
+            if piece:
+                side.feed(piece)
+            if active:
+                now += 0.7
+                side.engine.handle_timer(now)
+        side.finish()
+        return side
 
-def check_kept(side: Side, fed: int) -> None:
-    """What is kept is bounded by what came, and by the limits however much that was."""
-    limit = min(2 * fed + SLACK, 3 * MAX_MESSAGE + ENVELOPES + HELD_MAX + 2 * SLACK)
-    if (held := kept(side.engine)) > limit:
-        raise Violation(f"{held} octets are kept of {fed} that came; at most {limit} may be")
+    def check(self, whole: Side) -> None:
+        given, found = whole.given, (messages_of(whole), whole.ending)
+        verdict = judge(given.role, given.target, given.policy != "refuse", given.data)
+        if found != verdict:
+            raise Violation(f"came to {whole.ending} with {found[0]}; expected was {verdict}")
+        check_events(whole.events)
+        check_sent(given, whole.octets)
+
+    def compare(self, whole: Side, other: Side, how: str) -> None:
+        first, second = (messages_of(side) for side in (whole, other))
+        if (first, whole.ending) != (second, other.ending):
+            raise Violation(
+                f"{how} it came to {other.ending} with {second}, in one piece to {whole.ending} with {first}"
+            )
+        check_events(other.events)
+        check_sent(other.given, other.octets)
+
+    def check_retained(self, driver: Side, fed: int) -> None:
+        limit = min(2 * fed + SLACK, 3 * MAX_MESSAGE + ENVELOPES + HELD_MAX + 2 * SLACK)
+        if (held := retained(driver.engine)) > limit:
+            raise Violation(f"{held} octets are retained of {fed} that came; at most {limit} may be")
+
+    def outcome(self, driver: Side) -> str:
+        return f"{driver.given.role} of a {driver.given.target}: {driver.ending}"
+
+    def make_flood(self, name: str, random: Random) -> Flood:
+        steps, target, policy, pieces = FLOODS[name]
+        side = Side(Input("server", target, policy, b""))
+        for word in opening("server")[:steps]:
+            side.feed(word)
+        return Flood(side, pieces(random), 800)

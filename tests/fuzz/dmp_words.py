@@ -5,8 +5,8 @@ from random import Random
 
 from triomq.protocols.dmp import CODE_NAMES, LARGEST_MESSAGE, NULL, PROTOCOL_HEADER, response
 
+from .amqp_words import any_properties, deep_table
 from .mutations import ANY_WIRE, Mutation
-from .words import any_properties, deep_table
 
 PLAIN = b"\0\0"
 TEXT = b"\x80\0\x0atext/plain"

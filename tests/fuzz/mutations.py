@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
 
-from .words import HEARTBEAT, any_method, any_properties, deep_table, frame, header
+from .amqp_words import HEARTBEAT, any_method, any_properties, deep_table, frame, header
 
 Mutation = Callable[[Random, list[bytes]], None]
 

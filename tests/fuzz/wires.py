@@ -36,7 +36,7 @@ from .loop import Violation
 
 
 class Wire:
-    """A transport whose other end is the caller: ``feed`` is what the peer sends, ``said()`` what it was sent.
+    """A transport whose other end is the caller: ``feed`` is what the peer sends, ``sent()`` what it was sent.
 
     Args:
         reads: whether the peer takes what it is sent; otherwise the broker can never write again.
@@ -49,7 +49,7 @@ class Wire:
         self.closed = False
         self._reads = reads
         self._driver: Driver | None = None
-        self._said: list[bytes | memoryview] = []
+        self._sent: list[bytes | memoryview] = []
         self._may_read = trio.Event()
 
     async def feed(self, data: bytes) -> None:
@@ -60,12 +60,12 @@ class Wire:
             self._driver.received(data)
         await trio.lowlevel.checkpoint()
 
-    def said(self) -> bytes:
-        return b"".join(self._said)
+    def sent(self) -> bytes:
+        return b"".join(self._sent)
 
     def take(self) -> bytes:
-        said, self._said = self.said(), []
-        return said
+        sent, self._sent = self.sent(), []
+        return sent
 
     # What the broker calls
 
@@ -74,7 +74,7 @@ class Wire:
         self._may_read.set()
 
     def send_nowait(self, buffers: Sequence[bytes | memoryview]) -> bool:
-        self._said += buffers
+        self._sent += buffers
         return self._reads
 
     def notify_drained(self) -> None:
@@ -101,14 +101,14 @@ class Wire:
         self._may_read.set()
 
 
-def outcome(said: bytes) -> str:
-    """Name how the broker ended a conversation, from all that it said."""
-    position, found = 8 if said.startswith(b"AMQP") else 0, "no close"
+def outcome(sent: bytes) -> str:
+    """Name how the broker ended a conversation, from all that it sent."""
+    position, found = 8 if sent.startswith(b"AMQP") else 0, "no close"
     if position:
         return "another protocol"
-    while position < len(said):
-        kind, _, size = struct.unpack_from(">BHI", said, position)
-        payload = said[position + 7 : position + 7 + size]
+    while position < len(sent):
+        kind, _, size = struct.unpack_from(">BHI", sent, position)
+        payload = sent[position + 7 : position + 7 + size]
         position += 8 + size
         name = AMQP_METHODS.find(payload).row.name if kind == 1 else ""
         if name == "connection.close":
@@ -182,8 +182,8 @@ class Healthy:
     async def next(self) -> Event:
         while not self._events:
             await self.flush()
-            if said := self.wire.take():
-                self.engine.receive_data(said)
+            if received := self.wire.take():
+                self.engine.receive_data(received)
                 self._events += self.engine.events()
             else:
                 await trio.sleep(0.001)

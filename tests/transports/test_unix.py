@@ -101,7 +101,7 @@ async def test_what_is_no_socket_is_left_alone(path: str, make: object) -> None:
     ("broken", "advice"),
     [
         ("missing/broker.sock", "its directory does not exist; make it"),
-        ("x" * 200, "has at most 107 octets"),
+        ("x" * 200, "has at most 107 bytes"),
         ("/dev/null/broker.sock", "choose another path"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from triomq.actors.actor import Actor, InPlaceActor
 from triomq.actors.backoff import Backoff
-from triomq.actors.children import ChildSpec, RestartPolicy
+from triomq.actors.children import ChildSpec, RestartPolicy, Strategy
 from triomq.actors.deadletters import DeadLetter, DeadLetters
 from triomq.actors.events import DeadLettered, Event, EventSubscription, Exited, MailboxOverflowed, Restarted, Started
 from triomq.actors.handlers import describe_handlers
@@ -13,7 +13,7 @@ from triomq.actors.ref import Ref, RefStatistics
 from triomq.actors.registry import Registry
 from triomq.actors.running import is_under_asyncio, require_trio, unwrap_group
 from triomq.actors.status import State
-from triomq.actors.supervisor import DynamicSupervisor, Strategy, Supervisor
+from triomq.actors.supervisor import DynamicSupervisor, Supervisor
 from triomq.actors.system import System, open_system
 from triomq.actors.task_ref import TaskRef
 from triomq.actors.tree import TreeNode

@@ -1,9 +1,10 @@
-"""What actors derive from: ``Actor`` has a task of its own, ``InPlaceActor`` lives in the turns of those who tell it.
+"""The bases of actors: ``Actor`` has a task of its own, ``InPlaceActor`` runs in the turns of its tellers.
 
 Stores, endpoints, supervisors and most of what users write have a task, and may wait. Queues, sinks and connections are
-in place: told something by an idle teller they have handled it when ``tell_nowait`` returns, for about the price of two
-function calls, and an idle one takes less than a kilobyte. The contract is the same: one door, typed messages in order
-of arrival, one at a time, supervision. What an actor in place lacks is waiting: its handlers are plain functions.
+in place: such an actor has handled a message when ``tell_nowait`` returns, if no other handler is on the stack, for
+about the price of two function calls, and an idle one takes less than a kilobyte. The contract is the same: one
+reference, typed messages in order of arrival, one at a time, supervision. An actor in place cannot wait: its handlers
+are plain functions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Ts = TypeVarTuple("Ts")
 class Actor:
     """Base of actors that have a task: their handlers may be ``async``, their mailbox is bounded.
 
-    Made by the factory in its supervisor's child spec, anew for each incarnation. Every method with one parameter,
+    Created by the factory in its supervisor's child spec, anew for each incarnation. Every method with one parameter,
     named ``message`` and annotated with a :class:`Message` class, is the handler of that class.
 
     A subclass that must hold something open for as long as an incarnation lives wraps ``run``::
@@ -44,29 +45,29 @@ class Actor:
     limit: ClassVar[float] = LIMIT
     """Messages that the mailbox holds."""
     overflow: ClassVar[Overflow] = "wait"
-    """What a full mailbox does, one of wait, reject, drop_oldest and drop_newest."""
+    """The policy of a full mailbox, one of wait, reject, drop_oldest and drop_newest."""
     waits_for: ClassVar[tuple[type, ...]] = ()
     """The actor classes that this one may await (``tell``, ``ask``). Under test a wait that is not declared is an
-    error, and a cycle of declarations too: so no circle of actors can ever wait for itself."""
+    error, and so is a cycle of declarations: no circle of actors can ever wait for itself."""
     answers_in_place: ClassVar[bool] = False
     """Whether plain handlers run in the sender's turn while this actor idles, so that ``ask_nowait`` works."""
 
     ref: TaskRef
-    """Its own door; set before ``on_start``."""
+    """Its own reference; set before ``on_start``."""
     epoch: int
-    """Which incarnation this is; the first is 1."""
+    """The number of this incarnation; the first is 1."""
 
     async def on_start(self) -> None:
-        """Get ready; finished before a message is handled and before the next sibling starts."""
+        """Prepare; finished before a message is handled and before the next sibling starts."""
 
     def after_batch(self) -> None:
-        """Do once what all messages of a batch have made necessary; a crash here runs none of them again."""
+        """Do, once, what the messages of a batch have made necessary; a crash here runs none of them again."""
 
     async def on_stop(self) -> None:
-        """Tidy up, when stopped or ended, not when crashed; shielded, for at most ``shutdown`` seconds."""
+        """Clean up, when stopped or ended, not when crashed; shielded, for at most ``shutdown`` seconds."""
 
     def ping(self, message: Ping) -> None:
-        """Answer that this actor runs."""
+        """Answer a ``Ping``: the actor runs."""
 
     _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
 
@@ -81,13 +82,13 @@ class Actor:
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Live: start, handle messages until the mailbox ends, stop. Override to wrap, and await ``super().run()``."""
+        """Start, handle messages until the mailbox ends, stop. Override to wrap it, and await ``super().run()``."""
         await self._open()
         self.ref.started()
         try:
             await self.ref.serve(self)
         except BaseException as error:
-            if is_cancellation(error):  # else it is a crash, and the state is not to be trusted
+            if is_cancellation(error):  # any other error is a crash, and the state is not to be trusted
                 await self._close()
             raise
         await self._close()
@@ -103,9 +104,9 @@ class Actor:
 class InPlaceActor:
     """Base of actors whose plain handlers run in the teller's turn.
 
-    A subclass that says ``__slots__`` too stays small. One that defines ``async def run(self)`` has a task for as long
-    as it runs (a connection's reader): its return ends the actor, its exception crashes it, stopping cancels it, and
-    its ``finally`` is where clean-up lives. After a crash ``on_stop`` is not called: the state is not to be trusted.
+    A subclass that defines ``__slots__`` too stays small. One that defines ``async def run(self)`` has a task for as
+    long as it runs (a connection's reader): its return ends the actor, its exception crashes it, stopping cancels it,
+    and its ``finally`` is the place for clean-up. After a crash ``on_stop`` is not called: the state cannot be trusted.
     """
 
     __slots__ = ("ref",)
@@ -113,16 +114,16 @@ class InPlaceActor:
     ref: InPlaceRef
 
     def on_start(self) -> None:
-        """Get ready; finished before anyone's message is handled and before the next sibling starts."""
+        """Prepare; finished before a message is handled and before the next sibling starts."""
 
     def after_batch(self) -> None:
-        """Do once what all messages of a turn have made necessary; a crash here runs none of them again."""
+        """Do, once, what the messages of a turn have made necessary; a crash here runs none of them again."""
 
     def on_stop(self) -> None:
-        """Tidy up after the last message, when stopped or ended, not when crashed."""
+        """Clean up after the last message, when stopped or ended, not when crashed."""
 
     def ping(self, message: Ping) -> None:
-        """Answer that this actor runs."""
+        """Answer a ``Ping``: the actor runs."""
 
     _empty_hooks: ClassVar[tuple[object, ...]] = (on_start, after_batch, on_stop)
 
@@ -133,11 +134,11 @@ class InPlaceActor:
 
     @property
     def epoch(self) -> int:
-        """Which incarnation this is; the first is 1."""
+        """The number of this incarnation; the first is 1."""
         return self.ref.epoch
 
     def turn(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
-        """Enter a turn from ``run``; what the function raises comes out here, and so crashes ``run``."""
+        """Call a function as a turn, from ``run``; what it raises is raised here, and so crashes ``run``."""
         return self.ref.turn.run(function, *args)
 
 

@@ -1,4 +1,4 @@
-"""An answer that someone waits for, once: the slot between an asker and a handler."""
+"""An answer that one task waits for, once: the slot between an asker and a handler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Answer(Generic[T]):
     """A value or an error, given once, for which at most one task waits.
 
-    A Trio event plus a result in a quarter of the memory; asks make one each, so it is kept small.
+    A Trio event plus a result in a quarter of the memory; each ask creates one, so it is small.
     """
 
     __slots__ = ("_task", "_values", "error")
@@ -27,23 +27,23 @@ class Answer(Generic[T]):
 
     @property
     def is_given(self) -> bool:
-        """Whether the waiting is over."""
+        """Whether there is an answer or an error."""
         return self._values is not None or self.error is not None
 
     def give(self, value: T) -> None:
-        """Answer; what comes second is dropped."""
+        """Set the answer; a second one is dropped."""
         if not self.is_given:
             self._values = [value]
             self._wake()
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error, which ``wait`` raises; what comes second is dropped."""
+        """Set an error, which ``wait`` raises; after an answer it is dropped."""
         if not self.is_given:
             self.error = error
             self._wake()
 
     async def wait(self) -> T:
-        """Wait for the answer; a cancelled wait changes nothing for the one who answers."""
+        """Wait for the answer; a cancelled wait changes nothing for the handler."""
         if self.is_given:
             await trio.lowlevel.cancel_shielded_checkpoint()
         else:
@@ -51,7 +51,7 @@ class Answer(Generic[T]):
             await trio.lowlevel.wait_task_rescheduled(self._leave)
         if self.error is not None:
             raise self.error
-        assert self._values is not None  # whoever woke us has answered
+        assert self._values is not None  # the task was woken by an answer
         return self._values[0]
 
     def _leave(self, _raise_cancel: object) -> trio.lowlevel.Abort:
@@ -78,14 +78,14 @@ class Asked(Answer[object]):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Say whether an exception is Trio's ``Cancelled``, alone or among others, which must always be let through."""
+    """Return whether an exception is Trio's ``Cancelled``, alone or among others, which must always be re-raised."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[0] is not None
     return isinstance(error, trio.Cancelled)
 
 
 def answer_error(path: str, message: object, error: BaseException) -> BaseException:
-    """Turn what became of a request into what its asker sees."""
+    """Return the error for the asker of a request whose handling has failed with an error."""
     if isinstance(error, Refused | ActorStopped | HandlerFailed | MailboxFull):
         return error
     failed = HandlerFailed(f"{path} crashed while it handled {type(message).__qualname__}: {error!r}")

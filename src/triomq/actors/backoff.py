@@ -1,4 +1,4 @@
-"""How long to wait before the next restart: exponential, with jitter."""
+"""The delays before restarts: exponential, with jitter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
     The first restart is immediate, as OTP's are; the second waits ``initial`` seconds, each further one ``factor``
     times as long, up to ``maximum``. A child that has lived for a supervisor's ``period`` starts again from the
-    beginning. Jitter takes away up to that share of a delay, so that children that died together do not come back
+    beginning. Jitter subtracts up to that share of a delay, so that children that crashed together do not start
     together.
     """
 
@@ -26,7 +26,7 @@ class Backoff(msgspec.Struct, frozen=True):
             raise ValueError(f"{self} makes no sense: 0 <= initial <= maximum, factor >= 1, 0 <= jitter <= 1")
 
     def delay(self, failures: int) -> float:
-        """Give the seconds to wait after so many failures in a row, the present one included."""
+        """Return the seconds to wait after so many failures in a row, the present one included."""
         if failures <= 1:
             return 0.0
         try:

@@ -1,4 +1,4 @@
-"""What a supervisor knows about a child: how to make it, when to restart it, how long it may take to stop."""
+"""The records of a supervisor: how to create a child, when to restart it, how often it has crashed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ SHUTDOWN: Final = 5.0
 """Seconds a child may take to drain before it is cancelled, as in OTP."""
 
 
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
+"""The children that are restarted with one that crashed: no other; all; those that were started after it."""
+
+
 class ChildSpec(msgspec.Struct, frozen=True):
-    """How to make a child, again and again.
+    """How to create, restart and stop a child.
 
     Args:
-        factory: Makes one incarnation, with all that must survive a crash: what the child holds, it can rebuild.
+        factory: Creates one incarnation, with all that must survive a crash; the child can rebuild all else.
         name: Unique among its siblings; ``None`` for the class's name with a number.
         restart: Whether it is restarted when it ends.
         shutdown: Seconds to drain when stopped, then it is cancelled. ``None`` means 5 s for a worker and no limit
@@ -38,20 +42,20 @@ class ChildSpec(msgspec.Struct, frozen=True):
     shutdown: float | None = None
 
     def restarts_after(self, error: BaseException | None) -> bool:
-        """Say whether a child that ended with this error, or with none, is to be started again."""
+        """Return whether a child that ended with this error, or with none, is to be started again."""
         return self.restart == "permanent" or (self.restart == "transient" and error is not None)
 
 
 def _no_more() -> InPlaceActor:
-    raise LookupError("the actor has stopped for good: there is nothing to make it with any more")
+    raise LookupError("the actor has stopped for good, and its factory is gone")
 
 
 ENDED: Final = ChildSpec(_no_more)
-"""What a Ref has when its actor has stopped for good."""
+"""The spec of a Ref whose actor has stopped for good."""
 
 
 class ChildEnded(msgspec.Struct, frozen=True):
-    """What a supervisor's control lane carries: an incarnation of a child has ended by itself."""
+    """Tells a supervisor, ahead of its mailbox, that an incarnation of a child has ended by itself."""
 
     ref: Ref
     epoch: int
@@ -59,7 +63,7 @@ class ChildEnded(msgspec.Struct, frozen=True):
 
 
 class Parent:
-    """What a supervisor's Ref needs of its actor; :class:`Supervisor` is the one that there is."""
+    """The interface of a supervisor for its own Ref; :class:`Supervisor` implements it."""
 
     def _on_child_started(self, ref: Ref) -> None:
         raise NotImplementedError
@@ -69,7 +73,7 @@ class Parent:
 
 
 class Restarts:
-    """Restarts within a sliding period: how many may there be, and is this one too many?"""
+    """Counts restarts within a sliding period against a limit."""
 
     __slots__ = ("_times", "limit", "period")
 
@@ -79,7 +83,7 @@ class Restarts:
         self._times: deque[float] = deque()
 
     def exceed(self, now: float) -> bool:
-        """Count a restart now; say whether that is one too many."""
+        """Count a restart now; return whether that is one too many."""
         times = self._times
         times.append(now)
         while times[0] <= now - self.period and len(times) > 1:
@@ -88,7 +92,7 @@ class Restarts:
 
 
 class History:
-    """What is remembered of a child that has crashed: how often in a row, and when it last started."""
+    """The record of a child that has crashed: how often in a row, and when it last started."""
 
     __slots__ = ("failures", "restarts", "started")
 
@@ -105,9 +109,9 @@ class History:
 
 
 class Restart:
-    """Children that are to run again, in order, after a delay; made and cancelled by their supervisor.
+    """Children that are to run again, in order, after a delay; created and cancelled by their supervisor.
 
-    A later crash that concerns any of them cancels this restart and takes its members over.
+    A later crash of any of them cancels this restart, and the restart for it takes its members over.
     """
 
     __slots__ = ("delay", "members", "scope")
@@ -116,3 +120,12 @@ class Restart:
         self.members = members
         self.delay = delay
         self.scope = trio.CancelScope()
+
+
+def restarted_with(ref: Ref, siblings: list[Ref], strategy: Strategy) -> list[Ref]:
+    """Return the children that are restarted with one of them, itself included, in order."""
+    if strategy == "one_for_all":
+        return siblings
+    if strategy == "rest_for_one":
+        return siblings[siblings.index(ref) :]
+    return [ref]

@@ -1,4 +1,4 @@
-"""Where messages go that nobody will handle: a bounded ring to look at, and a feed to follow."""
+"""Dead letters: the messages that were not handled, as a bounded list of the latest, and as a feed."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ logger = logging.getLogger("triomq.actors")
 
 Reason = Literal["stopped", "crashed", "interrupted", "refused", "mailbox full"]
 """Why a message is dead: its actor had stopped; it crashed its actor alone; its async handler was interrupted;
-its handler refused it and nobody waited for the answer; its mailbox was full and the overflow policy dropped it."""
+its handler refused it and there was no asker; its mailbox was full and the overflow policy dropped it."""
 
-KEPT: Final = 1_000
-"""Dead letters kept to look at; enough to see a pattern, too few to be a leak."""
+RECENT: Final = 1_000
+"""Dead letters that are held for ``recent``; enough to see a pattern, too few to be a leak."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """One message that nobody will handle."""
+    """One message that was not handled."""
 
     message: Message
     ref: Ref
-    """Whom it was for."""
+    """The actor that it was for."""
     reason: Reason
     error: BaseException
     time: float
-    """When it was given up, in seconds of ``trio.current_time()``."""
+    """When it became a dead letter, in seconds of ``trio.current_time()``."""
 
 
 class DeadLetters:
@@ -43,24 +43,24 @@ class DeadLetters:
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._ring: deque[DeadLetter] = deque(maxlen=KEPT)
+        self._ring: deque[DeadLetter] = deque(maxlen=RECENT)
         self._feed: EventStream[DeadLetter] = EventStream()
         self.count = 0
         """How many there were in all."""
 
     def recent(self) -> list[DeadLetter]:
-        """Give the last thousand, oldest first."""
+        """Return the last thousand, oldest first."""
         return list(self._ring)
 
     def feed(self) -> EventSubscription[DeadLetter]:
-        """Follow what comes from now on, with ``async for``."""
+        """Return a subscription to dead letters from now on, for ``async for``."""
         return self._feed.subscribe()
 
     def add(self, message: Message, ref: Ref, reason: Reason, error: BaseException) -> None:
-        """Keep a message that will not be handled, and tell it so.
+        """Add a message that will not be handled, and call its ``abandoned``.
 
-        An error in ``message.abandoned`` is logged and goes no further: it belongs neither to whoever told the
-        message nor to whoever did not handle it.
+        An error in ``message.abandoned`` is logged and goes no further: it belongs neither to the teller of the
+        message nor to the actor that did not handle it.
         """
         letter = DeadLetter(message, ref, reason, error, trio.current_time())
         self.count += 1

@@ -1,4 +1,4 @@
-"""What happens to actors, as a stream of small Structs that anyone may follow."""
+"""Events of actors, as a stream of small Structs: starts, exits, restarts, dead letters, full mailboxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SUBSCRIPTION_LIMIT: Final = 1_000
-"""Events kept for a slow follower; older ones are dropped and counted, since nobody may slow the actors down."""
+"""Events buffered for a slow follower; older ones are dropped and counted, since no follower may slow actors down."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Exited(Event, frozen=True):
 
     epoch: int
     error: BaseException | None
-    """What it crashed with, or ``None`` when it ended as it should."""
+    """The error that it crashed with, or ``None`` when it ended as it should."""
 
 
 class Restarted(Event, frozen=True):
@@ -61,7 +61,7 @@ class EventSubscription(Generic[T]):
     def __init__(self, stream: EventStream[T], limit: int) -> None:
         self._stream = stream
         self._items: deque[T] = deque(maxlen=limit)
-        self._news: trio.Event | None = None  # made by a follower who waits
+        self._news: trio.Event | None = None  # created by a follower that waits
         self._closed = False
         self.dropped = 0
         """How many were lost because this follower was slow."""
@@ -73,13 +73,13 @@ class EventSubscription(Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """Stop following; whoever waits here sees the end of the stream after what is kept."""
+        """Stop following; iterating ends after the items that are buffered."""
         self._closed = True
         self._stream._followers.pop(self, None)
         self._wake()
 
     def get_nowait(self) -> list[T]:
-        """Take all that has come in so far, perhaps nothing."""
+        """Take all buffered items, perhaps none."""
         taken = list(self._items)
         self._items.clear()
         return taken
@@ -109,32 +109,32 @@ class EventSubscription(Generic[T]):
 
 
 class EventStream(Generic[T]):
-    """Where items are published and followed; costs nothing while nobody follows."""
+    """A stream of items for any number of followers; costs nothing while there are none."""
 
     def __init__(self) -> None:
         self._followers: dict[EventSubscription[T], None] = {}
 
     @property
     def is_followed(self) -> bool:
-        """Whether making an item is worth the while."""
+        """Whether there is a follower, so that an item is worth creating."""
         return bool(self._followers)
 
     def subscribe(self, *, limit: int = SUBSCRIPTION_LIMIT) -> EventSubscription[T]:
-        """Follow from now on.
+        """Return a subscription to the items from now on.
 
         Args:
-            limit: How many items are kept for this follower; the oldest are dropped beyond it.
+            limit: Items buffered for this follower; the oldest are dropped beyond it.
         """
         subscription = EventSubscription(self, limit)
         self._followers[subscription] = None
         return subscription
 
     def publish(self, item: T) -> None:
-        """Give an item to all who follow; never waits."""
+        """Add an item to all subscriptions; never waits."""
         for subscription in list(self._followers):
             subscription._offer(item)
 
     def close(self) -> None:
-        """End the stream for all who follow."""
+        """Close all subscriptions."""
         for subscription in list(self._followers):
             subscription.close()

@@ -1,7 +1,7 @@
 """The handler table of an actor class: which function takes which message.
 
 Built once per class, when it is first started: then the names in annotations can be resolved, and a handler whose
-answer is not what its request promises is refused before anyone is told anything. A lookup by exact type costs
+answer is not what its request promises is refused before any message is told. A lookup by exact type costs
 30 ns; a ladder of ``isinstance`` twenty times that.
 """
 
@@ -21,7 +21,7 @@ Handler = Callable[[object, Message], object]
 class HandlerTable:
     """The handlers of one class, plain and async apart, and which hooks the class defines.
 
-    Made by :func:`handler_table`, kept on the class, shared by all its instances.
+    Created by :func:`handler_table`, cached on the class, shared by all its instances.
     """
 
     __slots__ = (
@@ -58,16 +58,16 @@ class HandlerTable:
         table[message_class] = function
 
     def accepts(self, message_class: type) -> bool:
-        """Say whether there is a handler, plain or async, for exactly this class."""
+        """Return whether there is a handler, plain or async, for exactly this class."""
         return message_class in self.plain or message_class in self.asynchronous
 
     def _overrides(self, hook: str) -> bool:
-        """Say whether the class brings a hook of its own, which is then worth a call."""
+        """Return whether the class defines a hook of its own, which is then worth a call."""
         function = getattr(self.actor_class, hook, None)
         return function is not None and function not in getattr(self.actor_class, "_empty_hooks", ())
 
     def no_handler(self, message: object) -> TypeError:
-        """Make the error for the sender of a message that nobody here handles."""
+        """Return the error for the sender of a message without a handler."""
         known = sorted(one.__qualname__ for one in (*self.plain, *self.asynchronous))
         return TypeError(
             f"{self.actor_class.__qualname__} has no handler for {type(message).__qualname__}; it handles "
@@ -76,7 +76,7 @@ class HandlerTable:
 
 
 def handler_table(actor_class: type) -> HandlerTable:
-    """Give the table of a class, building and checking it at the first call.
+    """Return the table of a class, which is built and checked at the first call.
 
     Raises:
         TypeError: a handler's annotations are missing, unknown, or do not fit its request.
@@ -89,10 +89,10 @@ def handler_table(actor_class: type) -> HandlerTable:
 
 
 def describe_handlers(actor_class: type) -> str:
-    """Return a text that says which function of an actor class handles which message, a line each.
+    """Return a text with the function of an actor class that handles each message, a line each.
 
-    Handlers are found by their annotation, so that a search for callers of one finds none; this is the way from a
-    message that somebody tells to the code that runs.
+    Handlers are found by their annotation, so a search for callers of one finds none; this is the way from a message
+    to the code that runs.
 
     Raises:
         TypeError: a handler's annotations are missing, unknown, or do not fit its request.

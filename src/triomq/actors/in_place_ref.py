@@ -1,8 +1,8 @@
-"""Actors in place: no task and no mailbox of their own time; their handlers run in the turn of whoever tells them.
+"""The reference to an actor in place: no task, no mailbox; handlers run in the turn of the teller.
 
-The contract is that of any actor: one door, typed messages in order of arrival, one at a time, supervision. What they
-lack is waiting: handlers are plain functions. An idle one costs less than a kilobyte, being told something about as
-much as two function calls.
+Starting and stopping take no time, for there is nothing to wait for: ``launch`` has called ``on_start`` when it
+returns, and ``end`` is over at once unless a handler is on the stack, or the actor has a ``run``, whose task is
+cancelled first.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class InPlaceRef(Ref):
         except Exception as error:
             self.crash(None, error)
 
-    async def ask(self, request: Request[R]) -> R:  # the base says it
+    async def ask(self, request: Request[R]) -> R:  # see Ref.ask
         if type(request) not in self._plain:
             raise self._table.no_handler(request)
         await trio.lowlevel.checkpoint_if_cancelled()

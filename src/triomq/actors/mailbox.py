@@ -1,7 +1,7 @@
 """A mailbox: a memory channel in batches.
 
 A channel that hands over one item costs a task switch for each, 8–13 µs; taken in batches an item costs 0.1–0.4 µs.
-So the one who reads gets up to 256 at a time, for one checkpoint. Names and errors are those of Trio's channels.
+So the reader gets up to 256 at a time, for one checkpoint. Names and errors are those of Trio's channels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Overflow = Literal["wait", "reject", "drop_oldest", "drop_newest"]
 """What a full mailbox does: make ``send`` wait; raise ``MailboxFull``; drop its oldest item; drop the one sent."""
 
 BATCH: Final = 256
-"""Items in one batch: enough to forget the checkpoint's cost, few enough to give others their turn within a
+"""Items in one batch: enough to make the checkpoint's cost negligible, few enough that other tasks run within a
 millisecond."""
 
 LIMIT: Final = 1_024
@@ -43,10 +43,10 @@ class Mailbox(Generic[T]):
     """Many senders, one reader, which takes batches.
 
     Args:
-        limit: Items kept before ``overflow`` applies; ``math.inf`` for no bound.
+        limit: Items held before ``overflow`` applies; ``math.inf`` for no bound.
         overflow: What to do with an item for which there is no room.
-        on_drop: Is given each dropped item.
-        on_full: Is called when the limit is reached, once until there is room again.
+        on_drop: Called with each dropped item.
+        on_full: Called when the limit is reached, once until there is room again.
     """
 
     __slots__ = (
@@ -58,8 +58,8 @@ class Mailbox(Generic[T]):
         "_on_drop",
         "_on_full",
         "_reader",
+        "_reported_full",
         "_senders",
-        "_told_full",
         "dropped",
         "limit",
         "overflow",
@@ -79,13 +79,13 @@ class Mailbox(Generic[T]):
         self.overflow = overflow
         self.dropped = 0
         self._items: list[T] = []
-        self._senders: dict[trio.lowlevel.Task, T] | None = None  # who waits for room, with what
+        self._senders: dict[trio.lowlevel.Task, T] | None = None  # the tasks that wait for room, and their items
         self._reader: trio.lowlevel.Task | None = None
         self._closed = False
         self._finishing = False
         self._halted = False
         self._interrupt = False
-        self._told_full = False
+        self._reported_full = False
         self._on_drop = on_drop
         self._on_full = on_full
 
@@ -93,7 +93,7 @@ class Mailbox(Generic[T]):
         return len(self._items) + len(self._senders or ())
 
     def statistics(self) -> MailboxStatistics:
-        """Give a snapshot of what is in it and who waits."""
+        """Return a snapshot."""
         return MailboxStatistics(
             current_buffer_used=len(self._items),
             max_buffer_size=self.limit,
@@ -105,7 +105,7 @@ class Mailbox(Generic[T]):
     # senders
 
     def send_nowait(self, item: T) -> None:
-        """Put an item in, or do what the overflow policy says.
+        """Put an item in, or apply the overflow policy.
 
         Raises:
             trio.ClosedResourceError: the mailbox is closed.
@@ -149,9 +149,9 @@ class Mailbox(Generic[T]):
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def _overflow(self, item: T) -> bool:
-        """Do what the policy says when there is no room; say whether the item may go in after all."""
-        if not self._told_full and self._on_full is not None:
-            self._told_full = True
+        """Apply the overflow policy; return whether the item may go in after all."""
+        if not self._reported_full and self._on_full is not None:
+            self._reported_full = True
             self._on_full()
         if self.overflow == "wait":
             raise trio.WouldBlock
@@ -192,12 +192,12 @@ class Mailbox(Generic[T]):
         else:
             batch = self._items[:BATCH]
             del self._items[:BATCH]
-        self._told_full = False
+        self._reported_full = False
         if self._senders:
-            self._let_in()
+            self._admit_senders()
         return batch
 
-    def _let_in(self) -> None:
+    def _admit_senders(self) -> None:
         assert self._senders is not None
         while self._senders and len(self._items) < self.limit:
             task = next(iter(self._senders))
@@ -217,43 +217,43 @@ class Mailbox(Generic[T]):
     # the owner
 
     def close(self) -> None:
-        """Take nothing more; the reader drains what is there and then sees ``EndOfChannel``."""
+        """Accept no more items; the reader gets what is there and then ``EndOfChannel``."""
         self._closed = True
-        self._on_drop = self._on_full = None  # nothing is dropped any more; they hold whoever holds the mailbox
+        self._on_drop = self._on_full = None  # nothing is dropped any more, and they would be a cycle with the Ref
         senders, self._senders = self._senders, None
         for task in senders or ():
             trio.lowlevel.reschedule(task, outcome.Error(trio.ClosedResourceError("the mailbox was closed")))
         self.wake()
 
     def reopen(self) -> None:
-        """Go on for another reader; what was kept stays."""
+        """Open it for the next incarnation's reader; items stay."""
         self._closed = self._finishing = self._halted = self._interrupt = False
 
     def finish(self) -> None:
-        """Let the reader see ``EndOfChannel`` once it has drained what is there; what is sent later is kept."""
+        """End the reader with ``EndOfChannel`` once it has taken what is there; later items stay for the next."""
         self._finishing = True
         self.wake()
 
     def halt(self) -> None:
-        """Let the reader see ``EndOfChannel`` at once; senders notice nothing, what they send is kept."""
+        """End the reader with ``EndOfChannel`` at once; senders notice nothing, and items stay for the next."""
         self._halted = True
         self.wake()
 
     def interrupt(self) -> None:
-        """Let the reader look up: its ``get_batch`` returns, perhaps empty-handed."""
+        """Make ``get_batch`` return, perhaps with an empty batch."""
         self._interrupt = True
         self.wake()
 
     def force(self, item: T) -> None:
-        """Put in what must not be lost, limit or not; there is no waiting for room."""
+        """Put in an item that must not be lost, whatever the limit."""
         self._items.append(item)
         self.wake()
 
     def put_back(self, items: list[T]) -> None:
-        """Return the rest of a batch to the head, before everything that came later."""
+        """Put the rest of a batch back to the head, before all later items."""
         self._items[:0] = items
 
     def take_all(self) -> list[T]:
-        """Empty it."""
+        """Take all items."""
         items, self._items = self._items, []
         return items

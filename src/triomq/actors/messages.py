@@ -1,4 +1,4 @@
-"""What actors say to each other: frozen Structs, and requests that know the type of their answer."""
+"""Messages between actors: frozen Structs, and requests that have the type of their answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Message(msgspec.Struct, frozen=True):
     """
 
     def split(self) -> Sequence[Message]:
-        """Give the parts that are tried again one by one after this message crashed its actor.
+        """Return the parts that are tried again one by one after this message crashed its actor.
 
         A message that carries many things overrides this, so that one poisonous part does not take the others
         along. Only told messages are split; a request has one answer and stays whole.
@@ -29,29 +29,29 @@ class Message(msgspec.Struct, frozen=True):
         return (self,)
 
     def abandoned(self, error: BaseException) -> None:
-        """Hear that this message went to the dead letters; called once.
+        """React to becoming a dead letter; called once.
 
         Args:
-            error: Why nobody will handle it: the handler's exception, ``Refused``, ``ActorStopped``, ``MailboxFull``.
+            error: Why it was not handled: the handler's exception, ``Refused``, ``ActorStopped``, ``MailboxFull``.
         """
 
 
 class Request(Message, Generic[R_co], frozen=True):
-    """A message that wants an answer of type ``R_co``.
+    """A message that is answered with an ``R_co``.
 
     ``class Declare(Request[QueueInfo], frozen=True)`` makes ``await ref.ask(Declare("a"))`` a ``QueueInfo``.
     """
 
 
 class Ping(Request[None], frozen=True):
-    """Asks any actor whether it runs; every actor has a handler for it. ``Ref.wait_running`` asks it."""
+    """Answered by every actor that runs; ``Ref.wait_running`` asks it."""
 
 
 class Down(Message, frozen=True):
     """Tells a watcher that the watched actor has stopped for good.
 
-    It comes in the ordinary order of arrival: a ``Down`` that overtook the last words of the one that it
-    is about would leave things behind for the dead.
+    It comes in the ordinary order of arrival: a ``Down`` that overtook the last messages of the actor that it is about
+    would leave state behind for an actor that is gone.
     """
 
     ref: Ref

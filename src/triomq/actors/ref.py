@@ -143,8 +143,8 @@ class Ref(Handling):
         """Tell without waiting.
 
         In a turn with no handler on the stack an idle actor in place has handled the message when this returns. Its
-        crash is its supervisor's business, never the teller's. Told to an actor that has stopped, the message goes
-        to the dead letters.
+        crash is its supervisor's business, never the teller's. A message to an actor that has stopped goes to the
+        dead letters.
 
         Raises:
             TypeError: the actor has no handler for it.
@@ -282,8 +282,6 @@ class Ref(Handling):
         if self._watchers is not None:
             self._watchers.pop(watcher, None)
 
-    # kinds of telling, which differ by the kind of actor
-
     def _tell_otherwise(self, message: Message) -> None:
         """Tell a message that cannot be handled on the spot."""
         raise NotImplementedError
@@ -325,12 +323,7 @@ class Ref(Handling):
             self.actor = None
 
     def fail_to_start(self, error: BaseException, before: int) -> None:
-        """Count an incarnation whose making has failed as one that has crashed.
-
-        Args:
-            error: What was raised.
-            before: ``epoch`` before it was tried.
-        """
+        """Count an incarnation whose start has failed as one that has crashed; ``before`` was the epoch until then."""
         if self.epoch == before:
             self.epoch += 1  # the factory crashed: an incarnation all the same
         self.failure = error
@@ -339,7 +332,7 @@ class Ref(Handling):
         self._report(error)
 
     def bury(self, reason: BaseException | None) -> None:
-        """Stop for good: nothing more is handled, and all who wait or watch are told."""
+        """Stop for good: nothing more is handled, and all waiting tasks and watchers learn of it."""
         if self._status == STOPPED:
             return
         self._status = STOPPED

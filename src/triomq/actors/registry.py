@@ -21,10 +21,10 @@ class Registry:
         self._root = root
 
     def find(self, path: str) -> Ref:
-        """Give the actor at a path.
+        """Return the actor at a path.
 
         Raises:
-            NoSuchActor: nobody lives there; the text says how far the path goes.
+            NoSuchActor: there is none; the text has the part of the path that exists.
         """
         if not path.startswith("/"):
             raise NoSuchActor(f"{path!r} is no path: it must start with /")
@@ -33,7 +33,7 @@ class Registry:
             if part:
                 child = ref.children.get(part.replace("%2F", "/").replace("%25", "%"))
                 if child is None:
-                    known = ", ".join(sorted(ref.children)) or "nobody"
+                    known = ", ".join(sorted(ref.children)) or "none"
                     raise NoSuchActor(f"there is no {path}: {ref.path} has no child {part!r}, but {known}")
                 ref = child
         return ref
@@ -46,7 +46,7 @@ class Registry:
         return True
 
     def __iter__(self) -> Iterator[str]:
-        """Give the paths of all living actors, parents before children, in order of their start."""
+        """Yield the paths of all actors, parents before children, in order of their start."""
         return self._walk(self._root)
 
     def _walk(self, ref: Ref) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The life of an actor as a table: what each event makes of its status.
+"""The states of an actor, and the events that change them, as tables.
 
 A status is a small integer, for it is compared before every message; ``IDLE`` is 0 since that is tested by truth. The
 order matters: up to ``OWN_TIME`` the actor runs, up to ``BUSY_WAITING`` its messages are handled in a turn of others,
-and from ``DRAINING`` on it takes nothing more::
+and from ``DRAINING`` on it accepts no message::
 
     STARTING ──started──▶ IDLE ⇄ BUSY, WAITING, BUSY_WAITING      an actor in place, or one that answers in place
         ▲            └──▶ OWN_TIME                                an actor whose messages wait in its mailbox
@@ -25,10 +25,10 @@ BUSY: Final = 1  # running; its handler is on the stack
 WAITING: Final = 2  # running; messages wait for the present turn
 BUSY_WAITING: Final = 3  # both
 OWN_TIME: Final = 4  # an actor with a task, running: messages go to its mailbox
-STARTING: Final = 5  # on_start has not finished; messages are kept
-BACKING_OFF: Final = 6  # between two incarnations; messages are kept
-HALTING: Final = 7  # a sibling's crash ends this incarnation; messages are kept for the next
-DRAINING: Final = 8  # stopping for good; nothing more is taken
+STARTING: Final = 5  # on_start has not finished; messages are held
+BACKING_OFF: Final = 6  # between two incarnations; messages are held
+HALTING: Final = 7  # a sibling's crash ends this incarnation; messages are held for the next
+DRAINING: Final = 8  # stopping for good; no message is accepted
 STOPPED: Final = 9
 
 STATES: Final[tuple[State, ...]] = (
@@ -39,7 +39,7 @@ STATES: Final[tuple[State, ...]] = (
     "draining",
     "stopped",
 )
-"""What users see of each status."""
+"""The state that users see for each status."""
 
 _RUNNING: Final = (IDLE, BUSY, WAITING, BUSY_WAITING, OWN_TIME)
 
@@ -51,7 +51,7 @@ QUEUED: Final[Move] = {IDLE: WAITING, BUSY: BUSY_WAITING}
 RETURNED: Final[Move] = {BUSY: IDLE, BUSY_WAITING: WAITING}
 """The handler on the stack has returned."""
 MAILED: Final[Move] = {IDLE: OWN_TIME, BUSY: BUSY_WAITING}
-"""Something goes to the mailbox of an actor that answers in place: order is order, so all that follows does too."""
+"""An item goes to the mailbox of an actor that answers in place; to keep the order, all that follow do too."""
 WOKEN: Final[Move] = dict.fromkeys(_RUNNING, OWN_TIME)
 """The loop of an actor with a task handles a batch."""
 RESTED: Final[Move] = dict.fromkeys(_RUNNING, IDLE)

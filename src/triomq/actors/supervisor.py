@@ -2,8 +2,8 @@
 
 OTP's words and rules, with two additions: a restart may be put off (exponential backoff, as a timer of the child's own,
 never a sleep in the supervisor's loop), and dynamic supervisors count restarts per child, so that one poisoned child
-is given up alone. Children are kept on the supervisor's own Ref, in a dict: the Refs of declared children stay the
-same even when the supervisor itself is restarted.
+is stopped alone. Children are in a dict on the supervisor's own Ref: the Refs of declared children stay the same even
+when the supervisor itself is restarted.
 """
 
 from __future__ import annotations
@@ -12,14 +12,24 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal, TypeVarTuple
+from typing import ClassVar, TypeVarTuple
 
 import trio
 
 from triomq.actors.actor import Actor, InPlaceActor, check_actor
 from triomq.actors.answers import is_cancellation
 from triomq.actors.backoff import Backoff
-from triomq.actors.children import SHUTDOWN, ChildEnded, ChildSpec, History, Parent, Restart, Restarts
+from triomq.actors.children import (
+    SHUTDOWN,
+    ChildEnded,
+    ChildSpec,
+    History,
+    Parent,
+    Restart,
+    Restarts,
+    Strategy,
+    restarted_with,
+)
 from triomq.actors.events import Restarted, Started
 from triomq.actors.in_place_ref import InPlaceRef
 from triomq.actors.ref import Ref
@@ -28,9 +38,6 @@ from triomq.actors.tasks import Tasks
 from triomq.errors import ActorStopped, NameTaken, RestartLimitExceeded
 
 Ts = TypeVarTuple("Ts")
-
-Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
-"""Who is restarted with a child that crashed: nobody; all; those that were started after it."""
 
 logger = logging.getLogger("triomq.actors")
 
@@ -77,16 +84,18 @@ class Supervisor(Parent, Actor):
     # what subclasses may override
 
     def child_specs(self) -> Sequence[ChildSpec]:
-        """Give the declared children, first to last; called when an incarnation starts and again when it
-        ends: the Refs of those that are declared then are kept for the next one.
+        """Return the declared children, first to last.
+
+        Called when an incarnation starts and again when it ends: the Refs of children that are declared then are used
+        by the next one.
         """
         return self._declared
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """Hear that a child has crashed (``ref.state`` is then backing_off) or is gone for good (stopped)."""
+        """React to a child that has crashed (``ref.state`` is then backing_off) or is gone for good (stopped)."""
 
     def child_restarted(self, ref: Ref) -> None:
-        """Hear that a child runs again; called before it handles what was kept for it."""
+        """React to a child that runs again; called before it handles what it was told meanwhile."""
 
     # children
 
@@ -98,8 +107,8 @@ class Supervisor(Parent, Actor):
     def start_child_nowait(self, spec: ChildSpec) -> Ref:
         """Start a child without waiting.
 
-        The ``on_start`` of a child in place has run when this returns, and its error comes out here. One with a
-        task is still starting: what it is told is kept, its error is a crash like any other.
+        The ``on_start`` of a child in place has run when this returns, and its error is raised here. One with a
+        task is still starting: messages wait for it, and its error is a crash like any other.
 
         Raises:
             NameTaken: a living sibling has that name.
@@ -117,7 +126,7 @@ class Supervisor(Parent, Actor):
         return ref
 
     async def start_child(self, spec: ChildSpec) -> Ref:
-        """Start a child and wait until its ``on_start`` has finished; an error in that comes out here.
+        """Start a child and wait until its ``on_start`` has finished; an error in that is raised here.
 
         Raises:
             NameTaken: a living sibling has that name.
@@ -160,7 +169,7 @@ class Supervisor(Parent, Actor):
     # one incarnation
 
     @trio.lowlevel.enable_ki_protection
-    async def run(self) -> None:  # the base says it
+    async def run(self) -> None:  # see Actor.run
         self._intensity = Restarts(self.max_restarts, self.period)
         self._histories: dict[Ref, History] = {}
         self._pending: dict[Restart, None] = {}
@@ -183,7 +192,7 @@ class Supervisor(Parent, Actor):
     async def _open(self) -> None:
         specs = self.child_specs()
         names = {spec.name for spec in specs}
-        # What the last incarnation started by itself goes before on_start may start its like again.
+        # Children that were not declared go first: on_start may start new ones of the same names.
         for ref in [ref for name, ref in self.ref.kids.items() if name not in names]:
             self._remove(ref, ref.failure)
         await super()._open()
@@ -221,7 +230,7 @@ class Supervisor(Parent, Actor):
     # starting
 
     def _admit(self, spec: ChildSpec, actor: Actor | InPlaceActor) -> Ref:
-        """Make the Ref of a new child and give it a place among its siblings."""
+        """Create the Ref of a new child and add it to its siblings."""
         check_actor(actor)
         kids = self.ref.kids
         name = spec.name
@@ -311,20 +320,11 @@ class Supervisor(Parent, Actor):
         self._log(ref, error, f"restart in {delay:.2f} s")
         self.child_exited(ref, error)
         ref.actor = None
-        members = self._restarted_with(ref)
+        members = restarted_with(ref, list(self.ref.kids.values()), self.strategy)
         if members == [ref] and delay == 0:
             self._revive(ref)
         else:
             self._start_restart(members, delay)
-
-    def _restarted_with(self, ref: Ref) -> list[Ref]:
-        """Say who is restarted, in order; those under an unfinished restart that this one overtakes among them."""
-        kids = list(self.ref.kids.values())
-        if self.strategy == "one_for_all":
-            return kids
-        if self.strategy == "rest_for_one":
-            return kids[kids.index(ref) :]
-        return [ref]
 
     def _start_restart(self, members: list[Ref], delay: float) -> None:
         for pending in list(self._pending):
@@ -338,32 +338,33 @@ class Supervisor(Parent, Actor):
         self._tasks.start(restart.scope, self._restart, restart)
 
     async def _restart(self, restart: Restart) -> None:
-        """Stop who still runs, right to left; wait; start all, left to right."""
+        """Stop members that still run, right to left; wait; start all, left to right."""
         try:
             for ref in reversed(list(restart.members)):
                 if ref.is_alive:
                     await self._end_child(ref, for_good=ref.is_ending or ref.spec.restart == "temporary")
             await trio.sleep(restart.delay)
-            while restart.members and restart in self._pending:  # else taken over: cancelled, but not told yet
+            while (
+                restart.members and restart in self._pending
+            ):  # else taken over: cancelled, but the task does not know yet
                 ref = restart.members[0]
                 if self.ref.kids.get(ref.name) is ref and not await self._revive_and_wait(ref):
-                    return  # its own crash is on its way, and takes the rest along
+                    return  # its own crash is reported, and takes the rest over
                 del restart.members[0]
         finally:
             self._pending.pop(restart, None)
 
     async def _revive_and_wait(self, ref: Ref) -> bool:
-        if not self._revive(ref):
-            return False
-        if isinstance(ref, TaskRef):
-            try:
+        try:
+            revived = self._revive(ref)
+            if revived and isinstance(ref, TaskRef):
                 await ref.wait_started()
-            except Exception:
-                return False
-        return True
+        except Exception:
+            return False
+        return revived
 
     def _revive(self, ref: Ref) -> bool:
-        """Start the next incarnation; a crash in its making counts like any other."""
+        """Start the next incarnation; an error of the factory counts as a crash."""
         epoch = ref.epoch
         try:
             self._launch(ref, self._open_nursery(), again=True)
@@ -395,7 +396,7 @@ class Supervisor(Parent, Actor):
             ref.halted()
 
     def _remove(self, ref: Ref, error: BaseException | None) -> None:
-        """Forget a child that is gone for good."""
+        """Remove a child that is gone for good, and call the hook."""
         if self.ref.kids.get(ref.name) is ref:
             self.ref.turn.call(self._drop, ref, error, self.child_exited)
 
@@ -410,7 +411,7 @@ class Supervisor(Parent, Actor):
         ref.actor = None
 
     def _seconds(self, ref: Ref) -> float:
-        """Give the seconds that a child may take to drain."""
+        """Return the seconds that a child may take to drain."""
         if self.system.hurried:
             return math.inf if ref.children else 0.0
         if ref.spec.shutdown is not None:
@@ -423,7 +424,7 @@ class Supervisor(Parent, Actor):
 
 
 class DynamicSupervisor(Supervisor):
-    """Has children that come and go (queues, connections); counts restarts per child.
+    """A supervisor of children that come and go (queues, connections); counts restarts per child.
 
     A child that crashes too often is stopped alone, with a ``Down`` for its watchers, and nothing travels up.
     """

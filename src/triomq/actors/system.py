@@ -1,6 +1,6 @@
-"""A system: one tree of supervised actors, which lives exactly as long as a block.
+"""A system: one tree of supervised actors, which exists as long as a block.
 
-What its supervision does not absorb comes out of that block, bare, as if the block itself had raised it.
+An error that supervision does not absorb is raised by that block, without an exception group around it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class System:
-    """A tree of actors with one turn, one registry, one place for dead letters; made by :func:`open_system`."""
+    """A tree of actors with one turn, one registry, one place for dead letters; created by :func:`open_system`."""
 
     def __init__(self, supervisor: Supervisor, *, check_waits: bool) -> None:
         self.turn = Turn(self)
         self.dead_letters = DeadLetters(self)
         self.waits = Waits(check=check_waits)
         self.hurried = False
-        """Whether it is being torn down after an error, so that nobody is given time to drain."""
+        """Whether it ends after an error, so that no actor gets time to drain."""
         self._events: EventStream[Event] = EventStream()
         self._body = trio.CancelScope()  # around the owner's block
         self._more = trio.Event()
@@ -57,8 +57,8 @@ class System:
         """Start an actor at the top of the tree; when this returns, its ``on_start`` has finished.
 
         Args:
-            factory: Makes one incarnation; a class without arguments will do.
-            name: What it is called among its siblings; by default its class's name and a number.
+            factory: Creates one incarnation; a class without arguments will do.
+            name: Its name among its siblings; by default its class's name and a number.
             restart: permanent, transient or temporary.
             shutdown: Seconds to drain when stopped, then it is cancelled.
 
@@ -81,11 +81,11 @@ class System:
             await supervisor.stop_child(ref)
 
     def tree(self) -> TreeNode:
-        """Give the whole tree with states and counts, as it is now."""
+        """Return the whole tree with states and counts, as it is now."""
         return snapshot(self._root)
 
     def events(self) -> EventSubscription[Event]:
-        """Follow starts, exits, restarts, dead letters and full mailboxes from now on, with ``async for``."""
+        """Return a subscription to starts, exits, restarts, dead letters and full mailboxes from now on."""
         return self._events.subscribe()
 
     def publish(self, event: Callable[..., Event], ref: Ref, *details: object) -> None:
@@ -93,7 +93,7 @@ class System:
             self._events.publish(event(ref, *details))
 
     def continue_turn(self) -> None:
-        """Have what a very long turn has left over done in another one, after a checkpoint."""
+        """Continue a turn that was too long in another one, after a checkpoint."""
         self._more.set()
 
     async def _continue_turns(self) -> None:
@@ -103,7 +103,7 @@ class System:
             self.turn.run(int)  # an empty body: a turn ends by doing what is left
 
     def fail(self, error: BaseException) -> None:
-        """End the system with an error that no restart would mend; it comes out of the owner's block."""
+        """End the system with an error that no restart would mend; the owner's block raises it."""
         self.root_ended(error)
 
     def root_ended(self, error: BaseException | None) -> None:
@@ -125,7 +125,7 @@ class System:
         self.dead_letters.close()
 
     def _raise(self, error: BaseException | None) -> None:
-        """Let out what went wrong: the block's own error first, then what supervision gave up on."""
+        """Raise what went wrong: the block's own error first, else the one that supervision did not absorb."""
         failure = self._failure
         if error is not None:
             if failure is not None and failure is not error:
@@ -147,7 +147,8 @@ async def open_system(
     """Open a system whose actors live until the block is left.
 
     Leaving the block drains: mailboxes are closed, actors handle what is in them and stop, right to left, each within
-    its ``shutdown``. An error in the block cancels them instead and leaves bare; so does what supervision gave up on.
+    its ``shutdown``. An error in the block cancels them instead and is raised without a group; so is one that
+    supervision did not absorb.
 
     Args:
         max_restarts: Restarts of top-level actors within ``period`` seconds; one more is a failure of the system.

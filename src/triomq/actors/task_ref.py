@@ -1,4 +1,12 @@
-"""The door to an actor with a task: its mailbox, its loop, and the guard around each incarnation."""
+"""The reference to an actor with a task: its mailbox, and the loop that handles batches from it.
+
+    tell, ask ──▶ mailbox ──▶ get_batch() ──▶ plain handlers, as one turn ──▶ after_batch
+                                   ▲      └──▶ async handler, awaited on its own, between turns
+    ChildEnded ──▶ _control ───────┘           goes before the mailbox: a supervisor learns of crashes first
+
+While an actor that answers in place waits for its mailbox, it is IDLE, and plain handlers run in the sender's turn. As
+soon as anything is put into the mailbox (``MAILED``) all else goes there too, so the order of arrival holds.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +51,7 @@ AsyncHandler = Callable[[object, Message], Awaitable[object]]
 
 
 class TaskRef(Ref):
-    """The door to an actor with a task."""
+    """The reference to an actor with a task."""
 
     __slots__ = (
         "_answer_started",
@@ -61,15 +69,15 @@ class TaskRef(Ref):
             limit=actor.limit, overflow=actor.overflow, on_drop=self._dropped, on_full=self._tell_full
         )
         self._touched = not (self._table.answers_in_place and self._table.has_after_batch)
-        self._rested = RESTED if self._table.answers_in_place else WOKEN  # what waiting for messages makes of it
-        self.kids: dict[str, Ref] = {}  # a supervisor's children, kept here over its restarts
+        self._rested = RESTED if self._table.answers_in_place else WOKEN  # the event of waiting for messages
+        self.kids: dict[str, Ref] = {}  # a supervisor's children; here, so that they outlive its incarnations
         self._control: list[ChildEnded] | None = None  # first in line, for supervisors
         self._answer_started: Answer[None] | None = None
-        self.is_awaited = False  # whether whoever starts it hears of a failure, in place of the supervisor
+        self.is_awaited = False  # whether start_child gets the error of a failed start, not the supervisor
         self._waits_on: Ref | None = None
 
     @property
-    def children(self) -> Mapping[str, Ref]:  # the base says it
+    def children(self) -> Mapping[str, Ref]:  # see Ref.children
         return MappingProxyType(self.kids)
 
     @property
@@ -158,7 +166,7 @@ class TaskRef(Ref):
             self.mailbox.force(message)
 
     def _leave_idle(self) -> None:
-        """Stop answering in place: something goes to the mailbox, and order is order."""
+        """Stop answering in place: what goes to the mailbox must be handled before what comes later."""
         self._move(MAILED)
 
     def _collect(self) -> None:
@@ -235,7 +243,7 @@ class TaskRef(Ref):
                 await self._handle_batch(actor, batch)
 
     def _go_on(self, actor: Actor) -> None:
-        """Look up between batches: a crash in someone's turn ends the loop, and control messages go first."""
+        """Check, between batches, for a crash in another's turn, which ends the loop, and for control messages."""
         if self.failure is not None:
             raise self.failure
         if self._control:
@@ -254,7 +262,7 @@ class TaskRef(Ref):
             position += 1
 
     def _run_plain(self, actor: Actor, batch: list[Item], position: int) -> int:
-        """Handle the messages from a position on up to one with an async handler; give its position."""
+        """Handle the messages from a position on up to one with an async handler; return its position."""
         turn = self.turn
         while position < len(batch):
             item = batch[position]
@@ -325,7 +333,7 @@ class TaskRef(Ref):
         turn.phase = BODY
 
     def crash(self, item: Item | None, error: BaseException) -> None:
-        """A crash outside of the task, in someone's turn: end the loop as if it had happened inside."""
+        """End the loop after a crash in another's turn, as if it had happened in the task."""
         self.failure = error
         self._move(CRASHED)
         if item is not None:
@@ -335,12 +343,12 @@ class TaskRef(Ref):
     # stopping
 
     def grace(self) -> float:
-        """Give the seconds that a hook may take to tidy up."""
+        """Return the seconds that ``on_stop`` may take."""
         seconds = self.spec.shutdown
         return SHUTDOWN if seconds is None or math.isinf(seconds) else seconds
 
     def end(self, *, for_good: bool, seconds: float) -> bool:
-        """End the incarnation, for good or for a restart with its siblings; say whether it is over already."""
+        """End the incarnation; see ``Ref.end``."""
         before = self._status
         self._status = DRAINING if for_good else HALTING
         self._collect()
@@ -383,7 +391,7 @@ class TaskRef(Ref):
         self.mailbox.interrupt()
 
     def child_started(self, ref: Ref) -> None:
-        """Let the supervisor know; an error in its hook is its own, not the child's."""
+        """Tell the supervisor; an error in its hook is its own, not the child's."""
         if isinstance(self.actor, Parent):
             try:
                 self.turn.call(self.actor._on_child_started, ref)

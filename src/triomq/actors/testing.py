@@ -1,4 +1,4 @@
-"""For tests of actors: a system that checks waits, an actor that remembers, and the drawing of declared waits."""
+"""For tests of actors: a system that checks waits, an actor that records messages, a check of declared waits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ async def open_test_system(
 
 
 async def wait_idle(system: System) -> None:
-    """Wait until no actor has anything left to do, restarts that are put off apart.
+    """Wait until no actor has anything left to do, except restarts that wait for their delay.
 
-    Reads like a rest in the music: what was told before it has been handled after it.
+    All that was told before has been handled when it returns.
     """
     while True:
         await trio.testing.wait_all_tasks_blocked()
@@ -35,19 +35,19 @@ async def wait_idle(system: System) -> None:
 
 
 class Probe(InPlaceActor):
-    """Stands where another actor would, and remembers what it is told; made by :func:`probe_for`."""
+    """An actor that records the messages that it is told; its class is made by :func:`probe_for`."""
 
     def __init__(self) -> None:
         self.seen: list[Message] = []
 
     def take(self) -> list[Message]:
-        """Give what came since the last time."""
+        """Take the messages since the last call."""
         seen, self.seen = self.seen, []
         return seen
 
 
 def probe_for(*message_classes: type[Message]) -> type[Probe]:
-    """Make a class of probes with a handler for each of these messages."""
+    """Return a class of probes with a handler for each of these messages."""
 
     def handler_for(message_class: type[Message]) -> object:
         def remember(self: Probe, message: Message) -> None:
@@ -60,9 +60,9 @@ def probe_for(*message_classes: type[Message]) -> type[Probe]:
 
 
 def find_wait_cycle(actor_classes: Iterable[type]) -> Sequence[type]:
-    """Draw who says that it waits for whom, and give the first circle: a class, those between, and the class again.
+    """Return the first cycle of declared waits: a class, those between, and the class again; empty if there is none.
 
-    A declared wait for a class is one for all its subclasses. Nothing is returned when no circle exists.
+    A declared wait for a class is one for all its subclasses.
     """
     classes = list(actor_classes)
     waits = {one: [other for other in classes if issubclass(other, getattr(one, "waits_for", ()))] for one in classes}

@@ -1,4 +1,4 @@
-"""The live tree as a snapshot: taken between two awaits, so that it never shows a half-changed state."""
+"""A snapshot of the tree; taken between two awaits, so it never shows a half-changed state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TreeNode(msgspec.Struct, frozen=True):
     children: tuple[TreeNode, ...]
 
     def walk(self) -> Iterator[TreeNode]:
-        """Give this node and all below it, parents first."""
+        """Yield this node and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -43,7 +43,7 @@ class TreeNode(msgspec.Struct, frozen=True):
 
 
 def snapshot(ref: Ref) -> TreeNode:
-    """Take the tree from one actor downwards."""
+    """Return the tree from one actor downwards."""
     return TreeNode(
         name=ref.name,
         path=ref.path,

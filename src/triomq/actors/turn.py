@@ -1,8 +1,8 @@
-"""A turn: what is done between two checkpoints, entered through one function and left with everything tidy.
+"""A turn: what is done between two checkpoints, from one call to the end of all that it has caused.
 
-``Turn.run`` calls a function with no handler on the stack (phase BODY). What that function tells an idle actor in
-place is handled at once. What a *handler* tells another actor (phase HANDLER) is put on a list, which is worked off as
-soon as the handler has returned: a trampoline. So there is never more than one told handler on the stack, depth is flat
+``Turn.run`` calls a function with no handler on the stack (phase BODY). A message that it tells to an idle actor in
+place is handled at once. A message that a *handler* tells (phase HANDLER) is put on a list, which is worked off as soon
+as the handler has returned: a trampoline. So there is never more than one told handler on the stack, depth is flat
 however long a chain of dead letters is, and no actor sees another one half-changed. When the function has returned,
 ``after_batch`` of each touched actor runs, once per touching, first come first served:
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-NOBODY: Final = 0
+NO_TURN: Final = 0
 """No turn is going on."""
 BODY: Final = 1
 """In a turn, no handler on the stack: what is told now is handled now."""
@@ -41,7 +41,7 @@ BUDGET: Final = 2_000
 """Queue pushes after which a reader ends its turn: 64 KiB fanned out to 1,000 queues hold the loop for 150 ms."""
 
 LONGEST: Final = 100_000
-"""Steps of the trampoline in one turn (about 50 ms); actors that keep telling each other go on in a turn of their own,
+"""Steps of the trampoline in one turn (about 50 ms); actors that tell each other for ever continue in another turn,
 after a checkpoint, so that even they cannot stop the loop."""
 
 
@@ -52,16 +52,16 @@ class Turn:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.phase = NOBODY
-        self.ready: deque[Handling] = deque()  # who has messages waiting for this turn
-        self.touched: deque[Handling] = deque()  # whose after_batch is due
+        self.phase = NO_TURN
+        self.ready: deque[Handling] = deque()  # actors with messages that wait for this turn
+        self.touched: deque[Handling] = deque()  # actors whose after_batch is due
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
         self.steps = LONGEST
 
     @property
     def exhausted(self) -> bool:
-        """Whether this turn has used up its budget; readers look at it between events and then end their turn."""
+        """Whether this turn has used up its budget; readers check it between events and then end their turn."""
         return self.spent + self.charged > BUDGET
 
     def charge(self, pushes: int) -> None:
@@ -73,9 +73,9 @@ class Turn:
 
     @trio.lowlevel.enable_ki_protection
     def run(self, function: Callable[[*Ts], R], *args: *Ts) -> R:
-        """Call a function as a turn, or as part of the present one, and give what it returns.
+        """Call a function as a turn, or as part of the present one, and return its result.
 
-        Whatever the function raises comes out, after what it had touched has been finished. Ctrl-C waits until
+        An error of the function is raised after the rest of the turn has been done. Ctrl-C waits until
         the turn is over.
         """
         if self.phase:
@@ -99,7 +99,7 @@ class Turn:
                 self.drain()
 
     def drain(self) -> None:
-        """Handle what handlers have told; called whenever the last handler has left the stack."""
+        """Handle the messages that handlers have told; called whenever the last handler has left the stack."""
         ready = self.ready
         steps = self.steps
         self.phase = HANDLER
@@ -119,7 +119,7 @@ class Turn:
             self.steps -= 1
             self.phase = HANDLER
             touched.popleft().run_after_batch()
-        self.phase = NOBODY
+        self.phase = NO_TURN
         self.spent = 0  # queue pushes
         self.charged = 0  # other work, in queue pushes
         if not self.steps:

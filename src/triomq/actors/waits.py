@@ -1,9 +1,9 @@
-"""The law of waiting: who may await whom, and that nobody waits for himself.
+"""Rules of waiting: which actor may await which, and that no actor waits for itself.
 
-Two things are looked at whenever a task actor's own task awaits ``tell`` or ``ask``. Always: whether the one that it is
-about to wait for waits, directly or through others, for it; that would be for ever. Under test
-(``open_system(check_waits=True)``): whether its class declares the wait in ``waits_for``; the declarations of all
-classes drawn together must have no cycle, so that no run of the program can have one.
+Two checks are made whenever an actor's own task awaits ``tell`` or ``ask``. Always: the other actor must not wait,
+directly or through others, for this one; that would be for ever. Under test (``open_system(check_waits=True)``): the
+class must declare the wait in ``waits_for``; the declarations of all classes together must have no cycle, so that no
+run of the program can have one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class Waits:
-    """Who waits for whom just now, in one system."""
+    """The waits of actors for actors at present, in one system."""
 
     def __init__(self, *, check: bool) -> None:
         self._check = check
         self._actors: dict[trio.lowlevel.Task, TaskRef] = {}
 
     def enter(self, task: trio.lowlevel.Task, ref: TaskRef) -> None:
-        """Note that an actor's incarnation runs in a task."""
+        """Record the task of an actor's incarnation."""
         self._actors[task] = ref
 
     def leave(self, task: trio.lowlevel.Task) -> None:
-        """Forget it."""
+        """Drop the task of an incarnation that has ended."""
         del self._actors[task]
 
     def begin(self, target: Ref) -> TaskRef | None:
-        """Check that the current task may wait for an actor, and note that it does.
+        """Check that the current task may wait for an actor, and record that it does.
 
         Returns:
-            The actor whose task this is, for :meth:`end`; ``None`` when it is nobody's.
+            The actor whose task this is, for :meth:`end`; ``None`` if it is no actor's.
 
         Raises:
             RuntimeError: the wait would be for ever, or is not declared.
@@ -65,7 +65,7 @@ class Waits:
 
     @staticmethod
     def end(asker: TaskRef | None) -> None:
-        """Note that the wait is over."""
+        """Record that the wait is over."""
         if asker is not None:
             asker._waits_on = None
 
@@ -78,7 +78,7 @@ class Waits:
             chain.append(following)
         if target is asker:
             raise RuntimeError(
-                f"{asker.path} waits for itself, and nobody would ever answer; call the method directly, or use "
+                f"{asker.path} waits for itself, so the answer would never come; call the method directly, or use "
                 "tell_nowait, whose message is handled after this one"
             )
         raise RuntimeError(

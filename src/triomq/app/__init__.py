@@ -1,6 +1,6 @@
 """The broker as programs use it: opening one, its handles, the configuration of its endpoints."""
 
-from triomq.app.broker import Broker, open_broker
+from triomq.app.broker import Broker
 from triomq.app.config import Config, Log, load_config
 from triomq.app.consumers import Consumers
 from triomq.app.delivery import Browsed, Delivery
@@ -12,6 +12,7 @@ from triomq.app.logs import JSONLines, TextLines, set_up_logging
 from triomq.app.peers import Peer
 from triomq.app.policies import PolicyConfig
 from triomq.app.serve import run, serve
+from triomq.app.start import open_broker
 from triomq.app.users import User
 from triomq.core import AppliesTo, Comparison, Condition, Policy, PolicyOptions, Properties, make_predicate
 from triomq.endpoints import AMQP, TLS, PeerStatistics, Synchronise

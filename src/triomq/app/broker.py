@@ -1,23 +1,20 @@
-"""A broker in your program: ``async with open_broker(AMQP()) as broker: …``."""
+"""The handle of a broker in this process: its domains, users, endpoints and peers."""
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
 
-from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System, open_system, require_trio
-from triomq.app.checks import check_number, check_text, check_whole
+from triomq.actors import ChildSpec, DynamicSupervisor, Ref, System
+from triomq.app.checks import check_number, check_text
 from triomq.app.consumers import Consumers
 from triomq.app.domain_handle import DomainHandle
 from triomq.app.idle import describe_busy, wait_idle
-from triomq.app.listening import Listening, check_endpoint, is_exposed, require_loopback, say_goodbye
-from triomq.app.machine import DEFAULT_WATERMARK, memory_mark, own_process
-from triomq.app.opening import opening
+from triomq.app.listening import Listening, check_endpoint, drain_endpoints, is_exposed, require_loopback
+from triomq.app.machine import memory_mark, own_process
 from triomq.app.peers import Peer
-from triomq.app.tree import Root, Tree
-from triomq.app.users import User, farewells, records_of
-from triomq.core import QUEUE_MEMORY
+from triomq.app.tree import Tree
+from triomq.app.users import User, closing_reasons, records_of
 from triomq.endpoints import (
     DEFAULT_DIRECT,
     BrokerContext,
@@ -29,8 +26,7 @@ from triomq.endpoints import (
 )
 from triomq.errors import NotFound, StoreError
 from triomq.security import UserChanges, Users
-from triomq.store import DISK_RESERVE
-from triomq.store.hosting import BackUpStore, HostKind, StoreSettings
+from triomq.store.hosting import BackUpStore
 from triomq.transports import name_of
 
 _log = logging.getLogger("triomq.app")
@@ -39,10 +35,10 @@ _DEFAULT_USERS = {"guest": "guest"}
 
 
 class Broker(DomainHandle):
-    """A broker in this process; made by ``open_broker``, which says how long it lives.
+    """A broker in this process; made by ``open_broker``, ends with its block.
 
-    It is the handle of its first domain, and ``domain`` gives the others. With a data directory, what is durable in
-    them outlives it.
+    It is the handle of its first domain; ``domain`` returns those of the others. With a data directory, what is durable
+    in them outlives the broker.
     """
 
     def __init__(
@@ -67,7 +63,7 @@ class Broker(DomainHandle):
     # Domains
 
     def domain(self, name: str) -> DomainHandle:
-        """Hold one of the domains.
+        """Return the handle of a domain.
 
         Raises:
             NotFound: There is none of that name.
@@ -85,11 +81,11 @@ class Broker(DomainHandle):
 
     @property
     def recovered_domains(self) -> list[str]:
-        """The names of the domains that the store had something of at the start, whether they are open or not."""
+        """The names of the domains that were in the store at the start, whether they are open or not."""
         return self._tree.recovered_domains
 
     async def add_domain(self, name: str) -> DomainHandle:
-        """Let there be one more domain, with the sinks that every domain has; if it is there already it is given."""
+        """Add a domain with the standard sinks, and return its handle; one that exists stays as it is."""
         self.consumers.check()
         check_text("the name of the domain", name)
         if name not in self._handles:
@@ -102,10 +98,9 @@ class Broker(DomainHandle):
     async def wait_idle(self) -> None:
         """Wait until nothing happens by itself any more, in any domain; made for tests.
 
-        Then no queue has a message that is out with a consumer, that is delayed or comes back after a failure, or that
-        an open feed could take, what
-        clients have sent is read, and all other tasks of this Trio run wait for something. A consumer that has failed
-        is not reported here.
+        Then no queue has a message that is unsettled, that is delayed or comes back after a failure, or that an open
+        feed could take. Everything that clients have sent is read, and all other tasks of this Trio run wait for
+        something. A consumer that has failed is not reported here.
 
         Raises:
             ActorStopped: The broker, or one of its domains, has ended.
@@ -114,21 +109,21 @@ class Broker(DomainHandle):
         await wait_idle(list(self._handles.values()), self.consumers)
 
     def describe_busy(self) -> str:
-        """Say which queues ``wait_idle`` waits for just now, and why; empty when there is none."""
+        """Return which queues ``wait_idle`` waits for now, and why; empty if there is none."""
         return describe_busy(list(self._handles.values()))
 
     # Users
 
     def set_users(self, users: Mapping[str, str | User] | None) -> UserChanges:
-        """Let these be the users and no others.
+        """Replace all users.
 
-        Whoever is connected and is no user any more, has another password, or may do less, is told goodbye.
+        Connections of a user who is removed, has another password, or may do less, are closed with the reason.
 
         Args:
             users: Name to user, or to the password of one who may do everything; None for guest/guest.
 
         Raises:
-            ConfigError: There are to be no users of one's own, and an endpoint is open to other machines; or a password
+            ConfigError: The users are to be the default ones, and an endpoint is open to other machines; or a password
                 cannot be read.
         """
         self.consumers.check()
@@ -136,10 +131,10 @@ class Broker(DomainHandle):
         if users is None:
             require_loopback(host for listening in self.listening for host in listening.config.hosts)
         self._open_to_all = users is None
-        return self._note_users(self._users.replace(records))
+        return self._end_users(self._users.replace(records))
 
     def put_user(self, name: str, user: str | User) -> UserChanges:
-        """Add a user, or change the one of that name, who is told goodbye as by ``set_users``.
+        """Add a user, or change the one of that name, whose connections are closed as by ``set_users``.
 
         Args:
             name: The name.
@@ -150,15 +145,16 @@ class Broker(DomainHandle):
         """
         self.consumers.check()
         (record,) = records_of({name: user})
-        return self._note_users(self._users.put(record))
+        return self._end_users(self._users.put(record))
 
     def remove_user(self, name: str) -> UserChanges:
-        """Let there be no such user; who is connected as that one is told goodbye."""
+        """Remove a user, and close its connections with the reason."""
         self.consumers.check()
-        return self._note_users(self._users.remove(name))
+        return self._end_users(self._users.remove(name))
 
-    def _note_users(self, changes: UserChanges) -> UserChanges:
-        reasons = farewells(changes)
+    def _end_users(self, changes: UserChanges) -> UserChanges:
+        """Close the connections of users who are gone or may do less."""
+        reasons = closing_reasons(changes)
         for ref in self.endpoint_refs.values():
             ref.tell_nowait(EndUsers(reasons))
         return changes
@@ -168,14 +164,14 @@ class Broker(DomainHandle):
     async def back_up(self, path: Path | str) -> None:
         """Copy the store to a new directory, as it is at one moment, while everything goes on.
 
-        What was confirmed, and what was awaited in this program, is in it. To use it, start a broker on the directory,
-        or on a copy of it.
+        Everything is in it that was confirmed to clients, or that a call of this program has returned from. To use it,
+        start a broker on the directory, or on a copy of it.
 
         Args:
-            path: The directory to make; its parent must be there.
+            path: The directory to create; its parent must exist.
 
         Raises:
-            StoreUnwritable: The directory is there already, or cannot be made.
+            StoreUnwritable: The directory exists already, or cannot be created.
             StoreError: The store cannot be read, or there is none: the broker was opened without ``data_dir``.
             ActorStopped: The broker has ended.
         """
@@ -190,7 +186,7 @@ class Broker(DomainHandle):
     # Memory
 
     def set_memory_high_watermark(self, watermark: float) -> None:
-        """Let publishers wait or be refused from another mark on; ``open_broker`` says what it means."""
+        """Change the mark from which publishers wait or are refused; ``open_broker`` explains it."""
         self.consumers.check()
         check_number("the memory high watermark", watermark, 0)
         self._tree.memory.set_mark(memory_mark(watermark))
@@ -198,7 +194,7 @@ class Broker(DomainHandle):
     def watch_process_memory(self) -> None:
         """Start the memory alarm as well when this process has more than 60 % of what it could have.
 
-        That is for a broker which has its process for itself, as under ``serve``. Call it once.
+        That is for a broker that has its process for itself, as under ``serve``. Call it once.
         """
         process = own_process()
         if process is not None:
@@ -225,7 +221,7 @@ class Broker(DomainHandle):
             config: What to listen for and where, such as ``AMQP(port=0)``.
 
         Raises:
-            ConfigError: The address cannot be had, or it is open to other machines while the users are still the
+            ConfigError: The address cannot be used, or it is open to other machines while the users are still the
                 default ones.
         """
         self.consumers.check()
@@ -248,8 +244,8 @@ class Broker(DomainHandle):
             _log.warning("passwords and messages can be read on the network: there is no TLS", extra=_of(name))
         return listening
 
-    def forget(self, listening: Listening) -> None:
-        """Do not start an endpoint again with the others; for ``Listening``."""
+    def remove_listening(self, listening: Listening) -> None:
+        """Remove an endpoint from those that a restart starts again; for ``Listening``."""
         if listening in self.listening:
             self.listening.remove(listening)
             del self._tree.endpoint_specs[listening.name]
@@ -269,12 +265,12 @@ class Broker(DomainHandle):
         return self._tree.peers.children
 
     async def synchronise(self, config: Synchronise) -> Peer:
-        """Let another broker know what there is in a domain, so that its clients can publish to ours.
+        """Announce a domain's sinks, queues and bindings to another broker, so that its clients can publish to ours.
 
-        This returns at once; whether the other one is there or not, it is tried again and again.
+        This returns at once; the connection is tried until the peer is there, and again when it is lost.
 
         Args:
-            config: Where it is, and what else there is to say about it.
+            config: Where the peer is, and what to announce to it.
 
         Raises:
             ConfigError: There is no such domain, the URL is wrong, or a password or a certificate cannot be read.
@@ -290,19 +286,19 @@ class Broker(DomainHandle):
         self.peers.append(peer)
         return peer
 
-    def forget_peer(self, peer: Peer) -> None:
-        """Do not start a peer's actor again with the others; for ``Peer``."""
+    def remove_peer(self, peer: Peer) -> None:
+        """Remove a peer from those that a restart starts again; for ``Peer``."""
         if peer in self.peers:
             self.peers.remove(peer)
             del self._tree.peer_specs[peer.name]
 
     async def drain(self) -> None:
-        """Let endpoints take nothing new and clients go in order; for ``open_broker``."""
-        await say_goodbye(self.endpoint_refs.values(), self.drain_seconds)
+        """Close the endpoints to new clients, and give the others time to finish; for ``open_broker``."""
+        await drain_endpoints(self.endpoint_refs.values(), self.drain_seconds)
 
 
 def _free_name(name: str, taken: Mapping[str, Ref]) -> str:
-    """Tell those apart that are called the same, such as two endpoints that each take any free port."""
+    """Return a name that is not taken yet: two endpoints that each take any free port are called the same."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -312,102 +308,3 @@ def _free_name(name: str, taken: Mapping[str, Ref]) -> str:
 
 def _of(endpoint: str) -> dict[str, object]:
     return {"fields": {"endpoint": endpoint}}
-
-
-@opening("async with open_broker() as broker:")
-async def open_broker(
-    *endpoints: EndpointConfig,
-    users: Mapping[str, str | User] | None = None,
-    domains: Sequence[str] = ("default",),
-    peers: Sequence[Synchronise] = (),
-    drain: float = 3.0,
-    memory_high_watermark: float = DEFAULT_WATERMARK,
-    data_dir: Path | str | None = None,
-    queue_memory: int = QUEUE_MEMORY,
-    store_host: HostKind = "process",
-    disk_reserve: int = DISK_RESERVE,
-) -> AsyncIterator[Broker]:
-    """Open a broker that lives until the block is left.
-
-    With a data directory, what is durable outlives it: sinks, queues, bindings, and persistent messages. Without one
-    everything is in memory, and gone when the block is left.
-
-    Leaving the block drains it: endpoints take nothing new, clients are told goodbye, queues finish what they were
-    told. An error of the broker itself that supervision could not absorb comes out of the block, bare; so does the
-    block's own. An actor of the program's own, started with ``broker.system.start``, that fails too often is stopped
-    alone.
-
-    Args:
-        endpoints: What to listen for, such as ``AMQP(port=0)``; more can follow with ``Broker.listen``.
-        users: Who may log in: name to ``User``, or to the password of one who may do everything; without it
-            guest/guest, on loopback addresses alone.
-        domains: The namespaces of sinks and queues, of which nothing leads from one to another; the first is the one
-            that the broker itself is the handle of.
-        peers: Brokers that are to know what there is here; more can follow with ``Broker.synchronise``.
-        drain: Seconds that clients get to answer the goodbye before their connections are cut.
-        memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
-            above 1, a part of the machine's memory if it is not, 0 for no such mark. Unfinished messages may take an
-            eighth of it.
-        data_dir: The directory of the store, made if it is not there; no other broker may have it.
-        queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
-        store_host: Where the store's work is done: in a ``process`` of its own, or on a ``thread``, which is much
-            slower while the broker is busy, where no child may be started.
-        disk_reserve: Octets, beside the size of the store's log, that are to be free on its disk: below it publishers
-            are refused as on a full disk, until there is twice as much; 0 for no such reserve.
-
-    Raises:
-        ConfigError: An address cannot be had, or a peer cannot be.
-        StoreError: The store cannot be opened: another broker has it, a newer version wrote it, it is damaged.
-        RuntimeError: This does not run in Trio.
-        TypeError, ValueError: An argument is not of its type, or out of its range.
-    """
-    require_trio(
-        "open_broker",
-        asyncio_way="use `async with open_asyncio_broker() as broker:`, which takes the same arguments",
-        otherwise="call it in trio.run(main), or use `with open_blocking_broker() as broker:`",
-    )
-    for config in endpoints:
-        check_endpoint(config)
-    _check_domains(domains)
-    check_number("drain", drain, 0)
-    check_number("memory_high_watermark", memory_high_watermark, 0)
-    check_whole("queue_memory", queue_memory, 1)
-    check_whole("disk_reserve", disk_reserve, 0)
-    if store_host not in get_args(HostKind):
-        raise ValueError(f"store_host is {store_host!r}, allowed are {', '.join(map(repr, get_args(HostKind)))}")
-    store = None if data_dir is None else StoreSettings(Path(data_dir), store_host, reserve=disk_reserve)
-    broker: Broker | None = None
-    try:
-        async with open_system(supervisor=Root()) as system:
-            tree = Tree(store, queue_memory)
-            tree.memory.mark = memory_mark(memory_high_watermark)
-            await tree.start(system)
-            first, *others = domains
-            await tree.start_domain(first)
-            broker = Broker(system, tree, first, users=users, drain=drain)
-            for name in others:
-                await broker.add_domain(name)
-            for config in endpoints:
-                await broker.listen(config)
-            for peer in peers:
-                await broker.synchronise(peer)
-            yield broker
-            await broker.drain()
-    finally:
-        if broker is not None:
-            broker.consumers.close()
-
-
-def _check_domains(domains: Sequence[str]) -> None:
-    """Refuse what is no list of names.
-
-    Raises:
-        TypeError: It is something else, such as one name alone, whose letters would be domains.
-        ValueError: There is no name in it.
-    """
-    if isinstance(domains, str):
-        raise TypeError(f"domains is the text {domains!r}; it is a list of names, such as [{domains!r}]")
-    for name in domains:
-        check_text("the name of a domain", name)
-    if not domains:
-        raise ValueError("domains is empty; a broker needs at least one, such as 'default'")

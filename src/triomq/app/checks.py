@@ -11,12 +11,18 @@ from itertools import islice
 from math import inf
 from typing import TypeVar
 
-from triomq.core import Properties
+from triomq.core import HASHABLE, Properties, QueueOptions
 
 _MOST_COMPARED = 1000
-"""Names that a word is compared with, 10 µs each: looking for what may be meant must not hold the loop."""
+"""Names that a word is compared with, 10 µs each: guessing what may be meant must not hold the loop."""
 
 E = TypeVar("E", bound=Enum)
+
+_MOST_PRIORITY = 255
+"""The highest priority of a queue: a priority is one octet (AMQP 0-9-1, basic.properties)."""
+
+_LEAST_EXPIRES = 0.001
+"""Seconds; a queue that is deleted at once cannot be used."""
 
 _LONGEST_SHOWN = 60
 """Characters of a wrong value that an error repeats: enough to recognise it, and a line stays a line."""
@@ -29,7 +35,7 @@ def shown(value: object) -> str:
 
 
 def close_to(word: str, known: Iterable[str]) -> str:
-    """Give the known word that may be meant; empty if none is close."""
+    """Return the known word that may be meant; empty if none is close."""
     return next(iter(get_close_matches(word, islice(known, _MOST_COMPARED), n=1)), "")
 
 
@@ -88,7 +94,7 @@ def _range(least: float, most: float | None) -> str:
 
 
 def check_choice(what: str, value: object, choices: type[E]) -> E:
-    """Give the member of an enumeration that a text names.
+    """Return the member of an enumeration that a text names.
 
     Raises:
         ValueError: There is none.
@@ -104,11 +110,53 @@ def check_choice(what: str, value: object, choices: type[E]) -> E:
         ) from None
 
 
-def explain_publish(key: object, body: object, properties: object, delay: object) -> None:
-    """Find out why something could not be published: one of the arguments is not what it has to be.
+def check_flags(**flags: bool) -> None:
+    for flag, value in flags.items():
+        check_flag(flag, value)
+
+
+def check_hashed(header: str | None, hashed: str | None) -> None:
+    """Refuse a header or a property that no consistent-hash sink can choose by.
 
     Raises:
-        TypeError: That is so; the text has the way out.
+        ValueError: It is no such property, or there is a header as well.
+    """
+    if hashed is not None and hashed not in HASHABLE:
+        raise ValueError(f"hash_property is {hashed!r}; it is one of {', '.join(map(repr, HASHABLE))}")
+    if header is not None and hashed is not None:
+        raise ValueError(f"choose by the header {header!r} or by the property {hashed!r}, not by both")
+
+
+def check_ranges(options: QueueOptions) -> None:
+    """Refuse numbers that no queue can use.
+
+    Raises:
+        TypeError: An option is no number.
+        ValueError: A number is out of its range, or a key is given to no sink.
+    """
+    for name in ("max_length", "max_bytes", "delivery_limit"):
+        if (value := getattr(options, name)) is not None:
+            check_whole(name, value, 0)
+    if options.message_ttl is not None:
+        check_number("message_ttl", options.message_ttl, 0)
+    if options.expires is not None:
+        check_number("expires", options.expires, _LEAST_EXPIRES)
+    check_whole("max_priority", options.max_priority, 0, _MOST_PRIORITY)
+    if options.dead_letter_key is None:
+        return
+    check_text("dead_letter_key", options.dead_letter_key)
+    if options.dead_letter_sink is None:
+        raise ValueError(
+            f"dead_letter_key is {options.dead_letter_key!r}, but there is no dead_letter_sink to use it at"
+        )
+
+
+def explain_publish(key: object, body: object, properties: object, delay: object) -> None:
+    """Check the arguments of a publish that has failed, and raise a clear error if one of them is the cause.
+
+    Raises:
+        TypeError: An argument is of a wrong type; the text says which type it has to be.
+        ValueError: The delay is out of its range.
     """
     check_text("the key", key)
     if not isinstance(body, bytes | bytearray | memoryview):

@@ -1,4 +1,4 @@
-"""The configuration of a broker on its own: the Structs, and how they are had from a file and the environment.
+"""The configuration of a broker on its own: its Structs, read from a file, the environment and the command line.
 
 The same Structs are the interface for programs: ``run(Config(endpoints=(AMQP(port=5673),)))``.
 """
@@ -27,27 +27,26 @@ from triomq.store import DISK_RESERVE
 from triomq.store.hosting import HostKind
 
 _OTHERS = ("TRIOMQ_URL",)
-"""Variables that mean something to other commands, and nothing here."""
-
+"""Variables of other commands, ignored here."""
 
 _OPTIONS = {
     "level": ("log.level", "--log-level"),
     "format": ("log.format", "--log-format"),
     "data": ("data_dir", "--data"),
 }
-"""Options that say nothing of the first endpoint: the path of the setting, and how the option is written."""
+"""The path of the setting for each option that is not one of the first endpoint, and how the option is written."""
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 _LEAST_QUEUE_MEMORY = 64 * 1024
-"""Octets; with less, a queue would read from disk for every few messages. Who writes 8 means MiB, and is told."""
+"""Bytes; with fewer, a queue would read from disk for every few messages. So an 8 that means MiB is an error."""
 
 
 class Log(Checked, frozen=True, forbid_unknown_fields=True):
     """What is logged, and how; the log goes to standard error.
 
     Args:
-        level: The least that is worth a line.
+        level: The lowest level that is logged.
         format: ``text`` for people, ``json`` for programs.
     """
 
@@ -62,22 +61,22 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         endpoints: What to listen for.
         users: Who may log in, by name; without any it is guest/guest, on loopback addresses alone.
         users_file: A file of further users, from the folder of the configuration; ``triomq user`` writes it.
-        domains: The namespaces of sinks and queues; virtual hosts lead to them.
-        peers: Brokers that are to know what there is in a domain, so that their clients can publish to ours.
-        policies: Options for queues and exchanges by their names, whoever declares them.
+        domains: The namespaces of sinks and queues; each virtual host is one of them.
+        peers: Brokers to which a domain is announced, so that their clients can publish to ours.
+        policies: Options for queues and exchanges by their names, whichever client declares them.
         definitions: A file of definitions as RabbitMQ exports them, from the folder of the configuration: users,
-            virtual hosts, policies, exchanges, queues and bindings. What else is configured counts more.
+            virtual hosts, policies, exchanges, queues and bindings. The rest of the configuration goes before it.
         log: What is logged, and how.
-        drain: Seconds that clients get to answer the goodbye before their connections are cut.
-        memory_high_watermark: What queues may hold before publishers have to wait or are refused: octets if it is
+        drain: Seconds that clients have to finish before their connections are cut.
+        memory_high_watermark: What queues may hold before publishers have to wait or are refused: bytes if it is
             above 1, a part of the machine's memory if it is not, 0 for no such mark. Unfinished messages may take an
             eighth of it; and the process itself may have 60 % of the machine's memory.
-        data_dir: The directory of the store, from the folder of the configuration, made if it is not there; without it
-            everything is in memory alone.
-        queue_memory: Octets of messages that each queue has in memory if there is a store; the others are on disk.
-        store_host: Where the store's work is done: in a process of its own, or on a thread, which is much slower while
-            the broker is busy, where no child may be started.
-        disk_reserve: Octets, beside the size of the store's log, that are to be free on its disk: below it publishers
+        data_dir: The directory of the store, from the folder of the configuration, created if it is not there; without
+            it everything is in memory alone.
+        queue_memory: Bytes of messages that each queue has in memory if there is a store; the others are on disk.
+        store_host: Where the store's work is done: in a process of its own; or, where no child process may be started,
+            on a thread, which is much slower while the broker is busy.
+        disk_reserve: Bytes, beside the size of the store's log, that are to be free on its disk: below it publishers
             are refused as on a full disk, until there is twice as much; 0 for no such reserve.
     """
 
@@ -97,10 +96,10 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
     disk_reserve: Annotated[int, msgspec.Meta(ge=0)] = DISK_RESERVE
 
     def completed(self) -> "Config":
-        """Give the configuration with what its definitions add; they are read anew.
+        """Return the configuration with the additions of its definitions, which are read anew.
 
         Raises:
-            ConfigError: They cannot be read, or something in them is wrong.
+            ConfigError: The definitions cannot be read, or are wrong.
         """
         if not self.definitions:
             return self
@@ -116,10 +115,10 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         )
 
     def read_definitions(self) -> tuple[Definitions, Additions]:
-        """Read the definitions, of which there must be some, and say what they add.
+        """Read the file of definitions, which must be configured; return it, and what it adds to the configuration.
 
         Raises:
-            ConfigError: They cannot be read, or something in them is wrong.
+            ConfigError: The definitions cannot be read, or are wrong.
         """
         path = Path(self.definitions)
         found = load_definitions(path)
@@ -127,20 +126,20 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         return found, additions_of(found, path, self.domains, virtual_hosts)
 
     def all_users(self) -> dict[str, User] | None:
-        """Give each user, those of the file read anew; None if there are none of one's own.
+        """Return all users, those of the file read anew; None if there are only the default ones.
 
         Raises:
             ConfigError: The file cannot be read, or has a user that is configured too.
         """
         if not self.users_file:
             return dict(self.users) or None
-        kept = read_users(Path(self.users_file)).users
-        for name in kept.keys() & self.users.keys():
+        in_file = read_users(Path(self.users_file)).users
+        for name in in_file.keys() & self.users.keys():
             raise ConfigError(f"users.{name}: {self.users_file} has a user of that name too; remove one of the two")
-        return {**self.users, **kept}
+        return {**self.users, **in_file}
 
     def users_secret(self) -> bytes | None:
-        """Give what the users' file keeps to make users that do not exist look alike; None without a file.
+        """Return the secret of the users' file; None without a file.
 
         Raises:
             ConfigError: The file cannot be read.
@@ -148,10 +147,10 @@ class Config(Checked, frozen=True, forbid_unknown_fields=True):
         return read_users(Path(self.users_file)).secret if self.users_file else None
 
     def check(self) -> None:
-        """Check what no single setting can show.
+        """Check what no setting shows alone.
 
         Raises:
-            ConfigError: An endpoint is open to other machines and there are no users, a virtual host or a peer is of no
+            ConfigError: An endpoint is open to other machines and there are no users, a virtual host or a peer names no
                 domain, a policy or a URL is wrong, a password or a certificate cannot be read, or the data directory is
                 a file.
         """
@@ -187,16 +186,16 @@ def load_config(
     *,
     options: Mapping[str, object] | None = None,
 ) -> Config:
-    """Read a configuration: options over the environment over the file over what is so by itself.
+    """Read a configuration: options go before the environment, that before the file, and that before the defaults.
 
     Args:
         path: A file in TOML; None for no file.
-        environment: Environment variables, of which those with ``TRIOMQ_`` count.
-        options: What the command line says: ``host``, ``port`` and ``path`` of the first endpoint, ``level`` and
+        environment: Environment variables; those that begin with ``TRIOMQ_`` are read.
+        options: Options of the command line: ``host``, ``port`` and ``path`` of the first endpoint, ``level`` and
             ``format`` of the log, and ``data``, which is ``data_dir``.
 
     Raises:
-        ConfigError: It is wrong; each line of the text says where, what was found and what is allowed.
+        ConfigError: It is wrong; each line of the text has the place, what was found, and what is allowed.
     """
     data = {} if path is None else _read(Path(path))
     data.setdefault("endpoints", [{"type": DEFAULT_TYPE}])
@@ -225,7 +224,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _beside(config: Config, folder: Path) -> Config:
-    """Let files be those beside the configuration."""
+    """Resolve the paths of files from the folder of the configuration."""
     users = {
         name: msgspec.structs.replace(user, password_file=str(folder / user.password_file))
         if user.password_file
@@ -247,17 +246,17 @@ def _beside(config: Config, folder: Path) -> Config:
 
 
 def _set_options(data: dict[str, object], options: Mapping[str, object]) -> dict[str, str]:
-    """Write what the command line says into data, and tell which option said what, by path."""
-    said: dict[str, str] = {}
+    """Write options of the command line into data, and return which option each setting came from, by path."""
+    sources: dict[str, str] = {}
     for option, value in options.items():
         path, written = _OPTIONS.get(option, (f"endpoints[0].{option}", f"--{option}"))
         place = _place(data, path)
         if isinstance(place, dict):
             place[path.rpartition(".")[2]] = value
             if option in ("host", "port"):
-                place.pop("path", None)  # a port and a Unix socket are two places
-            said[path] = written
-    return said
+                place.pop("path", None)  # a port and a Unix socket exclude each other
+            sources[path] = written
+    return sources
 
 
 def _place(data: dict[str, object], path: str) -> object:
@@ -268,7 +267,7 @@ def _place(data: dict[str, object], path: str) -> object:
 def _first_endpoint(data: dict[str, object]) -> object:
     endpoints = data["endpoints"]
     if not isinstance(endpoints, list):
-        return None  # wrong, as is about to be said
+        return None  # wrong; build raises the error
     if not endpoints:
         endpoints.append({"type": DEFAULT_TYPE})
     return endpoints[0]

@@ -1,4 +1,4 @@
-"""What feeds in this process share, whatever their domain: the turn, the codecs, the supervisor of their actors."""
+"""What all feeds in this process share: the turn, the codecs, the supervisor of their actors, the thread."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ from triomq.errors import ActorStopped
 T = TypeVar("T")
 
 Warn: TypeAlias = Callable[[str, Callable[[], Mapping[str, object]]], None]
-"""Logs a text with fields that are made only if it is logged."""
+"""A function that logs a text with fields, which are made only if it is logged."""
 
 _log = logging.getLogger("triomq.app")
 
@@ -26,13 +26,13 @@ _NO_THREAD = 0
 
 
 class Consumers:
-    """Where consumers in this process have their actors; a broker makes one and lends it to its handles.
+    """The actors of consumers in this process, and the thread that may use them; shared by a broker and its handles.
 
-    It also knows from where the broker may be used: in the thread that it was opened in, until its block was left.
-    ``thread`` is that thread's identity, and none once the broker is closed.
+    A broker may be used in the thread that it was opened in, until its block was left. ``thread`` is that thread's
+    identity, and that of no thread once the broker is closed.
 
     Args:
-        system: The system that all of it lives in.
+        system: The actors of the broker.
         ref: The supervisor of the actors at the consumers' ends.
         codecs: How properties are decoded.
     """
@@ -58,17 +58,17 @@ class Consumers:
 
     @property
     def shared_turn(self) -> Turn:
-        """The turn of the system that all of it lives in."""
+        """The turn of all actors of the broker."""
         return self._system.turn
 
     def turn(self, function: Callable[[], T]) -> T:
-        """Do something as one turn: what it tells the core is dispatched and written when it ends."""
+        """Call a function in one turn: messages that it sends to the core are dispatched when the turn ends."""
         return self._system.turn.run(function)
 
-    # From where it is used
+    # The thread that may use it
 
     def check(self) -> None:
-        """See that the broker may be used here and now.
+        """Check that the broker is open, and that this is its thread.
 
         Raises:
             ActorStopped: The broker is closed.
@@ -79,7 +79,7 @@ class Consumers:
             raise RuntimeError(self._elsewhere())
 
     def check_open(self) -> None:
-        """See that the broker may still be looked at, in whatever thread.
+        """Check that the broker is open; in any thread.
 
         Raises:
             ActorStopped: The broker is closed.
@@ -88,7 +88,7 @@ class Consumers:
             raise ActorStopped("this broker is closed: the block of open_broker was left; open another one")
 
     def check_thread(self) -> None:
-        """See that this is the broker's thread, should the broker not be closed yet.
+        """Check that this is the broker's thread, unless the broker is closed.
 
         Raises:
             RuntimeError: It is another one.
@@ -97,11 +97,11 @@ class Consumers:
             raise RuntimeError(self._elsewhere())
 
     def close(self) -> None:
-        """Note that the broker is closed; one comparison in ``check`` finds out about that and about threads."""
+        """Close the broker's handles. One comparison in ``check`` covers this and other threads."""
         self.thread = _NO_THREAD
 
     def warn(self, text: str, fields: Callable[[], Mapping[str, object]]) -> None:
-        """Log what a program seems to get wrong; each text at most once a minute, for it may be about each message."""
+        """Log a likely mistake of the program; each text at most once a minute, since it may be about every message."""
         now = monotonic()
         if now >= self._warn_again.get(text, 0.0):
             self._warn_again[text] = now + _WARN_INTERVAL

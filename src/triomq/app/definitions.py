@@ -1,6 +1,6 @@
 """Definitions from RabbitMQ in a configuration: what they add to it, and what they declare when the broker opens.
 
-Users, permissions, virtual hosts and policies become part of the configuration, where what it says itself counts more;
+Users, permissions, virtual hosts and policies become part of the configuration, whose own settings go before them;
 exchanges, queues and bindings are declared. So a reload reads all of it again.
 """
 
@@ -48,7 +48,7 @@ def load_definitions(path: Path) -> Definitions:
     """Read a file of definitions.
 
     Raises:
-        ConfigError: It cannot be read, is none, or asks for what would be less safe without it being done.
+        ConfigError: It cannot be read, is no such file, or has permissions that triomq cannot enforce.
     """
     try:
         found = read_definitions(path.read_bytes())
@@ -66,13 +66,13 @@ def load_definitions(path: Path) -> Definitions:
 
 
 def additions_of(found: Definitions, path: Path, domains: Iterable[str], virtual_hosts: Mapping[str, str]) -> Additions:
-    """Say what definitions add to a configuration.
+    """Return what definitions add to a configuration.
 
     Args:
         found: The definitions.
-        path: Where they came from, for texts.
-        domains: The configured domains, of which the first is that of the virtual host ``/``.
-        virtual_hosts: Which domain each virtual host is, as far as that is configured.
+        path: The file, for errors.
+        domains: The configured domains; the first is that of the virtual host ``/``.
+        virtual_hosts: The domain of each virtual host that is configured.
 
     Raises:
         ConfigError: A user, a permission or a policy is wrong.
@@ -92,7 +92,7 @@ def additions_of(found: Definitions, path: Path, domains: Iterable[str], virtual
                 policy.name,
                 policy.pattern,
                 policy.definition,
-                policy.apply_to,  # type: ignore[arg-type]  # what it may be is checked here
+                policy.apply_to,  # type: ignore[arg-type]  # checked here
                 policy.priority,
                 places[policy.vhost],
             )
@@ -106,12 +106,12 @@ def additions_of(found: Definitions, path: Path, domains: Iterable[str], virtual
 
 
 def users_of(found: Definitions, places: Mapping[str, str], path: Path) -> dict[str, User]:
-    """Make users of definitions.
+    """Return the users of definitions.
 
     Args:
         found: The definitions.
-        places: Which domain each virtual host is.
-        path: Where they came from, for texts.
+        places: The domain of each virtual host.
+        path: The file, for errors.
 
     Raises:
         ConfigError: A user or a permission is wrong.
@@ -127,10 +127,10 @@ def users_of(found: Definitions, places: Mapping[str, str], path: Path) -> dict[
 
 
 def _user(user: DefinedUser, permissions: Iterable[DefinedPermission], places: Mapping[str, str]) -> User:
-    """Make one user.
+    """Return one user.
 
     Raises:
-        ValueError: Its hash is of a kind that cannot be checked, a pattern is none, or there is no such virtual host.
+        ValueError: Its hash is of an unknown kind, a pattern is no regular expression, or a virtual host is unknown.
     """
     allowed = {}
     for permission in permissions:
@@ -174,18 +174,18 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def knows_guest(users: Mapping[str, User]) -> bool:
-    """Tell whether there is an imported guest with the password that everybody knows."""
+    """Return whether there is an imported user guest with the default password."""
     guest = users.get("guest")
     return guest is not None and any(read_verifier(text).matches(b"guest") for text in guest.verifiers[:1])
 
 
 async def declare_definitions(broker: Broker, found: Definitions, domains: Mapping[str, str]) -> None:
-    """Declare exchanges, queues and bindings, and say in the log what could not be, and what is not looked at.
+    """Declare exchanges, queues and bindings, and log those that cannot be declared, and what is ignored.
 
     Args:
         broker: The broker.
-        found: What there is to be.
-        domains: Which domain each virtual host is.
+        found: The definitions.
+        domains: The domain of each virtual host.
     """
     places = {
         host: broker.context.domains[domain] for host, domain in domains.items() if domain in broker.context.domains

@@ -1,4 +1,4 @@
-"""What a consumer in the same process gets: one message, to be settled; and what one gets who only looks."""
+"""One message as a consumer in this process gets it, to be settled; and one as it is browsed."""
 
 from threading import get_ident
 from types import TracebackType
@@ -11,12 +11,12 @@ _OTHER_WORDS = {
     "ack": "accept(), or `with delivery:`, which accepts when the block ends",
     "acknowledge": "accept(), or `with delivery:`, which accepts when the block ends",
     "nack": "requeue() to put it back, or reject() to give it up",
-    "message": "body, and properties for what was said about it",
+    "message": "body, and properties for its type, headers and the like",
     "headers": "properties.headers",
     "routing_key": "key",
     "exchange": "sink",
 }
-"""What other libraries call what a delivery has."""
+"""Names that other libraries use, and their names here."""
 
 _TOO_LATE = (
     "a delivery was settled after its feed was closed, or after its queue was restarted or deleted; if the queue is "
@@ -28,8 +28,9 @@ class Delivery:
     """One message on one feed.
 
     ``with delivery:`` accepts it when the block ends, and puts it back when the block is cancelled. When the block
-    fails it goes back after 1 s, doubling with each further time to 60 s; after five it becomes a dead letter, if its
-    queue has a sink for those. Settling never waits, so it is synchronous; a second settling does nothing.
+    fails, the message goes back after 1 s, with each further failure after twice the time, up to 60 s; after five
+    failures it becomes a dead letter, if its queue has a sink for those. Settling never waits, so it is synchronous; a
+    second settling does nothing.
     """
 
     __slots__ = ("_batch", "_consumers", "_position", "_settled", "body")
@@ -42,7 +43,6 @@ class Delivery:
         self.body = batch.message(position).body
 
     def __repr__(self) -> str:
-        """Show where it came from and how large it is."""
         return f"<Delivery {self.sink!r} {self.key!r} {len(self.body)} bytes>"
 
     @property
@@ -57,24 +57,24 @@ class Delivery:
 
     @property
     def redelivered(self) -> bool:
-        """Whether a consumer may have seen it before."""
+        """Whether a consumer may have had it before."""
         return self._batch.redelivered
 
     @property
     def properties(self) -> Properties:
-        """What the publisher said about it; available until it is settled."""
+        """Its type, headers, priority and the like; available until it is settled."""
         return self._consumers.codecs.decode(self._batch.message(self._position))
 
     def accept(self) -> None:
-        """Say that it is done with; the queue forgets it."""
+        """Accept it: its work is done, and the queue removes it."""
         self._settle(Outcome.ACCEPT)
 
     def reject(self) -> None:
-        """Say that it is not wanted; it is dropped."""
+        """Reject it: it becomes a dead letter if its queue has a sink for those, or is dropped."""
         self._settle(Outcome.REJECT)
 
     def requeue(self) -> None:
-        """Put it back in its old place, for whoever comes next."""
+        """Put it back in its old place, for the next consumer."""
         self._settle(Outcome.REQUEUE)
 
     def _settle(self, outcome: Outcome, failure: str = "") -> None:
@@ -92,25 +92,25 @@ class Delivery:
             settle(self._batch, outcome, (self._position,))
 
     def _came_too_late(self, outcome: Outcome) -> None:
-        """Say that it changes nothing: the queue has the message again, or is gone."""
+        """Warn that the settling changes nothing: the queue has the message again, or is gone."""
         if outcome is Outcome.ACCEPT or outcome is Outcome.REJECT:
             queue = self._batch.queue.name.removeprefix("queue.") if self._batch.queue is not None else ""
             self._consumers.warn(_TOO_LATE, lambda: {"queue": queue, "outcome": outcome.value})
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what it is called here that has another name elsewhere."""
+        """Refuse a name that other libraries use, with the name that it has here."""
         word = _OTHER_WORDS.get(name)
         hint = f"use {word}" if word else "settle it with accept(), reject() or requeue()"
         raise AttributeError(f"a delivery has no {name!r}; {hint}")
 
     def __enter__(self) -> Self:
-        """Work on it."""
+        """Return this delivery; leaving the block settles it."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Accept it, or put it back: at once when cancelled, after a while when the block failed."""
+        """Accept it, or put it back: at once if the block was cancelled, after a delay if it failed."""
         if error is None:
             self.accept()
         elif isinstance(error, Exception):
@@ -120,7 +120,7 @@ class Delivery:
 
 
 class Browsed:
-    """One message as it stands in a queue; a copy, which stays the same whatever happens there."""
+    """One message in a queue, as ``QueueHandle.browse`` returns it: a copy, which later changes do not touch."""
 
     __slots__ = ("_codecs", "_entry", "body")
 
@@ -130,7 +130,6 @@ class Browsed:
         self.body = entry.message.body
 
     def __repr__(self) -> str:
-        """Show its id, where it came from and how large it is."""
         return f"<Browsed {self.id} {self.sink!r} {self.key!r} {len(self.body)} bytes>"
 
     @property
@@ -150,10 +149,10 @@ class Browsed:
 
     @property
     def attempts(self) -> int:
-        """How often it was delivered and came back."""
+        """How often it was delivered and put back."""
         return self._entry.attempts
 
     @property
     def properties(self) -> Properties:
-        """What the publisher said about it."""
+        """Its type, headers, priority and the like."""
         return self._codecs.decode(self._entry.message)

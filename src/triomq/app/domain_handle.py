@@ -6,17 +6,16 @@ from typing import Literal, TypeAlias, TypeVar
 from triomq.actors import Ref, Request
 from triomq.app.checks import (
     check_choice,
-    check_flag,
-    check_number,
+    check_flags,
+    check_hashed,
+    check_ranges,
     check_text,
-    check_whole,
     explain_publish,
 )
 from triomq.app.consumers import Consumers
 from triomq.app.handles import QueueHandle, SinkHandle
 from triomq.app.publishing import InProcessPublisher, Publication, check_name
 from triomq.core import (
-    HASHABLE,
     DeclareQueue,
     DeclareSink,
     Directory,
@@ -47,9 +46,9 @@ HashProperty: TypeAlias = Literal["correlation_id", "message_id", "timestamp"]
 
 
 class DomainHandle:
-    """One domain; obtained from ``Broker.domain``, lives as long as the broker. The broker is one itself.
+    """A domain; obtained from ``Broker.domain``, lasts as long as the broker, which is the handle of the first one.
 
-    In a broker with a store, what declares, binds, deletes, purges or publishes something durable returns when that is
+    In a broker with a store, methods that declare, bind, delete, purge or publish something durable return when that is
     on disk.
 
     Args:
@@ -84,16 +83,16 @@ class DomainHandle:
         hash_header: str | None = None,
         hash_property: HashProperty | None = None,
     ) -> SinkHandle:
-        """Let there be a sink.
+        """Declare a sink, and return its handle; one that exists and is the same stays as it is.
 
         Args:
             name: Its name.
             kind: How it routes: direct, fanout, topic, headers or x-consistent-hash.
-            durable: Whether it is there again after a restart.
-            auto_delete: Whether it goes when its last binding goes.
+            durable: Whether it outlives a restart of the broker.
+            auto_delete: Whether it is deleted with its last binding.
             internal: Whether only other sinks may publish into it.
-            alternate: The sink that takes what no binding of this one matches, should it be there then.
-            hash_header: The header by which an x-consistent-hash sink chooses; None takes the routing key.
+            alternate: The sink for messages that no binding of this one matches; ignored while it does not exist.
+            hash_header: The header by which an x-consistent-hash sink chooses; None takes the key.
             hash_property: The same for a property: ``correlation_id``, ``message_id`` or ``timestamp``.
 
         Raises:
@@ -101,8 +100,8 @@ class DomainHandle:
             ValueError: There is no such kind or property, it is to choose by two things, or the name is too long.
         """
         self._check_new("sink", name, self.directory.sinks)
-        _check_flags(durable=durable, auto_delete=auto_delete, internal=internal)
-        _check_hashed(hash_header, hash_property)
+        check_flags(durable=durable, auto_delete=auto_delete, internal=internal)
+        check_hashed(hash_header, hash_property)
         options = SinkOptions(
             kind=check_choice("kind", kind, SinkKind),
             durable=durable,
@@ -134,23 +133,23 @@ class DomainHandle:
         delivery_limit: int | None = None,
         single_active: bool = False,
     ) -> QueueHandle:
-        """Let there be a queue.
+        """Declare a queue, and return its handle; one that exists and is the same stays as it is.
 
         Args:
             name: Its name.
-            durable: Whether it is there again after a restart.
-            exclusive: Whether only this program may use it, so that clients of endpoints are locked out.
-            auto_delete: Whether it goes when its last feed closes.
-            max_length: How many ready messages it keeps; None keeps all.
-            max_bytes: How many octets of ready bodies it keeps; None keeps all.
-            overflow: What it does when it is full: ``drop-head``, ``reject-publish``, ``reject-publish-dlx`` (what is
-                refused becomes a dead letter as well), or ``wait`` (publishers in this process wait for room; clients
+            durable: Whether it outlives a restart of the broker.
+            exclusive: Whether only this program may use it, so that clients of endpoints are refused.
+            auto_delete: Whether it is deleted when its last feed closes.
+            max_length: The most ready messages; None sets no limit.
+            max_bytes: The most bytes of ready bodies; None sets no limit.
+            overflow: What it does when it is full: ``drop-head``, ``reject-publish``, ``reject-publish-dlx`` (a refused
+                message becomes a dead letter as well), or ``wait`` (publishers in this process wait for room; clients
                 of endpoints are refused).
-            message_ttl: Seconds that a message may be ready before it expires; None keeps it for ever.
-            expires: Seconds that nobody may use the queue before it is deleted; None keeps it.
-            dead_letter_sink: Where rejected, expired and shed messages are published to; None drops them.
-            dead_letter_key: With which key; None keeps each message's own.
-            max_priority: The highest priority that counts, up to 255; 0 takes messages in the order in which they came.
+            message_ttl: Seconds after which a ready message expires; None lets none expire.
+            expires: Seconds without use after which the queue is deleted; None lets it stay.
+            dead_letter_sink: Where rejected, expired and dropped messages are published to; None discards them.
+            dead_letter_key: With which key; None leaves each message its own.
+            max_priority: The highest priority that counts, up to 255; 0 delivers messages in the order of arrival.
             delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
             single_active: Whether one feed gets everything until it is closed, and then the next.
 
@@ -160,7 +159,7 @@ class DomainHandle:
             ValueError: There is no such overflow, a number is out of its range, or the name is too long.
         """
         self._check_new("queue", name, self.directory.queues)
-        _check_flags(durable=durable, exclusive=exclusive, auto_delete=auto_delete, single_active=single_active)
+        check_flags(durable=durable, exclusive=exclusive, auto_delete=auto_delete, single_active=single_active)
         options = QueueOptions(
             durable=durable,
             exclusive=exclusive,
@@ -176,16 +175,16 @@ class DomainHandle:
             delivery_limit=delivery_limit,
             single_active=single_active,
         )
-        _check_ranges(options)
+        check_ranges(options)
         await self.retry(lambda: self.ask(DeclareQueue(name, options, self.session)))
         await self.wait_synced()
         return QueueHandle(self, name)
 
     async def forget_origin(self, origin: str) -> int:
-        """Delete all that a peer had made, since it will not come back; tell how many sinks, queues and bindings.
+        """Delete all sinks, queues and bindings that a peer has made, and return how many, since it will not come back.
 
         Args:
-            origin: The peer, as ``ForeignResource`` and the log name it: its user, ``@``, and where it comes from.
+            origin: The peer, as ``ForeignResource`` and the log name it: its user, ``@``, and where it connects from.
         """
         return await self.retry(lambda: self.ask(ForgetOrigin(origin)))
 
@@ -214,38 +213,38 @@ class DomainHandle:
         return self.directory.policies.all
 
     async def set_policies(self, policies: Iterable[Policy]) -> int:
-        """Let these be the policies and no others, at once and also for what is there; tell how much that changes.
+        """Replace all policies, at once and for existing queues and sinks; return how many of those change.
 
         Args:
-            policies: Options for queues and sinks by their names, whoever declares them; of those that match the one
-                with the highest priority holds, of several such the first.
+            policies: Options for queues and sinks by their names; of the policies that match, the one with the highest
+                priority holds, of several such the first.
         """
         apply_policy = await self.ask(SetPolicies(tuple(policies)))
         return await apply_policy.wait_done()
 
     def queue(self, name: str) -> QueueHandle:
-        """Hold a queue that exists.
+        """Return the handle of a queue that exists.
 
         Raises:
-            NoSuchQueue: It does not.
+            NoSuchQueue: There is none of that name.
         """
         self.consumers.check_open()
         return QueueHandle(self, self.directory.queue(name, self.session).name)
 
     def sink(self, name: str) -> SinkHandle:
-        """Hold a sink that exists.
+        """Return the handle of a sink that exists.
 
         Raises:
-            NoSuchSink: It does not.
+            NoSuchSink: There is none of that name.
         """
         self.consumers.check_open()
         return SinkHandle(self, self.directory.sink(name).name)
 
     async def wait_queue(self, name: str) -> QueueState:
-        """Find a queue, and wait until it runs if it is being restarted, alone or with its domain; for handles.
+        """Return a queue when it runs: it may be restarted just now, alone or with its domain; for handles.
 
         Raises:
-            NoSuchQueue: It does not exist, any more.
+            NoSuchQueue: It does not exist, or no longer.
             QueueStopped: It crashed so often that it was stopped.
         """
         self.consumers.check()
@@ -255,16 +254,16 @@ class DomainHandle:
         try:
             await queue.ref.wait_running()
         except ActorStopped:
-            pass  # the directory knows why
+            pass  # the directory raises the reason
         return self.directory.queue(name, self.session)
 
     async def ask(self, request: Request[T]) -> T:
-        """Ask the domain's actor, if the broker can be used from here; for handles."""
+        """Ask the domain's actor, if the broker can be used in this thread; for handles."""
         self.consumers.check()
         return await self.domain_ref.ask(request)
 
     async def retry(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again when an actor that was being restarted runs; for handles."""
+        """Ask, and ask again after the restart of an actor that could not answer; for handles."""
         while True:
             try:
                 return await ask()
@@ -272,7 +271,7 @@ class DomainHandle:
                 await error.wait_over()
 
     async def wait_synced(self) -> None:
-        """Wait until what was just declared, bound, deleted or forgotten is on disk, if there is one; for handles."""
+        """Wait until all changes so far are on disk, if there is a store; for handles."""
         if self.directory.persistence is not None:
             await self.directory.persistence.wait_synced()
 
@@ -290,25 +289,25 @@ class DomainHandle:
     ) -> None:
         """Publish a message; when this returns, it is in every queue that it was routed to.
 
-        In a broker with a store, what is persistent is on disk then in those of the queues that are durable.
+        In a broker with a store, a persistent message is on disk then in those of the queues that are durable.
 
-        Queues with overflow ``wait`` are waited for: it goes nowhere until all of them have room. Cancelled, it may or
-        may not have been published.
+        If it is routed to queues with overflow ``wait``, it waits until all of them have room, and goes nowhere before.
+        When this is cancelled, the message may or may not have been published.
 
         Args:
-            sink: The sink or its name; the empty name leads to the queue that is called like the key.
-            key: The routing key.
-            body: The octets.
-            properties: What to say about it.
-            mandatory: Whether it is an error if no queue wants it. Otherwise it is dropped then, as AMQP has it. A key
-                of the default sink that names no queue is often a typing error, so that is logged at WARNING, at most
-                once a minute; it is no error by itself, or who answers a request whose asker has gone would fail.
+            sink: The sink or its name; the empty name is the default sink, which routes to the queue named by the key.
+            key: What the sink routes by (AMQP's routing key).
+            body: The content.
+            properties: Type, headers, priority and the like.
+            mandatory: Whether it is an error if no queue matches. Otherwise the message is dropped then, as in AMQP. A
+                key of the default sink that names no queue is often a typing error, so that is logged at WARNING, at
+                most once a minute; it is no error by itself, since the reply to a client that has gone is no error.
             delay: Seconds until consumers can have it; limits of queues do not apply to it.
 
         Raises:
             NoSuchSink: There is no such sink.
             SinkInternal: Only other sinks may publish into it.
-            Unroutable: ``mandatory`` is set and no queue wants it.
+            Unroutable: ``mandatory`` is set and no queue matches.
             LimitExceeded: A queue is full and refuses new messages, will never have room for this one, or was stopped.
             StoreError: The store cannot be written, so that nothing durable is published; it may be tried again.
             ValueError: The key is too long, a property is not of its type, or the delay is no time.
@@ -333,11 +332,11 @@ class DomainHandle:
         mandatory: bool = False,
         delay: float = 0.0,
     ) -> None:
-        """Publish without waiting, not for the disk either; arguments and errors are those of ``publish``.
+        """Publish without waiting for room or for the disk; arguments and errors are those of ``publish``.
 
         Raises:
-            trio.WouldBlock: A queue has publishers wait for room, or is being restarted, or 16 MiB are on their way to
-                the disk; nothing was published.
+            trio.WouldBlock: A queue with overflow ``wait`` has no room, a queue is being restarted, or 16 MiB wait to
+                be written to disk; nothing was published.
         """
         self.consumers.check()
         name = sink if isinstance(sink, str) else _sink_name(sink)
@@ -351,25 +350,14 @@ class DomainHandle:
 
 
 _PLAIN = Properties()
-"""What is said about a message of which nothing is said."""
-
-_MOST_PRIORITY = 255
-"""The highest priority of a queue: priorities are octets (AMQP 0-9-1, basic.properties)."""
+"""The properties of a message that is published without any."""
 
 _RESERVED = "amq."
-"""What names begin with that only the broker gives (AMQP 0-9-1, section 3.1.3.1 and class queue)."""
-
-_LEAST_EXPIRES = 0.001
-"""Seconds; a queue that is deleted at once could not be used."""
-
-
-def _check_flags(**flags: bool) -> None:
-    for flag, value in flags.items():
-        check_flag(flag, value)
+"""How names begin that only the broker assigns (AMQP 0-9-1, section 3.1.3.1 and class queue)."""
 
 
 def _sink_name(sink: object) -> str:
-    """Give the name of a sink that may be given by a handle.
+    """Return the name of a sink, which may be given by its handle.
 
     Raises:
         TypeError: It is neither a name nor a handle.
@@ -380,39 +368,3 @@ def _sink_name(sink: object) -> str:
         raise TypeError(f'{sink!r} is no sink; publish into the default sink: publish("", {sink.name!r}, body)')
     check_text("the sink", sink)
     return str(sink)
-
-
-def _check_hashed(header: str | None, hashed: str | None) -> None:
-    """Refuse what no consistent-hash sink could choose by.
-
-    Raises:
-        ValueError: It is no such property, or there is a header as well.
-    """
-    if hashed is not None and hashed not in HASHABLE:
-        raise ValueError(f"hash_property is {hashed!r}; it is one of {', '.join(map(repr, HASHABLE))}")
-    if header is not None and hashed is not None:
-        raise ValueError(f"choose by the header {header!r} or by the property {hashed!r}, not by both")
-
-
-def _check_ranges(options: QueueOptions) -> None:
-    """Refuse numbers that no queue could live by.
-
-    Raises:
-        TypeError: Something is no number.
-        ValueError: A number is out of its range, or a key is given to no sink.
-    """
-    for name in ("max_length", "max_bytes", "delivery_limit"):
-        if (value := getattr(options, name)) is not None:
-            check_whole(name, value, 0)
-    if options.message_ttl is not None:
-        check_number("message_ttl", options.message_ttl, 0)
-    if options.expires is not None:
-        check_number("expires", options.expires, _LEAST_EXPIRES)
-    check_whole("max_priority", options.max_priority, 0, _MOST_PRIORITY)
-    if options.dead_letter_key is None:
-        return
-    check_text("dead_letter_key", options.dead_letter_key)
-    if options.dead_letter_sink is None:
-        raise ValueError(
-            f"dead_letter_key is {options.dead_letter_key!r}, but there is no dead_letter_sink to use it at"
-        )

@@ -1,9 +1,9 @@
-"""Environment variables over a configuration file.
+"""Environment variables that change settings of a configuration file.
 
 The rule: ``TRIOMQ_`` and the path of the setting in capitals, its parts joined by underscores, with an underscore for
-whatever is neither letter nor digit. So ``endpoints[0].port`` is ``TRIOMQ_ENDPOINTS_0_PORT``, and the password of the
+all that is neither letter nor digit. So ``endpoints[0].port`` is ``TRIOMQ_ENDPOINTS_0_PORT``, and the password of the
 user ada ``TRIOMQ_USERS_ADA_PASSWORD``. Where a text is expected the value is that text; anywhere else it is read as
-TOML reads it, so that a whole list or table may stand in one variable.
+TOML reads it, so that a whole list or table may be in one variable.
 """
 
 import re
@@ -21,40 +21,40 @@ PREFIX = "TRIOMQ_"
 def overlay(
     data: dict[str, object], kind: object, environment: Mapping[str, str], *, leave: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Write what the environment says into data, and tell which variable said what, by path.
+    """Write the environment's settings into data, and return which variable each setting came from, by path.
 
     Args:
-        data: What the file says; changed in place.
-        kind: The Struct that will be made of it.
-        environment: All variables; those without the prefix mean nothing here.
-        leave: Variables with the prefix that mean something to others.
+        data: The file's settings; changed in place.
+        kind: The Struct that will be made of them.
+        environment: All variables; those without the prefix are ignored.
+        leave: Variables with the prefix that are ignored too.
 
     Raises:
-        ConfigError: A variable leads nowhere.
+        ConfigError: A variable names no setting.
     """
-    said: dict[str, str] = {}
-    # TRIOMQ_ENDPOINTS_1_TYPE says which keys TRIOMQ_ENDPOINTS_1_… can name, so it comes before all of them.
+    sources: dict[str, str] = {}
+    # TRIOMQ_ENDPOINTS_1_TYPE decides which keys TRIOMQ_ENDPOINTS_1_… can name, so it comes before all of them.
     for name in sorted(environment, key=lambda name: name.removesuffix("TYPE")):
         if name.startswith(PREFIX) and name not in leave:
-            said[_Way(name, environment[name]).walk(data, kind)] = name
-    return said
+            sources[_Variable(name, environment[name]).write(data, kind)] = name
+    return sources
 
 
-class _Way:
-    """The way that one variable's name leads through the data."""
+class _Variable:
+    """One variable; follows its name through the data to the setting that it names."""
 
     def __init__(self, name: str, value: str) -> None:
         self._name = name
         self._value = value
         self._path = ""
 
-    def walk(self, data: dict[str, object], kind: object) -> str:
-        """Write the value, and give the path at which it now stands."""
+    def write(self, data: dict[str, object], kind: object) -> str:
+        """Write the value, and return its path."""
         self._into_structure(data, kind, self._name.removeprefix(PREFIX))
         return self._path
 
     def _into(self, place: object, kind: object, rest: str) -> None:
-        """Go on inside a value."""
+        """Follow the rest of the name into a value."""
         shape = shape_of(kind)
         if isinstance(shape, StructShape) and isinstance(place, dict):
             self._into_structure(place, kind, rest)
@@ -100,7 +100,7 @@ class _Way:
             place[index] = self._read(kind)
 
     def _into_table(self, place: dict[str, object], kind: object, rest: str) -> None:
-        """Find which part of the name is the key: what does not belong to the value."""
+        """Find the key: the part of the name before the field of the value."""
         shape = shape_of(kind)
         key, inner = rest, ""
         if isinstance(shape, StructShape):
@@ -134,7 +134,7 @@ class _Way:
 
 
 def _longest(fields: Iterable[str], rest: str) -> str | None:
-    """Find the longest field that a name goes on with."""
+    """Return the longest field that the rest of a name begins with."""
     fits = [field for field in fields if rest == _capitals(field) or rest.startswith(f"{_capitals(field)}_")]
     return max(fits, key=len, default=None)
 

@@ -14,7 +14,7 @@ from triomq.core import Batch, Deliver, Feed, FeedClosed, NoSuchQueue, Outcome, 
 _log = logging.getLogger("triomq.app")
 
 _FEW = 16
-"""Batches that may be settled and are remembered still; more only if as many are not, so that forgetting is cheap."""
+"""Batches after which settled ones are removed from memory; twice as many as are open, so that looking is cheap."""
 
 _STANDSTILL = 60.0
 """Seconds for which a feed's window may be full before that is logged; few consumers work longer on each of many."""
@@ -28,7 +28,7 @@ _LEFT = "this feed is closed: its block was left; iterate inside `async with que
 
 
 class Subscriber(InPlaceActor):
-    """The actor at the consumer's end of a local feed; puts what comes where the consumer waits for it."""
+    """The actor at the consumer's end of a local feed; puts batches into the inbox at which the consumer waits."""
 
     __slots__ = ("_inbox",)
 
@@ -36,15 +36,15 @@ class Subscriber(InPlaceActor):
         self._inbox = inbox
 
     def deliver(self, message: Deliver) -> None:
-        """Take a batch."""
+        """Put a batch into the inbox."""
         self._inbox.put(message.batch)
 
     def feed_closed(self, message: FeedClosed) -> None:
-        """Note that nothing more will come on this feed."""
+        """End the feed: the queue sends nothing more on it."""
         self._inbox.close(message.feed)
 
     def on_stop(self) -> None:
-        """Tell the consumer that nothing will come any more, on whatever feed."""
+        """End the inbox: no feed can send to it any more."""
         self._inbox.break_off()
 
 
@@ -61,7 +61,7 @@ class Inbox:
         self._arrived = trio.Event()
 
     def put(self, batch: Batch) -> None:
-        """Add a batch, or give it back at once if nobody is there any more."""
+        """Add a batch; return it to its queue if the consumer has finished."""
         if self.finished:
             settle(batch, Outcome.RETURN)
             return
@@ -69,22 +69,22 @@ class Inbox:
         self._arrived.set()
 
     def close(self, feed: Feed) -> None:
-        """Note that the queue has closed this feed."""
+        """Record that the queue has closed this feed, and wake the consumer."""
         self.closed = feed
         self._arrived.set()
 
     def break_off(self) -> None:
-        """Note that nobody will put anything here any more."""
+        """Record that no batch can come any more, and wake the consumer."""
         self.broken = True
         self._arrived.set()
 
     def finish(self) -> None:
-        """Note that the consumer wants no more; whoever still waits hears of it."""
+        """Record that the feed's block was left, and wake a task that still waits."""
         self.finished = True
         self._arrived.set()
 
     async def wait(self) -> None:
-        """Wait until something has happened."""
+        """Wait until a batch has come, or the feed has ended."""
         await self._arrived.wait()
         self._arrived = trio.Event()
 
@@ -93,7 +93,7 @@ class LocalFeed:
     """Deliveries from one queue, in order; iterate over it in one task at a time.
 
     Made by ``QueueHandle.open_feed``, ends with its block. When the queue crashes and is restarted it goes on by
-    itself: what was not settled comes again, marked. When the queue is deleted the iteration ends.
+    itself: unsettled messages come again, marked as redelivered. When the queue is deleted, the iteration ends.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class LocalFeed:
         self._subscription: Subscription | None = None
         self._batch: Batch | None = None
         self._position = 0
-        self._has_warned = False  # that it stands still
-        self._open: dict[int, Batch] = {}  # what may not be wholly settled
+        self._has_warned = False  # that the feed stands still
+        self._open: dict[int, Batch] = {}  # batches that may not be wholly settled, by identity
         self._look_at = _FEW
 
     async def open(self) -> None:
@@ -119,7 +119,6 @@ class LocalFeed:
         self._subscription = await self._reopen()
 
     def __aiter__(self) -> "LocalFeed":
-        """Iterate."""
         return self
 
     async def __anext__(self) -> Delivery:
@@ -150,7 +149,7 @@ class LocalFeed:
                 await self._inbox.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until everything that was settled so far is on disk, so that none of it comes again after a crash.
+        """Wait until all settlings so far are on disk, so that none of the messages comes again after a crash.
 
         In a broker without a data directory there is nothing to wait for.
         """
@@ -170,7 +169,7 @@ class LocalFeed:
         return not self._has_warned and feed is not None and feed.is_full()
 
     async def _wait_full(self) -> None:
-        """Wait for somebody to settle something; say so, once, if that takes long."""
+        """Wait until a delivery is settled; log a warning, once, if that takes long."""
         with trio.move_on_after(_STANDSTILL):
             await self._inbox.wait()
             return
@@ -181,7 +180,7 @@ class LocalFeed:
             _log.warning(_STANDS_STILL, extra={"fields": fields | {"seconds": _STANDSTILL}})
 
     def _next(self) -> Delivery | None:
-        """Take the next message of the present batch that is still ours."""
+        """Return the next message of the present batch that the queue has not taken back."""
         batch = self._batch
         while batch is not None and self._position < len(batch.contents):
             position = self._position
@@ -210,10 +209,10 @@ class LocalFeed:
             self._subscription = await self._reopen()
         except NoSuchQueue:
             raise StopAsyncIteration from None
-        self._inbox.closed = None  # not before: whoever is cancelled here begins again
+        self._inbox.closed = None  # not before: a task that was cancelled above begins again
 
     def close(self) -> None:
-        """Close the feed and put back what is not settled; never iterate again."""
+        """Close the feed for good, and put unsettled deliveries back."""
         self._inbox.finish()
         if self._subscription is not None:
             self._subscription.close()
@@ -224,7 +223,7 @@ class LocalFeed:
                 self._put_back(batch)
 
     def _put_back(self, batch: Batch) -> None:
-        """Requeue what was seen, return unmarked what was not."""
+        """Requeue the messages that the consumer has seen, and return the others unmarked."""
         if batch is self._batch:
             unseen = [position for position in batch.unsettled() if position >= self._position]
             if unseen:

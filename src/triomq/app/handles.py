@@ -1,4 +1,4 @@
-"""What users hold: handles, which outlive the incarnations of the actors behind them."""
+"""Handles of queues and sinks, which outlive the incarnations of the actors behind them."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -71,19 +71,19 @@ class QueueHandle:
     ) -> AsyncIterator[LocalFeed]:
         """Consume: ``async with queue.open_feed() as feed: async for delivery in feed: …``.
 
-        Leaving the block puts back what is not settled.
+        Leaving the block puts unsettled deliveries back.
 
         Args:
-            prefetch: How many deliveries may be unsettled at a time; 0 sets no limit.
+            prefetch: The most deliveries that may be unsettled at a time; 0 sets no limit.
             exclusive: Whether this is to be the queue's only feed.
-            priority: Who gets messages first; lower ones get some only while all higher ones have their windows full.
+            priority: A feed gets messages only while the windows of all feeds of higher priority are full.
             weight: The same among feeds of equal priority.
-            no_local: Whether messages that this program itself has published never go to this feed.
+            no_local: Whether this feed gets no messages that this program itself has published.
 
         Raises:
             NoSuchQueue: The queue does not exist.
             QueueStopped: The queue crashed so often that it was stopped.
-            InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and is not the first.
+            InExclusiveUse: The queue has an exclusive feed, or this one is to be exclusive and there are others.
             TypeError, ValueError: An argument is not of its type, or out of its range.
         """
         check_whole("prefetch", prefetch, 0)
@@ -135,13 +135,13 @@ class QueueHandle:
         return None if batch is None else Delivery(batch, 0, self._domain.consumers)
 
     async def browse(self, *, after: int = 0, limit: int = 100) -> list[Browsed]:
-        """Look at ready messages in the order in which they arrived, and take none.
+        """Return ready messages in the order in which they arrived, and take none.
 
         Messages that are only on disk are read for it, and stay there.
 
         Args:
-            after: Only messages with an id above this one: that of the last one seen, to go on.
-            limit: At most so many; fewer only if there are no more.
+            after: Return only messages with an id above this one; to go on, that of the last one returned.
+            limit: The most messages; there are fewer only if the queue has no more.
 
         Raises:
             NoSuchQueue: The queue does not exist.
@@ -154,7 +154,7 @@ class QueueHandle:
         return [Browsed(entry, self._domain.consumers.codecs) for entry in seen]
 
     async def discard(self, up_to: int) -> int:
-        """Forget the ready messages up to an id that ``browse`` has shown, and tell how many they were.
+        """Discard the ready messages up to an id that ``browse`` has shown, and return how many they were.
 
         Raises:
             NoSuchQueue: The queue does not exist.
@@ -169,7 +169,7 @@ class QueueHandle:
                 await error.wait_over()
 
     async def purge(self) -> int:
-        """Forget all ready messages and tell how many they were.
+        """Discard all ready messages, and return how many they were.
 
         Raises:
             NoSuchQueue: The queue does not exist.
@@ -179,7 +179,7 @@ class QueueHandle:
         return count
 
     async def statistics(self) -> QueueStatistics:
-        """Count what is in the queue now.
+        """Return the present numbers of the queue.
 
         Raises:
             NoSuchQueue: The queue does not exist.
@@ -187,7 +187,7 @@ class QueueHandle:
         return await self._ask(Enlist())
 
     async def _ask(self, request: Request[R]) -> R:
-        """Ask the queue; again if it had to read from disk first."""
+        """Ask the queue; ask again if it had to read from disk first."""
         while True:
             try:
                 return await self._ask_once(request)
@@ -202,7 +202,7 @@ class QueueHandle:
         """Delete the queue with its messages; it is no error if it is gone already.
 
         Raises:
-            ForeignResource: A peer had it made.
+            ForeignResource: It was made by a peer.
             QueueInUse: ``if_unused`` is set and it has feeds.
             QueueNotEmpty: ``if_empty`` is set and it has messages.
         """
@@ -236,17 +236,17 @@ class SinkHandle:
         *,
         predicate: Predicate | None = None,
     ) -> None:
-        """Let messages go from this sink to a queue or another sink.
+        """Bind a queue or another sink to this sink.
 
         Args:
-            destination: Where to; a name is that of a queue or of a sink that exists.
-            key: The routing key (direct) or pattern (topic).
-            arguments: What headers must match (headers).
-            predicate: What headers must be like besides, at any kind of sink; see ``triomq.core.make_predicate``.
+            destination: Where messages go; a name is that of a queue or of a sink that exists.
+            key: The key (direct) or pattern (topic).
+            arguments: The headers that must match (headers).
+            predicate: What headers must be besides, at any kind of sink; see ``triomq.core.make_predicate``.
 
         Raises:
             NoSuchSink, NoSuchQueue: One of the two does not exist.
-            PreconditionFailed: The arguments mean nothing to this kind of sink.
+            PreconditionFailed: This kind of sink does not know the arguments.
             ValueError: The key is too long, both a queue and a sink have the name, or the handle is of another domain.
         """
         domain = self._domain
@@ -266,10 +266,10 @@ class SinkHandle:
         *,
         predicate: Predicate | None = None,
     ) -> None:
-        """Take a binding back; it is no error if it is not there.
+        """Remove a binding; it is no error if it is not there.
 
         Raises:
-            ForeignResource: A peer had it made.
+            ForeignResource: It was made by a peer.
         """
         domain = self._domain
         domain.consumers.check()
@@ -286,7 +286,7 @@ class SinkHandle:
         """Delete the sink with its bindings; it is no error if it is gone already.
 
         Raises:
-            ForeignResource: A peer had it made.
+            ForeignResource: It was made by a peer.
             SinkInUse: ``if_unused`` is set and it has bindings.
         """
         await self._domain.ask(DeleteSink(self.name, if_unused))
@@ -294,7 +294,7 @@ class SinkHandle:
 
 
 def _target(destination: "QueueHandle | SinkHandle | str", domain: "DomainHandle") -> tuple[Target, str]:
-    """Find out where a binding is to lead, by a handle or by a name.
+    """Return the kind and the name of a binding's destination.
 
     Raises:
         NoSuchQueue: No queue and no sink has the name.

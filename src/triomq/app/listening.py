@@ -1,4 +1,4 @@
-"""Endpoints that listen, as a program holds them."""
+"""The handle of an endpoint that listens, and the checks before it does."""
 
 import logging
 from collections.abc import Iterable
@@ -58,16 +58,16 @@ class Listening:
         return address[1]
 
     async def aclose(self) -> None:
-        """Take no new connections, say goodbye to those that are there, and stop listening."""
+        """Accept no new connections, close those that are open in order, and stop listening."""
         ref = self._broker.endpoint_refs.get(self.name)
-        self._broker.forget(self)
+        self._broker.remove_listening(self)
         if ref is not None:
-            await say_goodbye([ref], self._broker.drain_seconds)
+            await drain_endpoints([ref], self._broker.drain_seconds)
             await self._broker.endpoints.stop_child(ref)
 
 
-async def say_goodbye(endpoints: Iterable[Ref], seconds: float) -> None:
-    """Ask endpoints to stop listening, give their clients so many seconds to go, and log how that ended."""
+async def drain_endpoints(endpoints: Iterable[Ref], seconds: float) -> None:
+    """Ask endpoints to stop listening, give their clients so many seconds to finish, and log how many were cut."""
     refs, began = list(endpoints), trio.current_time()
     for ref in refs:
         try:
@@ -87,7 +87,7 @@ def check_endpoint(config: object) -> None:
     """Refuse what is no configuration of an endpoint.
 
     Raises:
-        TypeError: It is something else; the text has what may be meant.
+        TypeError: It is something else; the text suggests what may be meant.
     """
     if isinstance(config, int) and not isinstance(config, bool):
         raise TypeError(f"an endpoint is {config!r}; write what listens there: AMQP(port={config})")
@@ -102,7 +102,7 @@ def check_endpoint(config: object) -> None:
 
 
 def require_loopback(hosts: Iterable[str]) -> None:
-    """Refuse to listen where others can connect; for brokers that have no users of their own.
+    """Refuse to listen where other machines can connect; for brokers with the default users.
 
     Raises:
         ConfigError: One of the hosts is open to other machines.
@@ -117,7 +117,7 @@ def require_loopback(hosts: Iterable[str]) -> None:
 
 
 def is_exposed(config: EndpointConfig) -> bool:
-    """Tell whether others can listen to what clients say: it can be reached from other machines, and has no TLS."""
+    """Return whether messages can be read on the network: other machines can connect, and there is no TLS."""
     return config.tls is None and not all(map(_is_loopback, config.hosts))
 
 

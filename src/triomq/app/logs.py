@@ -1,8 +1,9 @@
 """One line for each event, for people or for programs.
 
 An event is a few fixed words and fields: ``log.info("connection opened", extra={"fields": {"peer": peer}})``, with the
-standard library's ``logging`` and nothing of ours, so that every room may log and every program may listen. What a
-peer said stands in fields alone, never in the words: so a name with a newline in it forges no line, here or there.
+standard library's ``logging`` and nothing of ours, so that every package can log and every program can
+listen. Text from a peer is in fields alone, never in the words: so a name with a newline in it forges no line, in
+text or in JSON.
 """
 
 import logging
@@ -24,7 +25,6 @@ class TextLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write an event."""
         words = [_moment(record), record.levelname, _visible(record.getMessage())]
         words += [f"{key}={_quoted(str(value))}" for key, value in _fields(record).items()]
         lines = [" ".join(words), *(f"    {_visible(line)}" for line in _traceback(record).splitlines())]
@@ -35,7 +35,6 @@ class JSONLines(logging.Formatter):
     """Lines for programs: an object with ``time``, ``level``, ``logger``, ``event``, and the fields beside them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write an event."""
         event: dict[str, object] = {
             "time": _moment(record),
             "level": record.levelname.lower(),
@@ -50,15 +49,15 @@ class JSONLines(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The one that ``set_up_logging`` adds, and knows again."""
+    """The handler that ``set_up_logging`` adds, and replaces when it is called again."""
 
 
 def set_up_logging(log: "Log", stream: TextIO | None = None) -> None:
-    """Log as configured from now on; a second call replaces what the first one did.
+    """Log as configured from now on; a second call replaces the first.
 
     Args:
-        log: What is logged, and how.
-        stream: Where to; standard error by default.
+        log: The level and the format.
+        stream: Where to write; standard error by default.
     """
     root = logging.getLogger()
     for handler in root.handlers[:]:
@@ -84,19 +83,19 @@ def _traceback(record: logging.LogRecord) -> str:
 
 
 def _visible(text: str) -> str:
-    """Escape all that does not show as itself: newlines, control characters, what turns the direction of writing."""
+    """Escape all that is not printable: newlines, control characters, changes of the direction of writing."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _quoted(value: str) -> str:
-    """Write a value so that it ends where it ends."""
+    """Quote a value if it has spaces or the like, so that a reader finds its end."""
     if value and value.isprintable() and not any(char in value for char in ' "='):
         return value
     return '"' + _visible(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def _encodable(text: str) -> str:
-    """Replace what UTF-8 cannot hold, as in names that a peer did not send in UTF-8."""
+    """Escape what UTF-8 cannot encode, as in names that a peer did not send in UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()

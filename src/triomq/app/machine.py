@@ -1,4 +1,4 @@
-"""How much memory there is, how much of it this process has, and how it gives back what it does not use."""
+"""How much memory the machine has, how much of it this process uses, and how the process returns what is free."""
 
 import ctypes
 import gc
@@ -9,25 +9,25 @@ from pathlib import Path
 from triomq.core import anonymous_memory, knows_process_memory, process_memory
 
 DEFAULT_WATERMARK = 0.4
-"""The part of the machine's memory that queues may hold, as with RabbitMQ: the rest is for everything else."""
+"""The part of the machine's memory that queues may hold, as in RabbitMQ: the rest is for everything else."""
 
 _CGROUPS = Path("/proc/self/cgroup")
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def memory_mark(watermark: float) -> int:
-    """Say in octets what a mark means that may be a part of the machine's memory.
+    """Return a mark in bytes, which may be written as a part of the machine's memory.
 
     Args:
-        watermark: Octets if it is above 1, a part of the memory if it is not.
+        watermark: Bytes if it is above 1, a part of the memory if it is not.
     """
     return int(watermark if watermark > 1 else watermark * machine_memory())
 
 
 def machine_memory() -> int:
-    """Give the octets of memory that this process could have: the machine's, or its control group's if those are fewer.
+    """Return the bytes of memory that this process could have: the machine's, or its control group's if fewer.
 
-    It is 0 where nobody can tell.
+    They are 0 where the system does not tell.
     """
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -37,7 +37,7 @@ def machine_memory() -> int:
 
 
 def _limits() -> Iterator[int]:
-    """Give the limits of the process's control groups and of all above them; the lowest of them counts."""
+    """Yield the limits of the process's control groups and of all above them; the lowest of them counts."""
     for path in _limit_files():
         try:
             text = path.read_text(encoding="ascii").strip()
@@ -48,7 +48,7 @@ def _limits() -> Iterator[int]:
 
 
 def _limit_files() -> Iterator[Path]:
-    """Give the files in which Linux says what a control group may have, in the second and the first version."""
+    """Yield the files with the limits of the control groups, in the second and the first version of those."""
     try:
         lines = _CGROUPS.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -62,14 +62,14 @@ def _limit_files() -> Iterator[Path]:
 
 
 def _upwards(root: Path, group: str, name: str) -> Iterator[Path]:
-    """Give the file of a control group and of each above it; in a container the group itself may not be visible."""
+    """Yield the file of a control group and of each above it; in a container the group itself may not be visible."""
     path = Path(group.lstrip("/"))
     for above in (path, *path.parents):
         yield root / above / name
 
 
 def resident_memory() -> Callable[[], int] | None:
-    """Give what tells the octets of memory that this process has now; None where nobody can tell."""
+    """Return a function that measures the bytes of memory of this process; None where the system does not tell."""
     return process_memory if knows_process_memory() else None
 
 
@@ -77,7 +77,7 @@ class OwnProcess:
     """The process as its broker's memory alarm sees it, where the broker has the process for itself.
 
     Args:
-        limit: Octets of memory that it could have.
+        limit: Bytes of memory that it could have.
     """
 
     def __init__(self, limit: int) -> None:
@@ -89,17 +89,17 @@ class OwnProcess:
             pass
 
     def anonymous(self) -> int:
-        """Give the octets that it has and that are in no file."""
+        """Return the bytes that it has and that are in no file."""
         return anonymous_memory() or 0
 
     def give_back(self) -> None:
-        """Collect garbage, and give free memory back to the system as far as its C library (glibc) can."""
+        """Collect garbage, and return free memory to the system as far as the C library (glibc) can."""
         gc.collect()
         if self._trim is not None:
             self._trim(0)
 
 
 def own_process() -> OwnProcess | None:
-    """Give this process for the memory alarm to watch; None where nobody can tell what it has, or could have."""
+    """Return this process for the memory alarm to watch; None where the system tells neither its memory nor a limit."""
     limit = machine_memory()
     return OwnProcess(limit) if limit and anonymous_memory() is not None else None

@@ -1,4 +1,4 @@
-"""What ``open_…`` gives: something to enter with ``async with`` or ``with``, which says so to whoever forgets it."""
+"""Context managers of the ``open_…`` functions; used in another way they raise how they are used."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Opening(AbstractAsyncContextManager[T], Generic[T]):
-    """A block that is still to be entered; made by a function that ``opening`` decorates, entered once.
+    """A context manager that is entered once; made by a function that ``opening`` decorates.
 
     Args:
         manager: What opens and closes.
-        way: How it is written.
+        way: How its use is written, for the errors.
     """
 
     def __init__(self, manager: AbstractAsyncContextManager[T], way: str) -> None:
@@ -23,39 +23,37 @@ class Opening(AbstractAsyncContextManager[T], Generic[T]):
         self._way = way
 
     async def __aenter__(self) -> T:
-        """Open it."""
         return await self._manager.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close it."""
         return await self._manager.__aexit__(kind, error, traceback)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Explain that nothing is open yet."""
+        """Raise that nothing is open yet."""
         raise AttributeError(f"nothing is open yet, so there is no {name!r}; write `{self._way}`")
 
     if not TYPE_CHECKING:  # type checkers find these mistakes themselves, as long as they do not see these methods
 
         def __await__(self) -> NoReturn:
-            """Explain that it is entered, not awaited."""
+            """Raise that this is entered, not awaited."""
             raise TypeError(f"this is entered, not awaited; write `{self._way}`")
 
         def __enter__(self) -> NoReturn:
-            """Explain that it is entered by ``async with``."""
+            """Raise that this is entered with ``async with``."""
             raise TypeError(f"this is entered with `async with`, not with `with`; write `{self._way}`")
 
         def __exit__(self, *details: object) -> None:
             """Nothing was entered."""
 
         def __aiter__(self) -> NoReturn:
-            """Explain that nothing is open yet."""
+            """Raise that nothing is open yet."""
             raise TypeError(f"nothing is open yet to iterate over; write `{self._way}`")
 
 
 def opening(way: str) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, Opening[T]]]:
-    """Make an asynchronous context manager of a generator, as ``asynccontextmanager`` does, with better errors.
+    """Turn a generator into an asynchronous context manager, as ``asynccontextmanager`` does, with better errors.
 
     Args:
         way: How its use is written, for the errors.
@@ -78,7 +76,7 @@ class BlockingOpening(AbstractContextManager[T], Generic[T]):
 
     Args:
         manager: What opens and closes.
-        way: How it is written.
+        way: How its use is written, for the errors.
     """
 
     def __init__(self, manager: AbstractContextManager[T], way: str) -> None:
@@ -86,28 +84,26 @@ class BlockingOpening(AbstractContextManager[T], Generic[T]):
         self._way = way
 
     def __enter__(self) -> T:
-        """Open it."""
         return self._manager.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close it."""
         return self._manager.__exit__(kind, error, traceback)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Explain that nothing is open yet."""
+        """Raise that nothing is open yet."""
         raise AttributeError(f"nothing is open yet, so there is no {name!r}; write `{self._way}`")
 
     if not TYPE_CHECKING:
 
         def __iter__(self) -> NoReturn:
-            """Explain that nothing is open yet."""
+            """Raise that nothing is open yet."""
             raise TypeError(f"nothing is open yet to iterate over; write `{self._way}`")
 
 
 def opening_blocking(way: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, BlockingOpening[T]]]:
-    """Make a context manager of a generator, as ``contextmanager`` does, with better errors.
+    """Turn a generator into a context manager, as ``contextmanager`` does, with better errors.
 
     Args:
         way: How its use is written, for the errors.

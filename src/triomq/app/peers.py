@@ -1,4 +1,4 @@
-"""Peers that are told of what there is here, as a program holds them."""
+"""The handle of another broker to which a domain is announced."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """A peer; obtained from ``Broker.synchronise``, ends with ``aclose`` or with the broker."""
+    """Another broker to which a domain is announced; obtained from ``Broker.synchronise``, ends with ``aclose``."""
 
     def __init__(self, broker: "Broker", name: str, config: Synchronise) -> None:
         self._broker = broker
@@ -23,18 +23,18 @@ class Peer:
         return f"<Peer {self.name!r}>"
 
     def statistics(self) -> PeerStatistics:
-        """Look at what goes on with it.
+        """Return whether the peer is connected, and what was announced to it.
 
         Raises:
-            ActorStopped: It was closed, or its actor has crashed for good.
+            ActorStopped: The peer was closed, or its actor has crashed for good.
         """
         return self._actor(self._ref()).statistics()
 
     async def wait_announced(self) -> None:
-        """Wait until it has heard of everything that there is here then.
+        """Wait until the peer knows everything that is in the domain at that time.
 
         Raises:
-            ActorStopped: It was closed, or its actor has crashed for good.
+            ActorStopped: The peer was closed, or its actor has crashed for good.
         """
         while True:
             ref = self._ref()
@@ -45,7 +45,7 @@ class Peer:
     def _ref(self) -> Ref:
         ref = self._broker.peer_refs.get(self.name)
         if ref is None:
-            raise ActorStopped(f"the peer {self.name} is told of nothing any more; the log says why, if it was not you")
+            raise ActorStopped(f"the peer {self.name} was closed, or has failed; the log says why")
         return ref
 
     @staticmethod
@@ -54,8 +54,8 @@ class Peer:
         return ref.actor
 
     async def aclose(self) -> None:
-        """Tell it nothing any more; what it was told stays there."""
+        """Stop announcing; what was announced stays at the peer."""
         ref = self._broker.peer_refs.get(self.name)
-        self._broker.forget_peer(self)
+        self._broker.remove_peer(self)
         if ref is not None:
             await self._broker.peers_supervisor.stop_child(ref)

@@ -12,15 +12,15 @@ from triomq.errors import ConfigError
 
 
 class PolicyConfig(Checked, frozen=True, forbid_unknown_fields=True):
-    """Options for queues and exchanges by their names, whoever declares them.
+    """Options for queues and exchanges by their names, whichever client declares them.
 
     Args:
-        name: Its name.
+        name: The policy's name.
         pattern: A regular expression, found anywhere in the names of what it applies to.
         definition: The options, as RabbitMQ calls them: ``max-length``, ``message-ttl`` in milliseconds and so on.
-        apply_to: What it is about.
+        apply_to: Whether it is about queues, exchanges or both.
         priority: The higher one holds where several match.
-        domain: The domain that it is about; empty for all of them.
+        domain: The domain that it is about; empty for all domains.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
@@ -31,16 +31,16 @@ class PolicyConfig(Checked, frozen=True, forbid_unknown_fields=True):
     domain: str = ""
 
     def policy(self) -> Policy:
-        """Make the core's policy.
+        """Return the core's policy.
 
         Raises:
-            ConfigError: Something is wrong; the text begins with where, as a path inside this.
+            ConfigError: The definition is wrong; the text begins with the path of the mistake.
         """
         return read_policy(self.name, self.pattern, self.definition, apply_to=self.apply_to, priority=self.priority)
 
 
 def policies_in(domain: str, policies: Iterable[PolicyConfig]) -> tuple[Policy, ...]:
-    """Give the policies of a domain."""
+    """Return the policies of a domain."""
     return tuple(found.policy() for found in policies if found.domain in ("", domain))
 
 
@@ -48,7 +48,7 @@ def check_policies(policies: Iterable[PolicyConfig], domains: Iterable[str]) -> 
     """Check policies, one by one and together.
 
     Raises:
-        ConfigError: One is wrong, is about no domain, or two for one domain have the same name.
+        ConfigError: One is wrong, names no domain that there is, or two of one domain have the same name.
     """
     names = list(domains)
     seen: dict[tuple[str, str], int] = {}

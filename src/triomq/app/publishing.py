@@ -1,4 +1,4 @@
-"""Publishing from this process: from arguments to a receipt from every queue that a message was routed to."""
+"""Publishing from this process: from arguments to the answers of all queues that a message was routed to."""
 
 from collections.abc import Sequence
 from math import inf
@@ -36,11 +36,11 @@ _NO_QUEUE = (
     "that an error"
 )
 
-_ROUTES = 1024  # remembered: programs repeat keys; those that do not only pay for a new one
+_ROUTES = 1024  # in the cache: programs repeat keys, and a program that does not pays for a new route each time
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """One message on its way into a domain; ``DomainHandle.publish`` says what each field means."""
+    """One message on its way into a domain, with the arguments of ``DomainHandle.publish``."""
 
     sink: str
     key: str
@@ -55,9 +55,9 @@ class InProcessPublisher:
 
     Args:
         directory: The domain's sinks and queues.
-        session: Who publishes.
-        turn: The one in which it is done.
-        warn: Logs what the program seems to get wrong, with fields.
+        session: The publisher's.
+        turn: That of the broker's actors.
+        warn: Logs a likely mistake of the program, with fields.
     """
 
     def __init__(self, directory: Directory, session: Session, turn: Turn, warn: Warn) -> None:
@@ -69,7 +69,7 @@ class InProcessPublisher:
         self._version = -1  # of the directory, when the routes were begun
 
     async def publish(self, publication: Publication) -> None:
-        """Publish, wait for room first where a queue makes publishers wait, and until every queue has answered."""
+        """Wait for room where a queue makes publishers wait, publish, and wait until every queue has answered."""
         run = self._run(publication)
         try:
             receipt = await self._way.publish(run, publication.delay, self._unrouted(publication))
@@ -92,13 +92,13 @@ class InProcessPublisher:
         _check(receipt, publication)
 
     def _run(self, publication: Publication) -> RoutedRun:
-        """Make the run of one message.
+        """Return a run of one message.
 
         Raises:
             ValueError: The key is too long, a property is not of its type, or the delay is no time.
         """
-        said = publication.properties
-        encoded = _encode(said)
+        properties = publication.properties
+        encoded = _encode(properties)
         sink, key = publication.sink, publication.key
         route = self._routes.get((sink, key)) or self._learn(sink, key)
         if not 0 <= publication.delay < inf:
@@ -112,26 +112,26 @@ class InProcessPublisher:
             start,
             start,
             publisher=self._session.number,
-            has_expiration=said.expiration is not None,
-            has_priority=said.priority is not None,
-            persistent=said.persistent,
+            has_expiration=properties.expiration is not None,
+            has_priority=properties.priority is not None,
+            persistent=properties.persistent,
         )
         content = encoded + publication.body
         return RoutedRun(route, head, [content], len(content))
 
     def _unrouted(self, publication: Publication) -> Unrouted | None:
-        """Say what is done with the message should no queue want it."""
+        """Return what to call if no queue matches the message."""
         if publication.mandatory:
             return _refuse
         return None if publication.sink else self._warn_of_no_queue
 
     def _warn_of_no_queue(self, head: Head, contents: Sequence[bytes]) -> None:
-        """Say that a queue which was named is not there: it may be a typing error, and it may just have gone."""
+        """Warn that the named queue is not there: the key may be mistyped, or the queue may just have gone."""
         key = head.routing_key
         self._warn(_NO_QUEUE, lambda: {"key": key, "close": close_to(key, self._directory.queues)})
 
     def _learn(self, sink: str, key: str) -> CachedRoute:
-        """Remember a route; what is remembered of queues that may be gone is forgotten first.
+        """Add a route to the cache; clear the cache first if queues or bindings have changed since, or if it is full.
 
         Raises:
             ValueError: The key is too long.
@@ -144,7 +144,7 @@ class InProcessPublisher:
         return route
 
     def _refusal(self, paused: PublishingPaused) -> Exception:
-        """Word a pressure that is not waited for."""
+        """Return the error for a pressure that is not waited for."""
         fault = None if self._directory.persistence is None else self._directory.persistence.journal.fault
         if paused.pressure is Pressure.DISK and fault is not None:
             return type(fault)(f"the message was not published: {fault}")
@@ -157,13 +157,13 @@ class InProcessPublisher:
 
 
 def _refuse(head: Head, contents: Sequence[bytes]) -> None:
-    """Refuse a mandatory message that no queue wants."""
+    """Refuse a mandatory message that no queue matches."""
     sink, key = head.exchange, head.routing_key
     raise Unroutable(f"no queue is bound to sink {sink!r} for key {key!r}; bind one, or leave mandatory out")
 
 
 def _encode(properties: Properties) -> bytes:
-    """Encode properties, and see to it that consumers can read them: a mistake is told to whoever makes it.
+    """Encode properties, and check that consumers can read them, so that a mistake is raised at the publisher.
 
     Raises:
         ValueError: A property is not of its type.
@@ -172,9 +172,9 @@ def _encode(properties: Properties) -> bytes:
     try:
         decode_core(encoded)
     except msgspec.ValidationError as error:
-        said, _, path = str(error).partition(" - at `$.")
+        problem, _, path = str(error).partition(" - at `$.")
         what = f"the property {path.rstrip('`')}" if path else "these properties"
-        raise ValueError(f"{what} cannot be published: {said.replace('`', '')}") from None
+        raise ValueError(f"{what} cannot be published: {problem.replace('`', '')}") from None
     return encoded
 
 
@@ -182,11 +182,11 @@ def check_name(name: str) -> None:
     """Refuse a name or a key that wires cannot carry (AMQP 0-9-1 section 4.2.5.3, short strings).
 
     Raises:
-        ValueError: It is too long, or holds what is no text.
+        ValueError: It is too long.
     """
     size = len(name.encode("utf-8", "surrogateescape"))
     if size > _LONGEST_NAME:
-        raise ValueError(f"{name[:40]!r}… takes {size} octets in UTF-8; names and keys have at most {_LONGEST_NAME}")
+        raise ValueError(f"{name[:40]!r}… takes {size} bytes in UTF-8; names and keys have at most {_LONGEST_NAME}")
 
 
 def _check(receipt: Receipt, publication: Publication) -> None:

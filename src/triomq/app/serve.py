@@ -1,4 +1,4 @@
-"""A broker on its own: runs until it is told to stop, in two steps, and may be configured anew meanwhile."""
+"""A broker on its own: it runs until a signal stops it, in two steps, and reads its configuration again at SIGHUP."""
 
 import gc
 import logging
@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Callable
 
 import trio
 
-from triomq.app.broker import Broker, open_broker
+from triomq.app.broker import Broker
 from triomq.app.config import Config
 from triomq.app.logs import set_up_logging
-from triomq.app.reload import change_to, keep_what_stays, set_up_domains
+from triomq.app.reload import change_to, set_up_domains, with_fixed_settings
+from triomq.app.start import open_broker
 from triomq.errors import ConfigError
 
 _log = logging.getLogger("triomq.serve")
 
 _COLLECT_AFTER = (20_000, 5, 500)
-"""Container objects made between two looks for garbage among them, such looks between two that take in what survived
-the last ones, and those between two looks at everything: the broker makes little garbage, and much of what it makes
-stays. A look at 100,000 objects takes some 30 ms, and holds the loop."""
+"""Thresholds of the garbage collector's generations, not Python's (700, 10, 10): the broker makes little garbage, and
+many objects that stay. A collection over 100,000 objects takes some 30 ms, in which the loop stands still."""
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
 ) -> int:
     """Serve until a signal comes, with a log and an event loop of its own; arguments and errors are those of ``serve``.
 
-    What it returns is what the process should end with: ``raise SystemExit(run(load_config("triomq.toml")))``.
+    It returns the exit code for the process: ``raise SystemExit(run(load_config("triomq.toml")))``.
     """
     set_up_logging(config.log)
     return trio.run(lambda: serve(config, started=started, reload=reload))
@@ -49,11 +49,11 @@ async def serve(
         reload: Called at SIGHUP for the configuration as it is then; without it SIGHUP changes nothing.
 
     Returns:
-        What the process should end with, 0 after a drain, 128 plus the signal's number when cut.
+        The exit code for the process: 0 after a drain, 128 plus the signal's number when cut.
 
     Raises:
-        ConfigError: An address cannot be had, or a password or definitions cannot be read.
-        StoreError: The data directory cannot be used: another broker has it, it cannot be written, the store in it is
+        ConfigError: An address cannot be used, or a password or definitions cannot be read.
+        StoreError: The data directory cannot be used: another broker uses it, it cannot be written, the store in it is
             damaged, or a later version wrote it.
     """
     served = _Served(config, reload)
@@ -83,7 +83,7 @@ class _Served:
         self._hang_up = trio.Event()
 
     async def serve(self, started: Callable[[Broker], None] | None) -> None:
-        """Open the broker and keep it until the drain."""
+        """Open the broker, and let it run until the drain."""
         config = self._config
         async with open_broker(
             users=config.all_users(),
@@ -102,9 +102,9 @@ class _Served:
                 await broker.listen(endpoint)
             for peer in config.peers:
                 await broker.synchronise(peer)
-            _say_where_messages_are(broker, config)
+            _log_storage(broker, config)
             gc.collect()
-            gc.freeze()  # what is here now stays: no need to look at it again
+            gc.freeze()  # what is here now stays, so no collection has to visit it
             gc.set_threshold(*_COLLECT_AFTER)
             if started is not None:
                 started(broker)
@@ -140,7 +140,7 @@ class _Served:
             try:
                 new = self._reload().completed()
                 await change_to(broker, self._config, new)
-                new = keep_what_stays(self._config, new)
+                new = with_fixed_settings(self._config, new)
             except ConfigError as error:
                 for trouble in str(error).splitlines():
                     _log.error("configuration is wrong", extra={"fields": {"trouble": trouble}})
@@ -150,8 +150,8 @@ class _Served:
                 _log.info("configuration reloaded")
 
 
-def _say_where_messages_are(broker: Broker, config: Config) -> None:
-    """Write into the log whether anything outlives this process, and what of an earlier one is there."""
+def _log_storage(broker: Broker, config: Config) -> None:
+    """Log whether anything outlives this process, and what an earlier one has left."""
     if not config.data_dir:
         _log.info("no data directory: everything is in memory only, and ends with this process")
         return

@@ -1,4 +1,4 @@
-"""What the Structs of the configuration look like to whoever walks through data beside them."""
+"""The shapes of settings: what the types of the configuration's Structs allow in data from TOML or the environment."""
 
 import types
 import typing
@@ -10,7 +10,7 @@ from triomq.endpoints import EndpointConfig, EndpointTypes
 
 
 class StructShape(msgspec.Struct, frozen=True):
-    """A table with known keys; with several Structs, one key says which of them it is.
+    """A table with known keys; if it can be one of several Structs, one key decides which.
 
     Args:
         kinds: The Structs by the value of that key; by None if there is one Struct alone and no such key.
@@ -21,7 +21,7 @@ class StructShape(msgspec.Struct, frozen=True):
     tag: str | None
 
     def fields(self, chosen: str | None) -> dict[str, object]:
-        """Give the keys and their types; those of all Structs if none is chosen."""
+        """Return the keys and their types; those of all Structs if none is chosen."""
         kinds = self.kinds.values() if chosen is None else [self.kinds[chosen]]
         found: dict[str, object] = {} if self.tag is None else {self.tag: str}
         for kind in kinds:
@@ -30,7 +30,7 @@ class StructShape(msgspec.Struct, frozen=True):
 
 
 class ListShape(msgspec.Struct, frozen=True):
-    """A list of things of one type."""
+    """A list of values of one type."""
 
     item: object
 
@@ -42,7 +42,7 @@ class MappingShape(msgspec.Struct, frozen=True):
 
 
 class ValueShape(msgspec.Struct, frozen=True):
-    """A value that has nothing inside."""
+    """A value that is neither a list nor a table."""
 
     kind: object
 
@@ -51,10 +51,10 @@ SettingShape = StructShape | ListShape | MappingShape | ValueShape
 
 
 def shape_of(kind: object) -> SettingShape:
-    """Look at a type."""
+    """Return the shape of a type."""
     members = [member for member in _members(kind) if member is not type(None)]
     if members == [EndpointConfig]:
-        # Also what is not installed yet has a place here, so it is no union: the registry says which Structs there are.
+        # No union, since installed packages bring further types: the registry knows which Structs there are.
         return StructShape(typing.cast("Mapping[str | None, type[msgspec.Struct]]", EndpointTypes()), "type")
     if all(isinstance(member, type) and issubclass(member, msgspec.Struct) for member in members):
         return _structure([typing.cast("type[msgspec.Struct]", member) for member in members])
@@ -67,19 +67,19 @@ def shape_of(kind: object) -> SettingShape:
 
 
 def takes_text(kind: object) -> bool:
-    """Tell whether a type is text, or one of several texts."""
+    """Return whether a type is text, or one of several texts."""
     choices = choices_of(kind)
     return str in _members(kind) or (bool(choices) and all(isinstance(choice, str) for choice in choices))
 
 
 def choices_of(kind: object) -> tuple[object, ...]:
-    """Give the values that a type lists one by one; none if it is not of that kind."""
+    """Return the values that a type lists one by one; none if it lists none."""
     (first, *others) = [member for member in _members(kind) if member is not type(None)]
     return () if others or typing.get_origin(first) is not typing.Literal else typing.get_args(first)
 
 
 def _members(kind: object) -> list[object]:
-    """Take a union apart, and constraints away."""
+    """Return the members of a union, without their constraints."""
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""A broker's tree of actors: domains, consumers in this process, endpoints, peers; each rests on those before it."""
+"""A broker's tree of actors: domains, consumers in this process, endpoints, peers; each needs those before it."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -32,37 +32,37 @@ _BROKER = "broker"
 """The name of the broker's own supervisor."""
 
 _STEPS = 400
-"""What is recovered in one go, so that whatever else runs in this process has the loop every 10 ms."""
+"""Records that are recovered before other tasks of this process may run: those wait at most 10 ms."""
 
 _Specs = Mapping[str, ChildSpec]
 """Children by name, to which its owner adds at run time."""
 
 
 class Tree:
-    """The actors of a broker, and what outlives their incarnations; ``open_broker`` makes and starts it."""
+    """The actors of a broker, and the state that outlives their incarnations; made and started by ``open_broker``.
+
+    It decodes the properties of all built-in protocols, whether their endpoints listen or not. With a store it decodes
+    those of all installed protocols as well: the store may have messages that came by them.
+
+    Args:
+        store: Where the store is; None without one.
+        queue_memory: Bytes of messages that each queue has in memory if there is a store.
+    """
 
     def __init__(self, store: StoreSettings | None = None, queue_memory: int = QUEUE_MEMORY) -> None:
-        """Start nothing yet; read the properties of all built-in protocols, whether their endpoints listen or not.
-
-        With a store, read those of all installed protocols as well: it may have messages that came by them.
-
-        Args:
-            store: Where the store is; without it there is none.
-            queue_memory: Octets of messages that each queue has in memory if there is a store.
-        """
         self.persistence = None if store is None else Persistence(Journal(), queue_memory)
         self._store = store
         self.memory = MemoryAlarm(resident=resident_memory())
         self.quotas = Quotas()
         self.unfinished = Unfinished(self.memory)
         self.codecs = Codecs()
-        self._readable: set[type[EndpointConfig]] = set()
+        self._registered: set[type[EndpointConfig]] = set()
         self._standard_sinks: dict[str, SinkKind] = {}
         for kind in EndpointTypes.built_in:
-            self._read(kind)
+            self._register(kind)
             self._standard_sinks.update(kind.standard_sinks)
         if store is not None:
-            self._read_installed()
+            self._register_installed()
         self.directories: dict[str, Directory] = {}
         self.endpoint_specs: dict[str, ChildSpec] = {}
         self.peer_specs: dict[str, ChildSpec] = {}
@@ -70,7 +70,7 @@ class Tree:
         self.top: Ref
 
     async def start(self, system: System) -> None:
-        """Start what there is in every broker."""
+        """Start the actors that every broker has."""
         specs = self._domain_specs, self.endpoint_specs, self.peer_specs
         self.top = await system.start(
             lambda: _Top(*specs, self.memory, self.unfinished, self._store_spec()), name=_BROKER
@@ -84,7 +84,7 @@ class Tree:
 
     @property
     def recovered_domains(self) -> list[str]:
-        """The domains that the store had something of when it was opened."""
+        """The names of the domains that were in the store when it was opened."""
         return recovered_domains(self.persistence) if self.persistence is not None else []
 
     @property
@@ -104,11 +104,11 @@ class Tree:
 
     @property
     def peers(self) -> Ref:
-        """The supervisor of the peers that are told of what there is here."""
+        """The supervisor of the peers."""
         return self.top.children["peers"]
 
     async def start_domain(self, name: str) -> Ref:
-        """Start a domain, with the sinks that every domain has."""
+        """Start a domain with the standard sinks; recover it first if it is in the store."""
         directory = Directory(name, self.codecs, self.memory, self.persistence, self.quotas)
         for number, _ in enumerate(recovering(directory), 1):
             if number % _STEPS == 0:
@@ -123,27 +123,27 @@ class Tree:
         return ref
 
     async def add_endpoint_type(self, kind: type[EndpointConfig]) -> None:
-        """Read the properties of a protocol, and declare its standard sinks in every domain; call before it listens."""
-        self._read(kind)
+        """Register a protocol's codecs, and declare its standard sinks in every domain; call this before it listens."""
+        self._register(kind)
         if not kind.standard_sinks.keys() <= self._standard_sinks.keys():
             self._standard_sinks.update(kind.standard_sinks)
             for domain in list(self.directories):
                 await self._declare_standard_sinks(domain)
 
-    def _read(self, kind: type[EndpointConfig]) -> None:
-        """Read the properties of messages that come, or have come, by a protocol."""
-        if kind not in self._readable:
+    def _register(self, kind: type[EndpointConfig]) -> None:
+        """Register the codecs of a protocol's messages."""
+        if kind not in self._registered:
             for codec in kind.codecs:
                 self.codecs.register(codec.tag, codec.decode, codec.amend)
-            self._readable.add(kind)
+            self._registered.add(kind)
 
-    def _read_installed(self) -> None:
+    def _register_installed(self) -> None:
         types = EndpointTypes()
         for tag in types:
             try:
-                self._read(types[tag])
+                self._register(types[tag])
             except (ConfigError, ValueError) as error:
-                # A package that nothing is configured of does not stop a broker; its messages are carried as they are.
+                # Such a package stops no broker that has no endpoint of it; its messages are passed on as they are.
                 _log.warning("endpoint type not available", extra={"fields": {"type": tag, "trouble": error}})
 
     async def _declare_standard_sinks(self, domain: str) -> None:
@@ -154,14 +154,14 @@ class Tree:
 
 
 class Root(DynamicSupervisor):
-    """The root of a broker's tree: the broker's own supervisor, and whatever a program has started beside it.
+    """The root of a broker's tree: the broker's own supervisor, and the actors that a program has started beside it.
 
-    Restarts are counted for each of them. A program's consumer that fails too often is stopped alone, for others may
-    do without it; without the broker's own supervisor nothing goes.
+    Restarts are counted for each of them. A program's actor that fails too often is stopped alone, since the others may
+    do without it; without the broker's own supervisor the system ends.
     """
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """End the system with its broker."""
+        """End the system if the broker has failed."""
         if ref.name == _BROKER and ref.state == "stopped" and error is not None:
             self.system.fail(error)
 
@@ -172,9 +172,9 @@ class _Top(Supervisor):
     Args:
         domains: The domains.
         endpoints: The endpoints that listen.
-        peers: The peers that are told of what there is here.
-        memory: Watches what the domains' queues hold.
-        unfinished: Watches what connections hold of messages that are not whole.
+        peers: The peers.
+        memory: Watches the memory of the domains' queues.
+        unfinished: Watches the memory of messages that have not arrived completely.
         store: The store's actor, if there is one.
     """
 
@@ -201,13 +201,13 @@ class _Top(Supervisor):
         self._unfinished = unfinished
 
     async def on_start(self) -> None:
-        """Start the children, and look how much memory they use."""
+        """Start the children, and measure their memory from now on."""
         await super().on_start()
         self.start_task(self._memory.run)
         self.start_task(self._unfinished.keep_looking)
 
     def child_exited(self, ref: Ref, error: BaseException | None) -> None:
-        """End the broker with a store that gives up: it has tried again as long as that made sense."""
+        """End the broker if its store gives up: it has tried again as long as that made sense."""
         if isinstance(error, StoreError):
             self.system.fail(error)
 
@@ -215,8 +215,8 @@ class _Top(Supervisor):
 class _Domains(Supervisor):
     """The supervisor of the domains.
 
-    A domain that crashes takes its queues' feeds along, so whoever holds feeds has to begin again: the supervisor
-    gives up at once, and the broker's own one restarts it with all that rests on it.
+    The feeds of a domain end when it crashes, so all that have feeds must begin again: this supervisor gives up at
+    once, and the broker's own one restarts it with all that come after it.
     """
 
     max_restarts = 0
@@ -226,17 +226,17 @@ class _Domains(Supervisor):
         self._specs = specs
 
     def child_specs(self) -> list[ChildSpec]:
-        """Give the domains that there are to be."""
+        """Return the domains to start."""
         return list(self._specs.values())
 
 
 class _Specified(DynamicSupervisor):
-    """The supervisor of the endpoints, or of the peers; starts those that were there when it was ended."""
+    """The supervisor of the endpoints, or of the peers; a new incarnation starts those of the one before."""
 
     def __init__(self, specs: _Specs) -> None:
         super().__init__()
         self._specs = specs
 
     def child_specs(self) -> list[ChildSpec]:
-        """Give those that there are to be."""
+        """Return the endpoints, or peers, to start."""
         return list(self._specs.values())

@@ -1,4 +1,4 @@
-"""Users as programs and configurations name them, and the records that the broker keeps of them."""
+"""Users as programs and configurations write them, and the records that the broker makes of them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,13 +22,13 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         password: The password.
         password_file: A file that holds the password, from the folder of the configuration; a newline at its end
             does not count.
-        verifiers: What is kept instead of the password, as ``triomq user`` writes it.
+        verifiers: What the password is checked against, as ``triomq user`` writes it.
         certificate: Log in by a TLS client certificate alone, with no password at all.
         permissions: What it may do, by domain; ``"*"`` stands for all domains that are not named, and others cannot be
-            entered. Without this it may do everything, in all domains, and look into the broker.
+            entered. Without permissions it may do everything, in all domains, and look into the broker.
         tags: ``administrator`` and ``monitoring`` may look into the broker; others mean nothing here.
         limits: How much it may have at once.
-        expires: When it is a user no longer, with its time zone.
+        expires: When it stops being a user, with its time zone.
     """
 
     password: str = ""
@@ -41,7 +41,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     expires: _Moment | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields, and that there is one way to log in, whatever its name."""
+        """Check the fields, and that there is one way to log in."""
         super().__post_init__()
         if self.password and self.password_file:
             raise ValueError("a user has either a password or a password_file, not both")
@@ -53,13 +53,13 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             read_verifier(text)
 
     def __repr__(self) -> str:
-        """Keep the password out of logs."""
+        """Leave the password out: this may come into a log."""
         if self.password_file:
             return f"User(password_file={self.password_file!r})"
         return "User(password=…)" if self.password else "User(…)"
 
     def read_password(self, path: str) -> str:
-        """Give the password; ``path`` says where in the configuration this is.
+        """Return the password; ``path`` is where this user is in the configuration, for errors.
 
         Raises:
             ConfigError: The file cannot be read, or is empty.
@@ -81,7 +81,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         return password
 
     def record(self, name: str) -> security.User:
-        """Make the record that the broker keeps; the password is read now.
+        """Return the broker's record of this user; the password is read now.
 
         Raises:
             ConfigError: The password's file cannot be read, or is empty.
@@ -99,7 +99,7 @@ class User(Checked, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 def records_of(users: Mapping[str, str | User]) -> list[security.User]:
-    """Make the records of users; one that is given by its password alone may do everything.
+    """Return the records of users; one that is given by its password alone may do everything.
 
     Raises:
         ConfigError: A password cannot be read, or a name is empty.
@@ -123,8 +123,8 @@ def records_of(users: Mapping[str, str | User]) -> list[security.User]:
     ]
 
 
-def farewells(changes: UserChanges) -> dict[str, str]:
-    """Say what those hear whose sessions end because of changes, by name; the text for the first is RabbitMQ's."""
+def closing_reasons(changes: UserChanges) -> dict[str, str]:
+    """Return why the connections of users are closed, by name: the gravest reason; the first is in RabbitMQ's words."""
     reasons = {name: f"permissions of user '{name}' were changed" for name in changes.ended}
     reasons |= {name: f"password of user '{name}' was changed" for name in changes.changed}
     return reasons | {name: f"user '{name}' was deleted" for name in changes.removed}

@@ -20,10 +20,11 @@ _OTHERS = 0o077
 
 
 class UsersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is in the file.
+    """The content of the file.
 
     Args:
-        secret: What makes users that do not exist look alike from one start of the broker to the next.
+        secret: Makes the salts of users that do not exist the same at each start, so that no client can find out which
+            exist.
         users: Who may log in, by name.
     """
 
@@ -31,7 +32,7 @@ class UsersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     users: dict[str, User] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Leave the secret out: this may come into a log."""
         return f"UsersFile(users={self.users!r})"
 
 
@@ -39,7 +40,7 @@ def read_users(path: Path) -> UsersFile:
     """Read a file of users.
 
     Raises:
-        ConfigError: It cannot be read, others may read it too, or it is none; the text shows nothing of what is in it.
+        ConfigError: It cannot be read, other users may read it, or it is no such file; the text shows no content.
     """
     try:
         with path.open("rb") as file:
@@ -65,14 +66,14 @@ def read_users(path: Path) -> UsersFile:
 
 @contextmanager
 def editing(path: Path, *, begin: bool = False) -> Iterator[dict[str, User]]:
-    """Give all users, to be changed, and write them when the block ends well; others who want to change them wait.
+    """Yield all users, to be changed, and write them when the block ends well; another process that edits them waits.
 
     Args:
         path: The file.
         begin: Begin with no users if there is no file yet.
 
     Raises:
-        ConfigError: The file cannot be read, or cannot be written.
+        ConfigError: The file cannot be read or written.
     """
     try:
         folder = os.open(path.parent, os.O_RDONLY)
@@ -90,21 +91,21 @@ def editing(path: Path, *, begin: bool = False) -> Iterator[dict[str, User]]:
 
 
 def write_users(path: Path, content: UsersFile) -> None:
-    """Replace the file in one step, or make it.
+    """Replace the file in one step, or create it.
 
     Raises:
         ConfigError: It cannot be written.
     """
-    octets = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    content_bytes = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
     try:
-        # It is made for its owner alone, whatever the umask is.
+        # It is created for its owner alone, whatever the umask is.
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}; choose a folder that you may write to") from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), _OWNER_ALONE)
-            file.write(octets)
+            file.write(content_bytes)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
@@ -115,7 +116,7 @@ def write_users(path: Path, content: UsersFile) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Let the new name survive a power cut."""
+    """Write the folder's entry to disk, so that the new file survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

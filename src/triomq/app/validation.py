@@ -1,4 +1,4 @@
-"""From data of a file to Structs, with errors that a person can act on: where, what was found, what is allowed."""
+"""Structs from the data of a file, with errors that a person can act on: where, what was found, what is allowed."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,15 +16,15 @@ T = TypeVar("T")
 _LONGEST_SHOWN = 60
 
 _SECRET = re.compile(r"(^|\.)users(\.|$)|(^|\.)peers\b|password")
-"""Paths whose values are never shown: whatever stands where passwords stand, in the right place or not."""
+"""Paths whose values are never shown: users and peers have passwords, perhaps at a wrong key."""
 
 
 class SettingSources:
-    """Where the data came from, for texts.
+    """Where each setting came from, for errors.
 
     Args:
         file: The file's name; empty if there is none.
-        others: What else said something, such as an environment variable, by the path of what it said.
+        others: Other sources, such as an environment variable, by the path of their setting.
     """
 
     def __init__(self, file: str, others: Mapping[str, str]) -> None:
@@ -32,7 +32,7 @@ class SettingSources:
         self._others = others
 
     def name(self, path: str) -> str:
-        """Say where the value at a path came from."""
+        """Return where the value at a path came from."""
         for start in sorted(self._others, key=len, reverse=True):
             if path == start or path.startswith((f"{start}.", f"{start}[")):
                 return self._others[start]
@@ -40,10 +40,10 @@ class SettingSources:
 
 
 def build(data: object, kind: type[T], sources: SettingSources) -> T:
-    """Make a Struct of data.
+    """Convert data to a Struct.
 
     Raises:
-        ConfigError: It does not fit; each line of the text names one trouble.
+        ConfigError: The data do not fit; each line of the text has one mistake.
     """
     troubles = [f"{sources.name(path)}: {text}" for path, text in _troubles(data, kind, "")]
     if troubles:
@@ -60,7 +60,7 @@ def inside(path: str, key: str | int) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, start: str = "") -> str:
-    """Say which known word may be meant, or which there are; ``start`` is what all of them begin with."""
+    """Return advice: which known word may be meant, or which there are; all of them begin with ``start``."""
     words = list(known)
     close = get_close_matches(word, words, n=1)
     if close:
@@ -69,7 +69,7 @@ def nearest(word: str, known: Iterable[str], *, start: str = "") -> str:
 
 
 def _troubles(data: object, kind: object, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of all that does not fit."""
+    """Yield path and text of each mistake."""
     found = list(_troubles_inside(data, kind, path))
     yield from found
     if not found:
@@ -119,23 +119,23 @@ def _structure_troubles(data: dict[str, object], shape: StructShape, path: str) 
 
 
 def _types(shape: StructShape) -> str:
-    """List what a table can be."""
+    """List the types of a table."""
     types = ", ".join(map(repr, shape.kinds))
     if isinstance(shape.kinds, EndpointTypes):
         return f"{types}; an installed package brings others by an entry point of the group {GROUP!r}"
     return types
 
 
-def _text(path: str, data: object, kind: object, said: str) -> str:
-    """Put what msgspec says about a value into our order: where, found, allowed."""
-    said = said.partition(" - at `")[0]
-    expected = re.match(r"Expected (.*?)(, got .*)?$", said)
+def _text(path: str, data: object, kind: object, message: str) -> str:
+    """Return msgspec's message about a value in our order: where, found, allowed."""
+    message = message.partition(" - at `")[0]
+    expected = re.match(r"Expected (.*?)(, got .*)?$", message)
     where = f"{path}: " if path else ""
     if allowed := choices_of(kind):
         return f"{where}found {_shown(path, data)}, allowed are {', '.join(map(repr, allowed))}"
     if expected is not None:
         return f"{where}found {_shown(path, data)}, expected {expected[1].replace('`', '')}"
-    return f"{where}{said}"
+    return f"{where}{message}"
 
 
 def _shown(path: str, data: object) -> str:

@@ -97,11 +97,11 @@ class BlockingConnection:
         self._thread.join()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have something called in the client's thread soon; for ``BlockingPublisher``."""
+        """Call a function in the client's thread soon; for ``BlockingPublisher``."""
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
-            pass  # whoever waits for anything is told
+            pass  # callers that wait get ``Disconnected``
 
     def wait(self, function: Callable[[], Awaitable[T]]) -> T:
         """Wait for something that the client's thread does; for ``BlockingPublisher``.
@@ -125,7 +125,7 @@ class BlockingConnection:
 
     @property
     def server_properties(self) -> dict[str, FieldValue]:
-        """What the broker says of itself."""
+        """The broker's description of itself."""
         return dict(self._connection.server_properties)
 
     @property
@@ -168,7 +168,7 @@ class BlockingConnection:
         return self._use(lambda channel: channel.get(queue))
 
     def accept(self, message: Fetched) -> None:
-        """Settle a message for good; when this returns, the broker is told."""
+        """Settle a message for good; when this returns, the broker is sent."""
         self._use(partial(_accept, message))
 
     def requeue_all(self) -> None:
@@ -240,7 +240,7 @@ class _Channel:
         return self._channel
 
     def look(self) -> bool:
-        """Forget the channel if it is closed; return whether it was."""
+        """Drop the channel if it is closed; return whether it was."""
         if self._channel is None or not self._channel.is_closed:
             return False
         self._channel.abandon()
@@ -281,7 +281,7 @@ class BlockingPublisher:
             exchange: Where to publish it.
             routing_key: How.
             body: Its body.
-            properties: What to say about it; without ``delivery_mode`` 2 it does not survive a restart of the broker.
+            properties: Its properties; without ``delivery_mode`` 2 it does not survive a restart of the broker.
             mandatory: Whether it is an error if no queue wants it.
 
         Raises:

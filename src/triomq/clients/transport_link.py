@@ -17,22 +17,22 @@ UNTAKEN_MOST = 256 * 1024
 BUFFERED_MOST = 4 * 1024 * 1024
 """Octets that consumers without a prefetch may leave unread before the socket is not read any more."""
 
-GOODBYE = 2.0
-"""Seconds that a broker gets to answer our goodbye."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds that a broker gets to answer our close."""
 
 
 class TimedEngine(Protocol):
     """An engine that has to look at the time now and then."""
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due."""
+        """Handle what is due."""
 
     def next_timer(self) -> float | None:
-        """Say when that is next."""
+        """Return when something is due next."""
 
 
 class TransportLink:
-    """Base of links; what is said on one is up to the protocols.
+    """Base of links; what is sent and read on one is up to the protocols.
 
     Args:
         transport: Connected, and ours from now on.
@@ -70,7 +70,7 @@ class TransportLink:
             await self._poller.run()
 
     async def _run_timers(self) -> None:
-        """Let the engine keep its times, with one timer for all of them."""
+        """Call the engine when it asks for that, with one timer for all its deadlines."""
         while True:
             self._timer = trio.Event()
             self._timed.handle_timer(trio.current_time())

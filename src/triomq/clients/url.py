@@ -58,7 +58,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __repr__(self) -> str:
-        """Keep the password out of logs."""
+        """Show no password: representations end up in logs."""
         return f"AMQPUrl({self.user!r} at {self.place} in {self.virtual_host!r})"
 
 
@@ -89,7 +89,7 @@ _EXAMPLE = (
 
 
 def _scheme_of(url: str) -> str:
-    """Give what stands before the colon, and nothing behind it: there a password may be."""
+    """Return what stands before the colon, and nothing behind it: there a password may be."""
     return url.partition(":")[0][:20]
 
 

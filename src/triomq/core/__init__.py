@@ -13,19 +13,15 @@ from triomq.core.delivery import (
     Outcome,
     Postpone,
     Settle,
-    postpone,
-    settle,
 )
-from triomq.core.dispatch.feed import Feed
+from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.dispatch.subscription import Subscription
-from triomq.core.dispatch.window import Window
-from triomq.core.ledger import Ledger, Numbered, Settler
-from triomq.core.memory import MemoryAlarm, Process
+from triomq.core.ledger import Ledger, Numbered, Settler, postpone, settle
+from triomq.core.memory import MemoryAlarm, Process, anonymous_memory, knows_process_memory, process_memory
 from triomq.core.message import CORE_CODEC, Head, QueueMessage, body_of, properties_of
 from triomq.core.persistence.persistence import QUEUE_MEMORY, Persistence
 from triomq.core.persistence.recorded_topology import recover, recovered_domains, recovering, require_decodable
 from triomq.core.persistence.records import decode_key, encode_key, encode_options
-from triomq.core.process import anonymous_memory, knows_process_memory, process_memory
 from triomq.core.properties import Amend, Codecs, HeaderValue, Properties, amend_core, decode_core, encode_core
 from triomq.core.publishing.confirms import Confirmed, Confirms, Receipt, SingleReceipt
 from triomq.core.publishing.publish import Fits, Offer, Publish, take_now
@@ -48,23 +44,9 @@ from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.refusals import (
     Forbidden,
     ForeignName,
-    ForeignResource,
-    Inequivalent,
-    InExclusiveUse,
     LeaseInvalid,
-    NoSuchQueue,
-    NoSuchSink,
     NotResident,
-    QueueFull,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    QueueStopped,
-    QueueUnreadable,
     Restarting,
-    SinkBroken,
-    SinkInternal,
-    SinkInUse,
     TooManyKeys,
     TooManyLeases,
     UnknownDelivery,
@@ -90,6 +72,22 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
+from triomq.errors import (
+    ForeignResource,
+    Inequivalent,
+    InExclusiveUse,
+    NoSuchQueue,
+    NoSuchSink,
+    QueueFull,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    QueueStopped,
+    QueueUnreadable,
+    SinkBroken,
+    SinkInternal,
+    SinkInUse,
+)
 
 __all__ = [
     "CORE_CODEC",

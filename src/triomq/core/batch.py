@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Batch(msgspec.Struct, eq=False):
-    """Consecutive deliveries to one feed that share a head; the unit of delivery and the place of what is unsettled.
+    """Consecutive deliveries to one feed that share a head: the unit of delivery, which holds what is unsettled.
 
     Created by a queue's backlog, owned by it until settled or requeued; the consumer's side refers to messages by their
     position in the batch. ``contents`` of settled positions are None.
 
     Args:
         head: What the messages share.
-        contents: Their octets, None where settled.
+        contents: Their bytes, None where settled.
         ids: The ids of the messages in their queue, ascending.
         redelivered: Whether they may have been seen by a consumer before.
-        size: Total of the octets of all contents.
+        size: Total of the bytes of all contents.
         left: How many positions are not settled yet.
         feed: The feed they went to; None for a single get.
-        queue: The queue they came from, which is told how they are settled.
+        queue: The queue they came from, which settles them.
         deadline: When the messages expire, should they come back; infinity if never.
         level: The priority that they were taken from.
         attempts: How often each of them was delivered before and came back.
@@ -46,7 +46,7 @@ class Batch(msgspec.Struct, eq=False):
     attempts: int = 0
 
     def message(self, position: int) -> QueueMessage:
-        """Give the message at a position that is not settled yet.
+        """Return the message at a position that is not settled yet.
 
         Raises:
             LookupError: It is settled already.

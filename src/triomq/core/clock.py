@@ -1,7 +1,7 @@
-"""The clock of a domain: who must be told when, in one heap with one timer.
+"""The clock of a domain: the next deadline of each queue, in one heap with one timer.
 
-A queue with a TTL has no timer of its own. It sets its next deadline here, at most one at a time, and is told when that
-has come; it then sets the next. The domain keeps the time (``Domain``), so that ten thousand queues cost one task.
+A queue with a TTL has no timer of its own. It sets its next deadline here, at most one at a time, is told ``Due`` when
+that has come, and sets the next. The domain runs the clock (``Domain``), so that ten thousand queues cost one task.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _SPARE = 64  # stale entries that are always tolerated: below it a clean-up cost
 
 
 class Clock(Generic[T]):
-    """Deadlines by whom they concern; made with a domain's directory, outlives the domain's incarnations.
+    """Deadlines by their owners; created with a domain's directory, outlives the domain's incarnations.
 
     Args:
         now: Gives the time in seconds; Trio's clock, so that tests can run in virtual time.
@@ -33,7 +33,7 @@ class Clock(Generic[T]):
         self._sequence = 0
 
     def set(self, item: T, deadline: float) -> None:
-        """Let somebody be told at a time, unless an earlier one is set already."""
+        """Set the deadline of an item, unless an earlier one is set already."""
         if deadline >= self._deadlines.get(item, inf):
             return
         first = self.next_deadline
@@ -46,7 +46,7 @@ class Clock(Generic[T]):
             self.on_earlier()
 
     def forget(self, item: T) -> None:
-        """Take somebody's deadline back."""
+        """Remove the deadline of an item."""
         self._deadlines.pop(item, None)
         if len(self._heap) > 2 * len(self._deadlines) + _SPARE:
             self._clean()
@@ -61,13 +61,13 @@ class Clock(Generic[T]):
 
     @property
     def next_deadline(self) -> float:
-        """When somebody must be told next; infinity when nobody."""
+        """The earliest deadline; infinity if there is none."""
         while self._heap and not self._is_set(self._heap[0]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else inf
 
     def take_due(self, now: float) -> list[T]:
-        """Give those whose time has come, earliest first; each is told once."""
+        """Remove and return the items whose deadlines have come, earliest first."""
         due: list[T] = []
         while self.next_deadline <= now:
             _, _, item = heappop(self._heap)
@@ -76,5 +76,5 @@ class Clock(Generic[T]):
         return due
 
     def __len__(self) -> int:
-        """Count those who wait to be told."""
+        """Count the items that have a deadline."""
         return len(self._deadlines)

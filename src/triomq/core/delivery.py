@@ -1,4 +1,4 @@
-"""What queues and consumers tell each other about deliveries."""
+"""The messages that queues and consumers send each other about deliveries."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -15,7 +15,7 @@ class Outcome(Enum):
     ACCEPT = "accept"
     """The consumer has it; the queue forgets it."""
     REJECT = "reject"
-    """The consumer will not have it; it becomes a dead letter, or is dropped."""
+    """The consumer refuses it; it becomes a dead letter, or is dropped."""
     REQUEUE = "requeue"
     """It goes back to its place, marked as delivered before."""
     RETURN = "return"
@@ -29,7 +29,7 @@ class Deliver(Message, frozen=True):
     batch: Batch
 
     def abandoned(self, error: BaseException) -> None:
-        """Close the feed and put back what its consumer, which is gone or crashed over this, will never settle."""
+        """Close the feed and requeue the batch, which its consumer has crashed over or cannot settle any more."""
         unseen = isinstance(error, ActorStopped) and error.__cause__ is None  # it was stopped, and did not crash
         self.feed.queue.tell_nowait(CloseFeed(self.feed))
         self.feed.queue.tell_nowait(Settle(self.batch, Outcome.RETURN if unseen else Outcome.REQUEUE))
@@ -96,16 +96,3 @@ class Postpone(Message, frozen=True):
 
 class Get(Request[Batch | None], frozen=True):
     """To a queue: hand out the first message alone, outside any feed; None when nothing is ready."""
-
-
-def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
-    """Tell a batch's queue how deliveries of it are settled; all that are left, or those at some positions."""
-    assert batch.queue is not None
-    if batch.left:  # else its queue has ended, or has taken everything back after a crash
-        batch.queue.tell_nowait(Settle(batch, outcome, positions))
-
-
-def postpone(batch: Batch, position: int, reason: str) -> None:
-    """Tell a batch's queue that a consumer failed over a delivery of it, and of what."""
-    assert batch.queue is not None
-    batch.queue.tell_nowait(Postpone(batch, position, reason))

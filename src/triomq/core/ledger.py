@@ -1,13 +1,21 @@
 """A ledger: under which number a consumer knows each delivery, until it is settled.
 
-Wires number deliveries and settle them by number, one by one or all up to one (AMQP's multiple, the cumulative acks of
-other protocols). A number leads to the batch that the message came in, for many messages come in one batch; the place
-in it is the number less the first one of those that were given together.
+Protocols number deliveries and settle them by number, one by one or all up to one (AMQP's multiple, the cumulative acks
+of other protocols).
 
-Who settles all deliveries up to one may settle a million. That is decided at once, so that none of the numbers leads
-anywhere any more, and told to the queues bit by bit, oldest first, in turns between those of others. For that the
-numbers are in tables of some thousands: whole tables are handed over, and only the last one is parted. What is settled
-singly is mostly in the newest table, which is the only one of nearly every consumer.
+    number ──▶ table ──▶ Numbered(batch, first) ──▶ position = number - first ──▶ queue: Settle(batch, positions)
+
+Rules:
+
+- A number leads to the batch that the message came in, for many messages come in one batch; the position in it is the
+  number less the first one of those that were numbered together.
+- Settling all deliveries up to one may settle a million. That is decided at once, so that none of the numbers is valid
+  any more, and the queues are told bit by bit, oldest first, in turns between those of others.
+- For that the numbers are in tables of some thousands: whole tables are handed over, and only the last one is split.
+  What is settled singly is mostly in the newest table, which is the only one of nearly every consumer.
+- Deliveries that are settled when they are sent are numbered (``skip``) and not entered.
+
+One dict of all numbers would have to be walked from its front, where every key that was removed is passed again.
 """
 
 from collections import deque
@@ -18,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from triomq.core.batch import Batch
-from triomq.core.delivery import Outcome, Settle
+from triomq.core.delivery import Outcome, Postpone, Settle
 from triomq.core.refusals import UnknownDelivery
 
 if TYPE_CHECKING:
@@ -33,12 +41,12 @@ _STEP = 1_000
 
 
 class Numbered(msgspec.Struct, eq=False):
-    """Messages of a batch that went out together under consecutive numbers.
+    """Messages of a batch that were sent together under consecutive numbers.
 
     Args:
         batch: The batch.
         first: The first message's number.
-        positions: The messages' positions in the batch; None says that they are all that it had.
+        positions: The messages' positions in the batch; None if they are all that it had.
     """
 
     batch: Batch
@@ -46,16 +54,29 @@ class Numbered(msgspec.Struct, eq=False):
     positions: Sequence[int] | None = None
 
     def at(self, offsets: Sequence[int]) -> Sequence[int]:
-        """Tell which positions of the batch some offsets from the first number mean."""
+        """Return which positions of the batch some offsets from the first number mean."""
         positions = self.positions
         return offsets if positions is None else [positions[offset] for offset in offsets]
 
     @property
     def contents(self) -> list[bytes]:
-        """The messages' octets, without those that are settled."""
+        """The messages' bytes, without those that are settled."""
         contents = self.batch.contents
         found = contents if self.positions is None else [contents[position] for position in self.positions]
         return [content for content in found if content is not None]
+
+
+def settle(batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
+    """Settle deliveries of a batch at its queue: all that are left, or those at some positions."""
+    assert batch.queue is not None
+    if batch.left:  # else its queue has ended, or has taken everything back after a crash
+        batch.queue.tell_nowait(Settle(batch, outcome, positions))
+
+
+def postpone(batch: Batch, position: int, reason: str) -> None:
+    """Tell a batch's queue that a consumer failed over a delivery of it, and why."""
+    assert batch.queue is not None
+    batch.queue.tell_nowait(Postpone(batch, position, reason))
 
 
 Settler: TypeAlias = Callable[[Numbered, Outcome, Sequence[int]], None]
@@ -63,7 +84,7 @@ Settler: TypeAlias = Callable[[Numbered, Outcome, Sequence[int]], None]
 
 
 def _settle_now(numbered: Numbered, outcome: Outcome, offsets: Sequence[int]) -> None:
-    """Tell the queue at once."""
+    """Settle deliveries at their queue at once."""
     batch = numbered.batch
     left = batch.left
     if left:  # as in ``settle``, for each ack
@@ -92,7 +113,7 @@ class SettleRest:
     """A chore of the domain: settle many deliveries that a ledger had.
 
     Args:
-        tables: The deliveries by number, oldest first; nobody else has them any more.
+        tables: The deliveries by number, oldest first; not in the ledger any more.
         outcome: How they are settled.
     """
 
@@ -121,9 +142,9 @@ class SettleRest:
 
 
 class Ledger:
-    """The unsettled deliveries of one consumer or channel, by number from 1; made with it, ends with it.
+    """The unsettled deliveries of one consumer or channel, by number from 1; created with it, ends with it.
 
-    ``settler`` is what becomes of settlements: told at once, or kept by a transaction.
+    ``settler`` receives settlements: it tells the queue at once, or gathers them in a transaction.
     """
 
     __slots__ = ("_closes_at", "_entries", "_older", "_oldest", "begin_later", "next_number", "settler")
@@ -152,13 +173,13 @@ class Ledger:
         return chain(self._older, (self._entries,))
 
     def skip(self, count: int) -> int:
-        """Number messages that nobody settles; give the first number."""
+        """Number messages that are settled as they are sent; return the first number."""
         first = self.next_number
         self.next_number = first + count
         return first
 
     def enter(self, batch: Batch) -> int:
-        """Number all messages of a batch, and remember where the numbers lead; give the first one."""
+        """Number all messages of a batch, and remember where the numbers lead; return the first one."""
         first = self.next_number
         self.next_number = following = first + batch.left
         if following > self._closes_at:
@@ -171,7 +192,7 @@ class Ledger:
         return first
 
     def _close_table(self) -> None:
-        """Begin a new table, if there is much in the present one."""
+        """Start a new table, if there is much in the present one."""
         self._closes_at = self.next_number + _TABLE
         if len(self._entries) > _TABLE // 2:
             self._older.append(self._entries)
@@ -185,7 +206,7 @@ class Ledger:
         return None
 
     def _take(self, number: int) -> Numbered | None:
-        """Take a number out of whatever table it is in."""
+        """Remove and return what a number leads to, in any table."""
         for table in self._tables:
             found = table.pop(number, None)
             if found is not None:
@@ -251,11 +272,11 @@ class Ledger:
         _settle_entries(entries, present, outcome, self.settler)
 
     def requeue(self, numbers: Sequence[int]) -> None:
-        """Put messages back at once, marked, whatever transaction is going on."""
+        """Requeue messages at once, marked, whatever transaction is going on."""
         self._settle(numbers, Outcome.REQUEUE, _settle_now)
 
     def requeue_all(self) -> None:
-        """Put all messages back, in the order in which they went out."""
+        """Requeue all messages, in the order in which they were handed out."""
         if self._older:
             self._settle_later(self._part(self.next_number - 1), Outcome.REQUEUE)
         else:
@@ -271,7 +292,7 @@ class Ledger:
             _settle_entries(table, list(table), outcome, self.settler)
 
     def _part(self, last: int) -> list[dict[int, Numbered]]:
-        """Give all numbers up to one away, in tables."""
+        """Remove all numbers up to one, and return them in tables."""
         self._oldest = last + 1
         parted: list[dict[int, Numbered]] = []
         older = self._older
@@ -299,11 +320,11 @@ class Ledger:
             yield entries[0][1], [number for number, _ in entries]
 
     def still(self, numbered: Numbered, numbers: Sequence[int]) -> list[int]:
-        """Tell which of some numbers are not settled yet."""
+        """Return which of some numbers are not settled yet."""
         return [number for number in numbers if self._find(number) is numbered]
 
     def renumber(self, numbered: Numbered, numbers: Sequence[int]) -> Numbered:
-        """Give messages new numbers, for they go out again; the old ones lead nowhere any more."""
+        """Return messages new numbers, for they go out again; the old ones lead nowhere any more."""
         for number in numbers:
             self._take(number)
         first = self.skip(len(numbers))
@@ -314,7 +335,7 @@ class Ledger:
         return again
 
     def restore(self, settled: Sequence[tuple[Numbered, Sequence[int]]]) -> None:
-        """Let deliveries be unsettled again that a transaction had settled and does not."""
+        """Make deliveries unsettled again that a transaction had settled and does not."""
         if not settled:
             return
         entries: dict[int, Numbered] = {}

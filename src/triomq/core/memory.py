@@ -1,17 +1,28 @@
-"""The memory alarm: whether the queues of a broker hold more than the machine should give them.
+"""The memory alarm: whether the queues of a broker hold more memory than they should.
 
-What the queues hold is summed up now and then, not kept: publishers count roughly what they add, and when that comes to
-some megabytes the sum is taken anew, before the next turn that publishes anything; while the alarm is on, twice a
-second. So the alarm never begins or ends in the middle of a turn (see ``publishing``). Nothing that leads messages out
-of the broker asks.
+Rules:
 
-A broker that has the process for itself also watches what the process has, twice a second, for that is what makes the
-system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is counted, once
-all was given back that can be, and then only growth starts it again.
+- What the queues hold is summed up now and then, not counted along: publishers count roughly what they add, and when
+  that comes to some megabytes the sum is taken again, before the next turn that publishes anything; while the alarm is
+  on, twice a second.
+- So the alarm never begins or ends in the middle of a turn (see ``publishing``), and a message costs it nothing but one
+  addition for each run.
+- While it is on, nothing is published; nothing that leads messages out of the broker asks for it.
+- It ends at nine tenths of the mark, so that it does not come and go with each message.
+- A broker that has the process to itself also watches the memory of the process, twice a second, since that is what
+  makes the system kill it. Python gives little back, however much is freed: so this alarm ends as well when little is
+  counted, once everything was given back that can be, and then only growth starts it again.
+
+    publishers ── fresh > room ──▶ measure ──▶ sum over queues > mark ──▶ on: Directory.changed ──▶ guards refuse
+                                      ▲                              └──▶ off: callbacks, routes are found again
+    run (while on, or with a process) ┘
 """
 
 import logging
+import resource
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -24,13 +35,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("triomq.core")
 
 MESSAGE_OVERHEAD = 128
-"""Octets that a message costs beside its body: its properties, its frames, its place in a queue."""
+"""Bytes that a message costs beside its body: its properties, its frames, its place in a queue."""
 
 _STEP = 8 * 1024 * 1024
-"""The least octets of new messages after which the sum is taken anew: with 10,000 queues that takes a millisecond."""
+"""The least bytes of new messages after which the sum is taken again: with 10,000 queues that takes a millisecond."""
 
 _PART = 1 / 64
-"""The part of what is left up to the mark that may come before the next sum: copies are noted as less than they are."""
+"""The part of what is left up to the mark that may come before the next sum: copies are counted as less than they are.
+"""
 
 _INTERVAL = 0.5  # seconds between two sums while the alarm is on
 
@@ -48,13 +60,13 @@ class Process(Protocol):
     """The process that a broker has for itself."""
 
     limit: int
-    """Octets of memory that it could have."""
+    """Bytes of memory that it could have."""
 
     def anonymous(self) -> int:
-        """Give the octets that it has and that are in no file."""
+        """Return the bytes that it has and that are in no file."""
 
     def give_back(self) -> None:
-        """Give back to the system what is not used, as far as that can be."""
+        """Give unused memory back to the system, as far as possible."""
 
 
 class _ProcessAlarm:
@@ -66,20 +78,20 @@ class _ProcessAlarm:
         self.on = False
         self.used = process.anonymous()
         self._process = process
-        self._floor = 0  # octets, when little was counted and all was given back that can be
+        self._floor = 0  # bytes, when little was counted and all was given back that can be
 
     @property
     def limit(self) -> int:
-        """Octets from which on it is on: those that it would have without any messages do not count."""
+        """Bytes from which on it is on: those that it would have without any messages do not count."""
         return int(max(self._process.limit * _PROCESS_BEGINS, self._floor / _ENDS))
 
     def look(self) -> bool:
-        """Look what the process has; tell whether that is too much."""
+        """Read what the process has; return whether that is too much."""
         self.used = self._process.anonymous()
         return self.used > self.limit
 
     def measure(self, *, little: bool) -> None:
-        """Begin or end; ``little`` is whether little is counted."""
+        """Start or end the alarm; ``little`` is whether the queues hold little."""
         too_much = self.look()
         if self.used <= self._process.limit * _PROCESS_BEGINS * _ENDS:
             self.on, self._floor = False, 0
@@ -92,11 +104,11 @@ class _ProcessAlarm:
 
 
 class MemoryAlarm:
-    """Watches what the queues of some domains hold; made by whoever opens a broker, lives as long.
+    """Watches what the queues of some domains hold; created by the code that opens a broker, lives as long.
 
     Args:
-        mark: Octets from which on the alarm is on; 0 for never.
-        resident: Gives the octets of memory that the process really has. One content may be in many queues and is
+        mark: Bytes from which on the alarm is on; 0 for never.
+        resident: Gives the bytes of memory that the process really has. One content may be in many queues and is
             counted in each; as long as the process is smaller than the mark nobody has to care. Without it only the
             sum counts.
     """
@@ -118,12 +130,12 @@ class MemoryAlarm:
     def __init__(self, mark: int = 0, resident: Callable[[], int] | None = None) -> None:
         self.mark = mark
         self.on = False
-        self.held = 0  # octets, when the sum was taken last
+        self.held = 0  # bytes, when the sum was taken last
         self._resident = resident
         self._full = False  # whether queues hold too much
         self._process: _ProcessAlarm | None = None
         self._directories: list[Directory] = []
-        self.fresh = 0  # octets that have come since then, roughly; publishers add to it
+        self.fresh = 0  # bytes that have come since then, roughly; publishers add to it
         self.room = float(_STEP)  # how many of them there may be before publishers have it taken again
         self._waiting: dict[Callable[[], None], None] = {}
         self._to_look = trio.Event()  # that the sum is to be taken now and then: while the alarm is on
@@ -138,12 +150,12 @@ class MemoryAlarm:
         self._to_look.set()
 
     def set_mark(self, mark: int) -> None:
-        """Let another number of octets be the mark, from now on."""
+        """Set another mark, in bytes."""
         self.mark = mark
         self.measure()
 
     def measure(self) -> None:
-        """Take the sum, and begin or end the alarm."""
+        """Take the sum, and start or end the alarm."""
         self.fresh = 0
         if not self.mark:
             self._full = False
@@ -189,7 +201,7 @@ class MemoryAlarm:
         return figures
 
     def _notify_publishers(self) -> None:
-        """Let publishers look for their routes anew: then they see whether the alarm is on, and at no other time."""
+        """Make publishers find their routes again: that is when the guards see whether the alarm is on."""
         for directory in self._directories:
             directory.changed()
 
@@ -201,11 +213,11 @@ class MemoryAlarm:
         return f"queues hold {self.held} octets, more than memory_high_watermark allows ({self.mark})"
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when the alarm is over."""
+        """Call ``callback`` once, when the alarm is over."""
         self._waiting[callback] = None
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._waiting.pop(callback, None)
 
     async def run(self) -> None:
@@ -218,7 +230,7 @@ class MemoryAlarm:
 
 
 def bytes_in(queue: QueueState) -> int:
-    """Tell about how many octets a queue holds: ready, delayed and with consumers."""
+    """Return about how many bytes a queue holds: ready, delayed and with consumers."""
     backlog, delayed = queue.backlog, queue.delayed
     held = backlog.resident_bytes + backlog.buffered_bytes + (backlog.resident + backlog.unsettled) * MESSAGE_OVERHEAD
     if delayed is not None:
@@ -230,3 +242,43 @@ def bytes_in(queue: QueueState) -> int:
         else:  # some went out otherwise: by a get, or to a feed that is closed
             held += sum(batch.size for batch in backlog.outstanding())
     return held
+
+
+# What the operating system knows
+
+
+_STATM = Path("/proc/self/statm")
+_KIB = 1024
+
+
+def process_memory() -> int:
+    """Return the bytes of memory that the process has; where that cannot be known, the most that it has had."""
+    pages = _read_pages()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB if pages is None else _octets(pages[1])
+
+
+def anonymous_memory() -> int | None:
+    """Return the bytes that belong to this process alone and are in no file (Linux's ``RssAnon``); None if unknown.
+
+    Programs and libraries, which all processes share, and the page cache are not among them.
+    """
+    pages = _read_pages()
+    return None if pages is None else _octets(pages[1] - pages[2])
+
+
+def knows_process_memory() -> bool:
+    """Return whether this system tells what a process has at present."""
+    return sys.platform.startswith("linux")
+
+
+def _octets(pages: int) -> int:
+    return pages * resource.getpagesize()
+
+
+def _read_pages() -> tuple[int, int, int] | None:
+    """Read the pages that the process has in all, has in memory, and has in memory from files and others."""
+    try:
+        whole, resident, shared, *_ = _STATM.read_text("ascii").split()
+        return int(whole), int(resident), int(shared)
+    except (OSError, ValueError):
+        return None

@@ -1,9 +1,9 @@
-"""A message as the core carries it: opaque octets, and a head that tells where properties and body stand in them.
+"""A message as the core carries it: opaque bytes, and a head with the offsets of properties and body in them.
 
 Messages that one publisher sends in a row to one place share one ``Head``; they travel as runs (a head and a list of
 contents), so that a run costs the core the same as a single message. A content is what an endpoint received, often with
 its wire framing still around it: the head's offsets find properties and body inside, so that a consumer behind the same
-kind of endpoint can be handed the very same octets.
+kind of endpoint can be handed the very same bytes.
 """
 
 import msgspec
@@ -13,23 +13,23 @@ CORE_CODEC = 0
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """What all messages of a run have in common; made by the endpoint that received them, shared and never changed.
+    """What all messages of a run have in common; created by the endpoint that received them, shared and never changed.
 
     Args:
         codec: Small integer that names how properties are encoded; written to disk, so never reused.
         exchange: The name that the publisher gave, which consumers are shown, whichever sink routed it in the end.
         routing_key: The key that the publisher gave.
-        properties_start: Offset in octets of the encoded properties in each content.
-        properties_stop: Offset of the first octet behind the properties.
-        body_start: Offset of the body's first octet.
-        body_trailer: Number of octets that follow the body.
-        frame: An endpoint's own note about the framing around the content; 0 means none. The core never looks at it.
-        flags: An endpoint's own note about which properties are present. The core never looks at it.
-        publisher: Number of the session that published; 0 when nobody knows.
-        has_expiration: Whether the properties say when the message is worthless; the core decodes them only then.
-        has_priority: Whether they say how urgent it is.
-        persistent: Whether a durable queue keeps the message over a restart.
-        expendable: Whether nobody is ever told that the message is safe, so that it may be the first to give way.
+        properties_start: Offset in bytes of the encoded properties in each content.
+        properties_stop: Offset of the first byte behind the properties.
+        body_start: Offset of the body's first byte.
+        body_trailer: Number of bytes that follow the body.
+        frame: An endpoint's own mark for the framing around the content; 0 means none. The core never looks at it.
+        flags: An endpoint's own mark for which properties are present. The core never looks at it.
+        publisher: Number of the session that published; 0 if unknown.
+        has_expiration: Whether the properties have an expiration; the core decodes them only then.
+        has_priority: Whether they have a priority.
+        persistent: Whether the message survives a restart in a durable queue.
+        expendable: Whether no confirm is ever sent for the message, so that it may be the first to give way.
         repeated: Whether the message may have been here before, from a peer that delivers again what it has no ack for.
     """
 
@@ -51,7 +51,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def overhead(self) -> int:
-        """Octets of a content that are not body."""
+        """Bytes of a content that are not body."""
         return self.body_start + self.body_trailer
 
 
@@ -66,7 +66,7 @@ def body_of(head: Head, content: bytes) -> bytes:
 
 
 class QueueMessage(msgspec.Struct, frozen=True, gc=False):
-    """One message taken out of its run, for those who look at messages singly."""
+    """One message taken out of its run, for code that looks at messages singly."""
 
     head: Head
     content: bytes
@@ -78,5 +78,5 @@ class QueueMessage(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The body's octets."""
+        """The body's bytes."""
         return body_of(self.head, self.content)

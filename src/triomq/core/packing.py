@@ -14,7 +14,7 @@ _LOCAL_TIME = 2
 
 
 def packable(value: object) -> object:
-    """Give the same value with extensions for what MessagePack has no word for."""
+    """Return the same value with extensions for what MessagePack has no word for."""
     match value:
         case Decimal():
             return Ext(_DECIMAL, str(value).encode())
@@ -29,7 +29,7 @@ def packable(value: object) -> object:
 
 
 def from_extension(code: int, data: memoryview) -> object:
-    """Give the value that an extension stands for; msgspec's ``ext_hook``."""
+    """Return the value that an extension stands for; msgspec's ``ext_hook``."""
     text = bytes(data).decode()
     return Decimal(text) if code == _DECIMAL else datetime.fromisoformat(text)
 
@@ -39,7 +39,7 @@ _decoder = Decoder(dict[str, object], ext_hook=from_extension)
 
 
 def pack_arguments(arguments: dict[str, object]) -> bytes:
-    """Pack arguments; equal ones give equal octets, whatever their order.
+    """Pack arguments; equal ones give equal bytes, whatever their order.
 
     Raises:
         OverflowError, TypeError, UnicodeEncodeError: A value cannot be packed.
@@ -48,5 +48,5 @@ def pack_arguments(arguments: dict[str, object]) -> bytes:
 
 
 def unpack_arguments(packed: bytes) -> dict[str, object]:
-    """Give back what ``pack_arguments`` was given."""
+    """Return what ``pack_arguments`` was given."""
     return _decoder.decode(packed)

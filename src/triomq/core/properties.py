@@ -19,7 +19,7 @@ HeaderValue = object
 
 
 class Properties(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a publisher says about a message, beside its body and its routing key.
+    """What a publisher states about a message, beside its body and its routing key.
 
     Args:
         content_type: MIME type of the body.
@@ -29,7 +29,7 @@ class Properties(msgspec.Struct, frozen=True, omit_defaults=True):
         priority: 0 (lowest) to 255.
         correlation_id: Names the request that this answers.
         reply_to: Where answers should go, usually a queue.
-        expiration: Seconds after which the message is worthless; None keeps it for ever.
+        expiration: Seconds after which the message expires; None for never.
         message_id: The application's own identifier.
         timestamp: When the application made it.
         type: The application's name for this kind of message.
@@ -82,7 +82,7 @@ class Amend(Protocol):
         drop_expiration: bool,
         without: Collection[str] = (),
     ) -> tuple[bytes, int]:
-        """Give the new properties in the same encoding, and the head's ``flags`` for them.
+        """Return the new properties in the same encoding, and the head's ``flags`` for them.
 
         Args:
             encoded: The properties as they came.
@@ -117,14 +117,14 @@ def _amend_unknown(
 
 
 _UNKNOWN: tuple[Callable[[bytes], Properties], Amend] = _decode_unknown, _amend_unknown
-"""For messages in a store whose wire has been uninstalled: their bodies are worth more than a queue that crashes."""
+"""For messages in a store whose wire was uninstalled: their bodies are worth more than a queue that crashes."""
 
 
 class Codecs:
     """The table from a head's codec tag to the functions that decode and amend its properties.
 
-    Created by whoever opens a broker, who registers each wire's; handed to domains. More can be registered later,
-    before the first message of their wire comes.
+    Created by the code that opens a broker, which registers each wire's; handed to domains. More can be registered
+    later, before the first message of their wire comes.
     """
 
     def __init__(self) -> None:
@@ -144,11 +144,12 @@ class Codecs:
         return self._codecs.get(message.head.codec, _UNKNOWN)
 
     def decode(self, message: QueueMessage) -> Properties:
-        """Decode a message's properties, whichever wire it came from; none of a wire that nobody has registered."""
+        """Decode a message's properties, whichever wire it came from; empty ones if its wire is not registered."""
         return self._of(message)[0](message.properties)
 
     def read(self, message: QueueMessage) -> Properties | None:
-        """Decode a message's properties, if anybody can: they are carried as they came, whatever they are.
+        """Decode a message's properties; None if they cannot be decoded: they are carried as they came, whatever they
+        are.
 
         For the core's own decisions, which no publisher may make crash.
         """

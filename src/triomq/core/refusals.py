@@ -1,6 +1,6 @@
-"""The core's refusals: each names what it is about, so that endpoints can word them as their people expect.
+"""Refusals of the core that only endpoints meet; those that a program meets are in ``triomq.errors``.
 
-Those that a program meets are in ``triomq.errors``; here are those that only endpoints meet.
+Each has what it is about in attributes, so that an endpoint can word it as its protocol does.
 """
 
 from typing import TYPE_CHECKING
@@ -8,55 +8,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.actors import Ref
-from triomq.errors import (
-    AccessRefused,
-    ForeignResource,
-    Inequivalent,
-    InExclusiveUse,
-    LimitExceeded,
-    NoSuchQueue,
-    NoSuchSink,
-    PreconditionFailed,
-    QueueFull,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    QueueStopped,
-    QueueUnreadable,
-    Refused,
-    SinkBroken,
-    SinkInternal,
-    SinkInUse,
-)
+from triomq.errors import AccessRefused, LimitExceeded, PreconditionFailed, Refused
 
 if TYPE_CHECKING:
     from triomq.core.queue.queue_state import QueueState
-
-__all__ = [
-    "BeingDeleted",
-    "Forbidden",
-    "ForeignName",
-    "ForeignResource",
-    "InExclusiveUse",
-    "Inequivalent",
-    "LeaseInvalid",
-    "NoSuchQueue",
-    "NoSuchSink",
-    "NotResident",
-    "QueueFull",
-    "QueueInUse",
-    "QueueLocked",
-    "QueueNotEmpty",
-    "QueueStopped",
-    "QueueUnreadable",
-    "Restarting",
-    "SinkBroken",
-    "SinkInUse",
-    "SinkInternal",
-    "TooManyKeys",
-    "TooManyLeases",
-    "UnknownDelivery",
-]
 
 
 class Forbidden(AccessRefused):
@@ -75,12 +30,12 @@ class Forbidden(AccessRefused):
 
 
 class ForeignName(AccessRefused):
-    """Another broker, or a client of ours, has a queue of the name already: two of one name would share messages.
+    """Another broker, or a client of this one, has a queue of the name already: two of one name would share messages.
 
     Args:
         name: The queue's name.
-        origin: Where it comes from; empty if it is our own.
-        asker: Who declares it, in the same way.
+        origin: Where it comes from; empty if it is this broker's own.
+        asker: The peer that declares it, in the same way.
     """
 
     def __init__(self, name: str, origin: str, asker: str) -> None:
@@ -96,7 +51,7 @@ class ForeignName(AccessRefused):
 
 
 class LeaseInvalid(AccessRefused):
-    """Nobody may use this lease: it was never given, or used, or is too old, or whoever asked for it is gone."""
+    """The lease is not valid: never given, or used, or too old, or the session that asked for it has ended."""
 
     def __init__(self) -> None:
         super().__init__("lease is not valid; ask for a new one")
@@ -142,7 +97,7 @@ class NotResident(Restarting):
 
     Args:
         queue: The queue.
-        done: How many messages the request has dealt with already; who asks again is told of the others alone.
+        done: How many messages the request has removed already; asking again counts the others alone.
     """
 
     def __init__(self, queue: "QueueState", done: int = 0) -> None:
@@ -151,7 +106,7 @@ class NotResident(Restarting):
         self._queue = queue
 
     async def wait_over(self) -> None:
-        """Wait until they are in memory, or the queue is gone."""
+        """Wait until they are in memory, or the queue is deleted."""
         if not self._queue.backlog.is_reading:
             await trio.lowlevel.checkpoint()  # they have come meanwhile
             return
@@ -161,7 +116,7 @@ class NotResident(Restarting):
 
 
 class BeingDeleted(Restarting):
-    """Something of that name was deleted, and what belonged to it is still on its way out of the store; ask again.
+    """Something of that name was deleted, and the store still has some of it; ask again.
 
     Args:
         what: The thing, as texts call it.
@@ -178,7 +133,7 @@ class BeingDeleted(Restarting):
 
 
 class TooManyKeys(PreconditionFailed):
-    """To find where a message goes by all its routing keys would hold everybody else up.
+    """Finding the route of a message by all its routing keys would hold up every other client.
 
     Args:
         sink: The name of the sink that it was published into.

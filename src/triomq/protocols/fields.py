@@ -219,7 +219,7 @@ def decode_table(data: bytes, *, typed: bool = False) -> dict[str, FieldValue]:
 
 
 def check_table(data: bytes, position: int) -> int:
-    """Say where the table at ``position`` ends, once every octet of it was found to be in order.
+    """Return where the table at ``position`` ends, once every octet of it was found to be in order.
 
     Raises:
         RemoteProtocolError: the octets are no table.

@@ -1,7 +1,7 @@
 """The properties of a basic message (AMQP 0-9-1 section 4.2.6.1): sixteen bits say which of fourteen fields follow.
 
 "Properties" are always these octets, flags first, exactly as a content header carries them behind the body size. They
-are passed on as octets; reading them is for who needs to look inside.
+are passed on as octets, and decoded only where one of them is asked for.
 """
 
 import struct
@@ -38,7 +38,7 @@ class BasicProperties(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str | None = None
 
 
-# How many octets a field takes; these two say it themselves.
+# How many octets a field takes; these two carry their length.
 _SHORT_STRING, _TABLE = 0, -1
 _SIZES = {"headers": _TABLE, "delivery_mode": 1, "priority": 1, "timestamp": 8}
 
@@ -100,7 +100,7 @@ def decode_properties(properties: bytes, *, typed: bool = False) -> BasicPropert
     for flag, name, size in _FIELDS:
         if flags & flag:
             found[name], position = _read(size, properties, position, typed)
-    return BasicProperties(**found)  # type: ignore[arg-type]  # the table says which type each name has
+    return BasicProperties(**found)  # type: ignore[arg-type]  # the table has the type of each name
 
 
 def _read(size: int, data: bytes, position: int, typed: bool) -> tuple[_Value, int]:
@@ -139,7 +139,7 @@ def replace_text(properties: bytes, name: str, old: bytes, new: str) -> bytes:
 
 
 def _length(size: int, data: bytes, position: int) -> int:
-    """Tell how many octets a field takes, its own length included."""
+    """Return how many octets a field takes, its own length included."""
     if size == _SHORT_STRING:
         return 1 + data[position]
     return 4 + int.from_bytes(data[position : position + 4], "big") if size == _TABLE else size

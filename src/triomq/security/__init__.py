@@ -1,4 +1,4 @@
-"""Users, what they may, and SASL mechanisms; no protocol."""
+"""Users, permissions and SASL mechanisms; no protocol."""
 
 from triomq.security.failures import FailedLogins
 from triomq.security.mechanisms import (

@@ -1,14 +1,19 @@
-"""Failed log-ins, bounded: who fails too often is not even heard for a while.
+"""Failed logins, bounded: after too many failures a login is refused without being judged.
 
-Token buckets. Each address may fail 20 times at once and once a second after that; a network of IPv6, of which one
-customer has a whole one, counts as one address. A user who has logged in from an address within a day has a bucket of
-the same size of its own there: what others do behind the same address (a proxy, a NAT, loopback, a Unix socket) does
-not touch it. Only who aims at that very name, from that very address, limits it too: the broker cannot tell the two
-apart.
+Three kinds of token buckets, each with 20 tokens; a failed login takes one:
 
-Each user may be failed 20 times at once and once in five seconds after that, by all addresses together; then those are
-not heard that have failed lately, and all others are. So nobody is shut out by what others do elsewhere, and a user
-that is guessed at from everywhere can still log in from where it has not been guessed at.
+    bucket of                   regains        used by
+    an address                  1 a second     all logins from there, but those of familiar users
+    a familiar user there       1 a second     logins of a user that has logged in from this address within a day
+    a user                      1 in 5 s       logins from addresses that have failed lately, all addresses together
+
+- An address of IPv6 is its network of 64 bits: one customer has a whole one.
+- A familiar user is not affected by what others do behind the same address (a proxy, a NAT, loopback, a Unix socket).
+  Only an attacker that uses its very name from its very address is counted with it: the broker cannot tell them apart.
+- The bucket of a user refuses only addresses that have failed lately. So a user that is attacked from everywhere can
+  still log in from an address that has not failed.
+- A success forgives nothing: the failures before it may be an attacker's.
+- Buckets are bounded in number; the oldest is dropped, which forgives its failures.
 """
 
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -19,39 +24,39 @@ import msgspec
 K = TypeVar("K")
 
 _AT_ONCE = 20.0
-"""Failures in a row: more than a person needs, and nothing to who guesses."""
+"""Failures in a row: more than a person needs, and too few for guessing."""
 
 _ADDRESS_PER_SECOND = 1.0
 _USER_PER_SECOND = 0.2
 
 _MOST = 10_000
-"""Addresses, users, and users at addresses that are remembered at once, 2 MB each; the oldest make room."""
+"""Buckets of each kind, 2 MB each; the oldest make room."""
 
 _FAMILIAR = 24 * 3600.0
-"""Seconds for which a user that has logged in from an address has its own bucket there: whoever works daily has one."""
+"""Seconds for which a user that has logged in from an address has its own bucket there: daily logins renew it."""
 
 _BETWEEN_LINES = 60.0
-"""Seconds between two lines in the log about refusals for one reason: who guesses is not to fill the disk."""
+"""Seconds between two lines in the log about refusals for one reason, so that an attacker cannot fill the disk."""
 
 
 class _Bucket(msgspec.Struct):
     rate: float
-    """Failures that it regains in a second."""
+    """Tokens that it regains in a second."""
     left: float
     at: float
-    noted: bool = False
+    is_reported: bool = False
     familiar_until: float = 0.0
     refused: int = 0
     """Refusals since the last line in the log."""
     next_line: float = -_BETWEEN_LINES
 
     def room(self, now: float) -> float:
-        """Return the number of failures that there is room for."""
+        """Return the number of tokens."""
         return min(_AT_ONCE, self.left + (now - self.at) * self.rate)
 
 
 class FailedLogins:
-    """The failed log-ins of a broker; made with it, told by its endpoints. Times are seconds of any clock."""
+    """The failed logins of a broker; created with it, called by its endpoints. Times are seconds of any clock."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, _Bucket] = {}
@@ -59,20 +64,20 @@ class FailedLogins:
         self._familiar: dict[tuple[str, str], _Bucket] = {}
 
     def may_try(self, peer: str, user: str, now: float) -> bool:
-        """Tell whether a log-in is to be judged at all.
+        """Return whether a login is to be judged at all.
 
         Args:
             peer: The client's address, with or without a port.
-            user: Who it says it is; empty if it has not said.
+            user: The name that it gives; empty if it has given none.
             now: The time.
         """
-        return self._shut(_address(peer), user, now) is None
+        return self._empty_bucket(_address(peer), user, now) is None
 
-    def _shut(self, address: str, user: str, now: float) -> _Bucket | None:
-        """Find the bucket that is empty, if a log-in is not to be judged."""
+    def _empty_bucket(self, address: str, user: str, now: float) -> _Bucket | None:
+        """Return the empty bucket because of which a login is not to be judged; None if it is."""
         bucket = self._familiar_bucket(address, user, now) or self._addresses.get(address)
         if bucket is None or bucket.room(now) >= _AT_ONCE:
-            return None  # only who has failed lately has to do with what happens to the user
+            return None  # has not failed lately, so the bucket of the user does not apply
         if bucket.room(now) < 1.0:
             return bucket
         bucket = self._users.get(user)
@@ -83,7 +88,7 @@ class FailedLogins:
         return bucket if bucket is not None and bucket.familiar_until > now else None
 
     def succeeded(self, peer: str, user: str, now: float) -> None:
-        """Note that a user has logged in. Its failures are not forgiven: they may be those of who guesses."""
+        """Record that a user has logged in, which makes it familiar at this address."""
         key = (_address(peer), user)
         bucket = self._familiar.pop(key, None) or _Bucket(_ADDRESS_PER_SECOND, _AT_ONCE, now)
         bucket.familiar_until = now + _FAMILIAR
@@ -91,7 +96,7 @@ class FailedLogins:
         self._familiar[key] = bucket
 
     def count(self, peer: str, user: str, now: float) -> str:
-        """Count a failed log-in; the answer is what is not heard from now on, to be logged, or empty."""
+        """Count a failed login; return what is refused from now on, for the log, or nothing."""
         address = _address(peer)
         bucket = self._familiar_bucket(address, user, now)
         if bucket is not None:
@@ -104,13 +109,13 @@ class FailedLogins:
         return ""
 
     def refuse(self, peer: str, user: str, now: float) -> int:
-        """Count a log-in that was not judged.
+        """Count a login that was not judged.
 
         Returns:
-            The number of such log-ins since the last line in the log for the same reason, this one among them; 0 if
+            The number of such logins since the last line in the log for the same reason, this one among them; 0 if
             that line is less than a minute old, so that none is due.
         """
-        bucket = self._shut(_address(peer), user, now)
+        bucket = self._empty_bucket(_address(peer), user, now)
         if bucket is None:
             return 0
         bucket.refused += 1
@@ -122,7 +127,7 @@ class FailedLogins:
 
 
 def _renewed(buckets: dict[str, _Bucket], key: str, rate: float, now: float) -> _Bucket:
-    """Find or make a bucket, and let it be the youngest."""
+    """Return the bucket of a key, created if need be, and make it the youngest."""
     bucket = buckets.pop(key, None)
     if bucket is None:
         _make_room(buckets)
@@ -137,17 +142,17 @@ def _make_room(buckets: dict[K, _Bucket]) -> None:
 
 
 def _take(bucket: _Bucket, now: float) -> bool:
-    """Count one failure; tell whether it was the last one for now, and the first that was since the bucket was full."""
+    """Take a token; return whether that emptied the bucket for the first time since it was full."""
     left = bucket.room(now)
-    noted = bucket.noted and left < _AT_ONCE
+    reported = bucket.is_reported and left < _AT_ONCE
     bucket.left, bucket.at = max(0.0, left - 1.0), now
-    last = bucket.left < 1.0 and not noted
-    bucket.noted = noted or last
+    last = bucket.left < 1.0 and not reported
+    bucket.is_reported = reported or last
     return last
 
 
 def _address(peer: str) -> str:
-    """Find the address in what a transport calls its peer."""
+    """Return the address in a transport's ``peer``; for IPv6 the network."""
     host = peer.rpartition(":")[0].strip("[]") if ":" in peer else peer
     try:
         address = ip_address(host)

@@ -1,7 +1,7 @@
-"""SASL mechanisms (RFC 4422): from what a client says, in one step or several, to who it is.
+"""SASL mechanisms (RFC 4422): from a client's responses, one or several, to its user name.
 
-A mechanism is made for each log-in and forgotten when it has said ``Accepted`` or ``Denied``. It knows no wire: an
-endpoint carries responses to it and challenges back, as often as the mechanism asks.
+A mechanism is created for each login and dropped when it has returned ``Accepted`` or ``Denied``. It knows no wire: an
+endpoint passes responses to it and challenges back, as often as the mechanism asks.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from triomq.security.users import Users
 
 
 class Challenge(msgspec.Struct, frozen=True, gc=False):
-    """One more response is needed; this is what the client is asked."""
+    """One more response is needed, to this challenge."""
 
     challenge: bytes
 
@@ -26,17 +26,17 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
-    """The client is not who it says it is; ``name`` is what it called itself, empty if that cannot be read."""
+    """The client has not proved its name; ``name`` is the one that it gave, empty if that cannot be parsed."""
 
     name: str
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """The answer takes a while to work out: ``work`` is to be called in a thread, and what it returns comes next.
+    """Judging takes a while: ``work`` is to be called in a thread, and its result is the next step.
 
     Args:
-        name: What the client calls itself.
-        work: Gives the answer.
+        name: The name that the client gives.
+        work: Returns the next step.
     """
 
     name: str
@@ -47,42 +47,42 @@ Step: TypeAlias = Challenge | Accepted | Denied | Pending
 
 
 class Mechanism(Protocol):
-    """One log-in by one mechanism."""
+    """One login by one mechanism."""
 
     def first(self, response: bytes) -> Step:
-        """Judge the initial response; ``b""`` is that of a client that waits to be asked."""
+        """Judge the initial response; ``b""`` is that of a client that waits for a challenge."""
 
     def next(self, response: bytes) -> Step:
-        """Judge the answer to the challenge that was given last."""
+        """Judge the response to the last challenge."""
 
 
 MakeMechanism: TypeAlias = Callable[[Users], Mechanism]
-"""Begins a log-in, with the users that there are."""
+"""Creates the mechanism for one login, with the users of the broker."""
 
 
 class Credentials(msgspec.Struct, frozen=True, gc=False):
-    """What a client says to prove who it is."""
+    """A name and a password."""
 
     name: str
     password: bytes
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Hide the password from logs."""
         return f"Credentials({self.name!r}, …)"
 
 
 class Plain:
-    """PLAIN (RFC 4616): name and password in one response; a client that begins with none is asked for it.
+    """PLAIN (RFC 4616): name and password in one response; a client that begins with none gets a challenge.
 
     Args:
-        users: Who may log in.
+        users: The users of the broker.
     """
 
     def __init__(self, users: Users) -> None:
         self._users = users
 
     def first(self, response: bytes) -> Step:
-        """Judge the response, or ask for it: the challenge is empty (RFC 4422 section 5, a client-first mechanism)."""
+        """Judge the response; without one return an empty challenge (RFC 4422 section 5, a client-first mechanism)."""
         return self.next(response) if response else Challenge(b"")
 
     def next(self, response: bytes) -> Step:
@@ -90,7 +90,7 @@ class Plain:
         return self.judge(read_plain(response))
 
     def judge(self, credentials: Credentials | None) -> Step:
-        """Judge a name and a password; None is a response that could not be read."""
+        """Judge a name and a password; None is a response that could not be parsed."""
         return _judge(self._users, credentials)
 
 
@@ -98,9 +98,8 @@ class AMQPlain:
     """AMQPLAIN (the AMQP 0-9-1 brokers' own): name and password in a field table.
 
     Args:
-        users: Who may log in.
-        decode_table: Decodes a field table's octets, which come without its length, and raises ProtocolError if it
-            cannot.
+        users: The users of the broker.
+        decode_table: Decodes a field table without its length; raises ProtocolError if it cannot.
     """
 
     def __init__(self, users: Users, decode_table: Callable[[bytes], Mapping[str, object]]) -> None:
@@ -112,16 +111,16 @@ class AMQPlain:
         return _judge(self._users, read_amqplain(response, self._decode_table))
 
     def next(self, response: bytes) -> Step:
-        """Deny: nothing was asked."""
+        """Deny: there was no challenge."""
         return Denied("")
 
 
 class External:
-    """EXTERNAL (RFC 4422 appendix A): the transport has said who the client is, by its certificate.
+    """EXTERNAL (RFC 4422 appendix A): the transport knows the client's name, by its certificate.
 
     Args:
-        users: Who may log in.
-        name: Who the transport says it is.
+        users: The users of the broker.
+        name: The name in the certificate.
     """
 
     def __init__(self, users: Users, name: str) -> None:
@@ -129,13 +128,13 @@ class External:
         self._name = name
 
     def first(self, response: bytes) -> Step:
-        """Judge the response, which may name the same user or nobody: acting for somebody else is not offered."""
+        """Judge the response, which has the same name or none: acting for another user is not offered."""
         asked = response.decode("utf-8", "surrogateescape").strip("\0 ")
         known = asked in ("", self._name) and self._users.get(self._name) is not None
         return Accepted(self._name) if known else Denied(self._name)
 
     def next(self, response: bytes) -> Step:
-        """Deny: nothing was asked."""
+        """Deny: there was no challenge."""
         return Denied(self._name)
 
 
@@ -154,21 +153,21 @@ def _judged(users: Users, credentials: Credentials) -> Step:
 
 
 def read_plain(response: bytes) -> Credentials | None:
-    """Read a PLAIN response, ``[authzid] NUL authcid NUL password`` (RFC 4616 section 2); None if it is not one."""
+    """Parse a PLAIN response, ``[authzid] NUL authcid NUL password`` (RFC 4616 section 2); None if it is not one."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         return None
     name = parts[1].decode("utf-8", "surrogateescape")
-    # Acting for somebody else is not offered.
+    # Acting for another user is not offered.
     return None if parts[0] not in (b"", parts[1]) else Credentials(name, parts[2])
 
 
 def read_amqplain(response: bytes, decode_table: Callable[[bytes], Mapping[str, object]]) -> Credentials | None:
-    """Read an AMQPLAIN response, a field table with LOGIN and PASSWORD but without its length; None if it is not one.
+    """Parse an AMQPLAIN response, a field table with LOGIN and PASSWORD but without its length; None if it is not one.
 
     Args:
-        response: The octets that the client sent.
-        decode_table: Decodes a field table's octets, raises ProtocolError if it cannot.
+        response: As the client has sent it.
+        decode_table: Decodes a field table without its length; raises ProtocolError if it cannot.
     """
     try:
         table = decode_table(response)

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): the client proves that it knows the password, and never says it."""
+"""SCRAM (RFC 5802, RFC 7677): the client proves that it knows the password without sending it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class Scram:
-    """One log-in by SCRAM, as three answers of ours: salt and iterations, our own proof, yes.
+    """One login by SCRAM, in three steps: salt and iterations, the server's proof, accepted.
 
-    Whoever does not exist is answered like whoever does, with a salt that stays the same, and fails at the proof.
+    A user that does not exist gets the same answers as one that does, with a salt that stays the same, and fails at the
+    proof.
 
     Args:
-        users: Who may log in.
+        users: The users of the broker.
         name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
     """
 
@@ -29,7 +30,7 @@ class Scram:
         self._proven = False
 
     def first(self, response: bytes) -> Step:
-        """Judge the client's first message, or ask for it."""
+        """Judge the client's first message; without one return an empty challenge."""
         return self.next(response) if response else Challenge(b"")
 
     def next(self, response: bytes) -> Step:
@@ -49,8 +50,8 @@ class Scram:
         def lend(user: str) -> tuple[bytes, bytes, bytes, int] | None:
             self._user = user
             found.append(look_up(user, self._name))
-            kept = found[0]
-            return None if kept is None else (kept.salt, kept.stored_key, kept.server_key, kept.iterations)
+            known = found[0]
+            return None if known is None else (known.salt, known.stored_key, known.server_key, known.iterations)
 
         server = ScramMechanism(self._name).make_server(lend)
         try:
@@ -66,7 +67,7 @@ class Scram:
         return Challenge(challenge)
 
     def _finish(self, server: "ScramServer", response: bytes) -> Step:
-        """Hold the client's proof against what is kept, and prove ourselves."""
+        """Check the client's proof against the verifier, and return the server's."""
         from scramp import ScramException
 
         try:

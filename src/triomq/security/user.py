@@ -1,4 +1,4 @@
-"""A user: how it is known, and what it may."""
+"""A user: how it logs in, its permissions, its limits."""
 
 import time
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from triomq.security.permissions import ALL, ANY_DOMAIN, Permission
 from triomq.security.verifiers import Verifier, read_verifier
 
 ADMINISTRATOR = "administrator"
-"""The tag of who may look into the whole broker, and whatever there will be that others may not."""
+"""The tag of users that may inspect the whole broker, and do all that is reserved for administrators."""
 
 MONITORING = "monitoring"
-"""The tag of who may look into the whole broker."""
+"""The tag of users that may inspect the whole broker."""
 
 UNLIMITED = "unlimited"
-"""What stands for no limit."""
+"""The value of a limit that means no limit."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None
 
@@ -26,8 +26,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0)] | Literal["unlimited"] | None
 class UserLimits(Checked, frozen=True, forbid_unknown_fields=True, gc=False):
     """How much a user may have at once, in all domains together; ``"unlimited"`` is no limit, None is the default.
 
-    The defaults are far above what well-behaved programs have, and low enough that a program in an endless loop, or
-    somebody who means harm, takes some hundred megabytes and not all memory.
+    The defaults are far above what well-behaved programs have, and low enough that a program in an endless loop, or an
+    attacker, takes some hundred megabytes and not all memory.
 
     Args:
         connections: Connections to all endpoints: 10,000.
@@ -60,22 +60,22 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "bindings": 200_000,  # some 150 MB
     }
 )
-"""Limits of users for whom nothing else is said."""
+"""Limits of users without limits of their own."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may log in; made by whoever opens a broker, kept in ``Users``.
+    """One user; created by the owner of a broker, stored in ``Users``.
 
     Args:
         name: The name.
-        password: The password, of a user whose password the program itself knows. It is kept by the process alone.
-        verifiers: What is kept instead of a password, as texts: SCRAM's in PostgreSQL's form, or RabbitMQ's hash as
+        password: The password, if the program itself knows it. It is in the memory of the process alone.
+        verifiers: Stored instead of a password, as texts: SCRAM's in PostgreSQL's form, or RabbitMQ's hash as
             ``RABBITMQ-SHA-256$`` and what its definitions call ``password_hash``. A user with neither logs in by
             certificate alone.
-        permissions: What it may do, by domain; ``*`` stands for those that are not named. It cannot enter others.
+        permissions: By domain; ``*`` stands for those that are not named. It cannot enter others.
         limits: How much it may have at once.
-        expires: When it is a user no longer, in seconds since 1970.
-        tags: RabbitMQ's words for what else it may; all are kept, ``administrator`` and ``monitoring`` mean something.
+        expires: When it expires, in seconds since 1970.
+        tags: RabbitMQ's tags; any are accepted, ``administrator`` and ``monitoring`` have a meaning.
 
     Raises:
         ValueError: The name is empty, or a verifier is none.
@@ -90,33 +90,33 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what can be checked here."""
+        """Check the verifiers."""
         for text in self.verifiers:
             read_verifier(text)
 
     def __repr__(self) -> str:
-        """Keep secrets out of logs."""
+        """Hide secrets from logs."""
         return f"User(name={self.name!r}, tags={self.tags!r}, permissions={dict(self.permissions)!r}, …)"
 
     @property
     def known_by(self) -> tuple[Verifier, ...]:
-        """The verifiers, read."""
+        """The verifiers, parsed."""
         return tuple(read_verifier(text) for text in self.verifiers)
 
     @property
     def may_monitor(self) -> bool:
-        """Whether it may look into the whole broker."""
+        """Whether it may inspect the whole broker."""
         return ADMINISTRATOR in self.tags or MONITORING in self.tags
 
     def has_expired(self) -> bool:
-        """Tell whether its time is over, by the wall clock."""
+        """Return whether it has expired, by the wall clock."""
         return self.expires is not None and self.expires <= time.time()
 
     def proves_alike(self, other: "User") -> bool:
-        """Tell whether whoever could log in as one could as the other."""
+        """Return whether the same secrets log in as this user and as the other."""
         return (self.password, self.verifiers) == (other.password, other.verifiers)
 
 
 def make_administrator(name: str, password: str | None = None, *, verifiers: tuple[str, ...] = ()) -> User:
-    """Make a user with all rights in all domains."""
+    """Return a user with all permissions in all domains."""
     return User(name=name, password=password, verifiers=verifiers, permissions={ANY_DOMAIN: ALL}, tags=(ADMINISTRATOR,))

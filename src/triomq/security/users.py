@@ -1,9 +1,14 @@
-"""Who there is: all users, how passwords are held against what is kept of them, and what each may do where.
+"""All users of a broker: their passwords and verifiers, and their permissions.
 
-Holding a password against a SCRAM verifier takes milliseconds of a processor, by design, so ``check`` is to be called
-in a thread; ``check_nowait`` says what can be said at once. Whoever could log in a moment ago can at once; so can users
-whose password the program itself knows. Whoever fails is told after the same time, whether there is such a user or not:
-at once if all passwords are known, else after the work.
+Checking a password against a SCRAM verifier takes milliseconds of a processor, by design, so ``check`` is to be called
+in a thread; ``check_nowait`` answers what needs no such work:
+
+- a user whose password the program itself knows: right or wrong, at once;
+- a password that was right within the last minute: right, at once;
+- all else: None, and ``check`` works it out.
+
+A wrong password takes the same time whether the user exists or not: at once if all passwords are known, else the time
+of the work. In SCRAM a user that does not exist gets a made-up salt, the same each time. An attacker learns no names.
 """
 
 import hmac
@@ -18,22 +23,22 @@ from triomq.security.permissions import Access, Permission, permission_in
 from triomq.security.user import User, make_administrator
 from triomq.security.verifiers import ITERATIONS, ScramVerifier, make_verifier, prepared
 
-_REMEMBERED = 60.0  # seconds for which a password that was right is known without working it out again
+_REMEMBERED = 60.0  # seconds for which a password that was right is not worked out again
 
 _MOST_REMEMBERED = 1024  # passwords; with more of them the oldest are worked out again
 
-_SALT = 16  # octets
+_SALT = 16  # bytes
 
 
 class UserChanges(msgspec.Struct, frozen=True, gc=False):
-    """What became different when users were given anew: names, sorted.
+    """The difference that a change of users has made: names, sorted.
 
     Args:
-        added: Who is new.
-        changed: Who has another password.
-        removed: Who is a user no longer.
-        regulated: Who may do something else, or until another time, with the same password.
-        ended: Whose sessions are to end: who was removed, has another password, or may do less.
+        added: New users.
+        changed: Users with another password.
+        removed: Users that were removed.
+        regulated: Users with other permissions, limits, tags or expiry, and the same password.
+        ended: Users whose sessions are to end: removed, with another password, or with fewer permissions.
     """
 
     added: tuple[str, ...] = ()
@@ -44,12 +49,12 @@ class UserChanges(msgspec.Struct, frozen=True, gc=False):
 
 
 class Users:
-    """Who may log in, and what they may; created by whoever opens a broker, asked by endpoints.
+    """The users of a broker and their permissions; created by its owner, used by endpoints.
 
     Args:
-        users: The first users: names with passwords, who may do everything, or records.
+        users: The first users: passwords by name, of administrators, or records.
         iterations: Rounds for passwords that have no verifier of their own yet.
-        secret: What the salts of users that do not exist are made of; those stay the same as long as it does.
+        secret: The key of the salts of users that do not exist, which stay the same as long as it does.
     """
 
     def __init__(
@@ -62,7 +67,7 @@ class Users:
         self.version = 0
         self._iterations = iterations
         self.secret = secret or os.urandom(32)
-        self._process_secret = os.urandom(32)  # nothing that is kept by it outlives the process
+        self._process_secret = os.urandom(32)  # digests made with it do not outlive the process
         self._users: dict[str, User] = {}
         self._derived: dict[tuple[str, str], ScramVerifier] = {}
         self._accesses: dict[tuple[str, str], Access] = {}
@@ -71,41 +76,41 @@ class Users:
         self._slow = False
         self.replace(users)
 
-    # Who there is
+    # Users
 
     @property
     def names(self) -> list[str]:
-        """Who may log in, sorted."""
+        """The names of all users, sorted."""
         return sorted(self._users)
 
     def __iter__(self) -> Iterator[User]:
-        """Give all users, by name."""
+        """Yield all users, by name."""
         return iter([self._users[name] for name in self.names])
 
     def get(self, name: str) -> User | None:
-        """Give a user; None if there is none of that name, or its time is over."""
+        """Return a user; None if there is none of that name, or it has expired."""
         user = self._users.get(name)
         return None if user is None or user.has_expired() else user
 
     def add(self, name: str, password: str) -> UserChanges:
-        """Add a user who may do everything, or let it be that one."""
+        """Add an administrator, in place of a user of that name."""
         return self.put(make_administrator(name, password))
 
     def put(self, user: User) -> UserChanges:
-        """Add a user, or change the one of that name."""
-        return self._become({**self._users, user.name: user})
+        """Add a user, in place of one of that name."""
+        return self._change({**self._users, user.name: user})
 
     def remove(self, name: str) -> UserChanges:
-        """Let there be no such user."""
-        return self._become({other: user for other, user in self._users.items() if other != name})
+        """Remove a user, if there is one."""
+        return self._change({other: user for other, user in self._users.items() if other != name})
 
     def replace(self, users: Mapping[str, str] | Iterable[User]) -> UserChanges:
-        """Let these be the users, and no others."""
+        """Replace all users."""
         if isinstance(users, Mapping):
             users = [make_administrator(name, password) for name, password in users.items()]
-        return self._become({user.name: user for user in users})
+        return self._change({user.name: user for user in users})
 
-    def _become(self, users: dict[str, User]) -> UserChanges:
+    def _change(self, users: dict[str, User]) -> UserChanges:
         before, self._users = self._users, users
         self.version += 1
         self._slow = any(user.password is None for user in users.values())
@@ -120,7 +125,7 @@ class Users:
         changed = {name for name in both if not users[name].proves_alike(before[name])}
         regulated = {name for name in both - changed if users[name] != before[name]}
         removed = before.keys() - users.keys()
-        less = {name for name in regulated if _may_less(before[name], users[name])}
+        less = {name for name in regulated if _lost_permissions(before[name], users[name])}
         return UserChanges(
             tuple(sorted(users.keys() - before.keys())),
             tuple(sorted(changed)),
@@ -129,10 +134,10 @@ class Users:
             tuple(sorted(removed | changed | less)),
         )
 
-    # What they may
+    # Permissions
 
     def limit(self, name: str, resource: str) -> int | None:
-        """Tell how much a user may have at once; None is no limit. Who is no user any more may have nothing new.
+        """Return how much a user may have at once; None for no limit, 0 for a user that was removed.
 
         Args:
             name: The user.
@@ -142,7 +147,7 @@ class Users:
         return 0 if user is None else user.limits.of(resource)
 
     def access(self, user: str, domain: str) -> Access:
-        """Say what a user may do in a domain; the answer changes with the user."""
+        """Return the permissions of a user in a domain; the object changes with the user."""
         access = self._accesses.get((user, domain))
         if access is None:
             access = self._accesses[user, domain] = Access(self._permission(user, domain))
@@ -155,14 +160,14 @@ class Users:
     # Passwords
 
     def check_nowait(self, name: str, password: bytes) -> bool | None:
-        """Tell whether a user has this password, as far as that is known at once; None if it has to be worked out."""
+        """Return whether a user has this password; None if that has to be worked out."""
         user = self._users.get(name)
         if user is not None and self._is_known_right(user, password):
             return not user.has_expired()
         return None if self._slow else False
 
     def check(self, name: str, password: bytes) -> bool:
-        """Tell whether a user has this password; to be called in a thread, for it may take a while.
+        """Return whether a user has this password; to be called in a thread, for it may take a while.
 
         It takes the same time for a user that does not exist.
         """
@@ -181,7 +186,7 @@ class Users:
         return right and user is not None and not user.has_expired()
 
     def _is_known_right(self, user: User, password: bytes) -> bool:
-        """Tell whether this is surely the password, without working anything out."""
+        """Return whether the password is right, as far as that is known without work."""
         if user.password is not None:
             mine = self._digest(user.name, prepared(user.password.encode()))
             return hmac.compare_digest(mine, self._digest(user.name, prepared(password)))
@@ -195,13 +200,13 @@ class Users:
             self._right[self._digest(name, password)] = time.monotonic() + _REMEMBERED
 
     def _digest(self, name: str, password: bytes) -> bytes:
-        octets = name.encode("utf-8", "surrogateescape")
-        return hmac.digest(self._process_secret, b"%d:%b:%b" % (len(octets), octets, password), "sha256")
+        encoded = name.encode("utf-8", "surrogateescape")
+        return hmac.digest(self._process_secret, b"%d:%b:%b" % (len(encoded), encoded, password), "sha256")
 
     # Verifiers, for mechanisms that need them
 
     def verifier_nowait(self, name: str, mechanism: str) -> ScramVerifier | None:
-        """Give what SCRAM needs to know of a user, that of a user that does not exist too; None: work it out."""
+        """Return the verifier for SCRAM, also of a user that does not exist; None if it has to be worked out."""
         user = self.get(name)
         if user is not None:
             for verifier in user.known_by:
@@ -212,7 +217,7 @@ class Users:
         return self._unknown(name, mechanism)
 
     def verifier(self, name: str, mechanism: str) -> ScramVerifier:
-        """Give what SCRAM needs to know of a user; to be called in a thread, for it may take a while."""
+        """Return the verifier for SCRAM; to be called in a thread, for it may take a while."""
         found = self.verifier_nowait(name, mechanism)
         if found is not None:
             return found
@@ -231,18 +236,18 @@ class Users:
         return found
 
     def _unknown(self, name: str, mechanism: str) -> ScramVerifier:
-        """Make up a verifier that no password fits, the same each time, so that nobody learns who there is."""
+        """Return a verifier that no password fits, with the same salt each time."""
         hash_size = 32 if mechanism == "SCRAM-SHA-256" else 64
         never = os.urandom(hash_size)
         return ScramVerifier(mechanism, self._iterations, self._salt(name, mechanism), never, never)
 
     def _salt(self, name: str, mechanism: str) -> bytes:
-        said = f"{mechanism}|{name}".encode("utf-8", "surrogateescape")
-        return hmac.digest(self.secret, said, "sha256")[:_SALT]
+        text = f"{mechanism}|{name}".encode("utf-8", "surrogateescape")
+        return hmac.digest(self.secret, text, "sha256")[:_SALT]
 
 
-def _may_less(before: User, after: User) -> bool:
-    """Tell whether a user whose record was changed may do less somewhere, or might."""
+def _lost_permissions(before: User, after: User) -> bool:
+    """Return whether a user whose record was changed has fewer permissions in some domain, or might have."""
     domains = before.permissions.keys() | after.permissions.keys()
     for domain in domains:
         old, new = permission_in(before.permissions, domain), permission_in(after.permissions, domain)

@@ -1,8 +1,7 @@
-"""Verifiers: what is kept instead of a password, and how a password is held against it.
+"""Verifiers: stored instead of a password, and used to check one.
 
-Two kinds. SCRAM's (RFC 5803, in the text form that PostgreSQL keeps) serve both SCRAM, where the client never says its
-password, and PLAIN. RabbitMQ's salted hashes are one round of SHA-2: good enough to let imported users in, and nothing
-that is ever made here.
+Two kinds. SCRAM's (RFC 5803, in PostgreSQL's text form) serve both SCRAM, where the client never sends its password,
+and PLAIN. RabbitMQ's salted hashes are one round of SHA-2: they let imported users log in, and are never created here.
 """
 
 import base64
@@ -28,20 +27,20 @@ SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 _RABBITMQ_HASHES: Final = {"RABBITMQ-SHA-256": "sha256", "RABBITMQ-SHA-512": "sha512"}
 
-_LEGACY_SALT = 4  # octets
+_LEGACY_SALT = 4  # bytes
 
-_SALT = 16  # octets, as PostgreSQL has it
+_SALT = 16  # bytes, as PostgreSQL has it
 
 
 class ScramVerifier(msgspec.Struct, frozen=True, gc=False):
-    """What SCRAM needs to know of a password (RFC 5802 section 3).
+    """The verifier of a password for SCRAM (RFC 5802 section 3).
 
     Args:
         mechanism: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
         iterations: Rounds of PBKDF2.
-        salt: Random octets.
-        stored_key: What a client's proof is held against.
-        server_key: What the server proves itself with.
+        salt: Random bytes.
+        stored_key: A client's proof is checked against it.
+        server_key: The key of the server's proof.
     """
 
     mechanism: str
@@ -51,28 +50,28 @@ class ScramVerifier(msgspec.Struct, frozen=True, gc=False):
     server_key: bytes
 
     def matches(self, password: bytes) -> bool:
-        """Tell whether this is the password; takes the time of its iterations."""
+        """Return whether this is the password; takes the time of the iterations."""
         return hmac.compare_digest(self._again(password).stored_key, self.stored_key)
 
     def _again(self, password: bytes) -> "ScramVerifier":
         return make_verifier(password, mechanism=self.mechanism, iterations=self.iterations, salt=self.salt)
 
     def __str__(self) -> str:
-        """Write it in PostgreSQL's form."""
+        """Return PostgreSQL's text form."""
         keys = f"{_to_text(self.stored_key)}:{_to_text(self.server_key)}"
         return f"{self.mechanism}${self.iterations}:{_to_text(self.salt)}${keys}"
 
     def __repr__(self) -> str:
-        """Keep what passwords can be tried against out of logs."""
+        """Hide from logs what passwords can be tried against."""
         return f"ScramVerifier({self.mechanism!r}, {self.iterations}, …)"
 
 
 class SaltedHash(msgspec.Struct, frozen=True, gc=False):
-    """A password's hash as RabbitMQ keeps it: the hash of a salt of four octets and the password.
+    """A password's hash in RabbitMQ's form: the hash of a salt of four bytes and the password.
 
     Args:
         kind: ``RABBITMQ-SHA-256`` or ``RABBITMQ-SHA-512``.
-        salt: Four octets.
+        salt: Four bytes.
         digest: The hash.
     """
 
@@ -81,15 +80,15 @@ class SaltedHash(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
     def matches(self, password: bytes) -> bool:
-        """Tell whether this is the password."""
+        """Return whether this is the password."""
         return hmac.compare_digest(hashlib.new(_RABBITMQ_HASHES[self.kind], self.salt + password).digest(), self.digest)
 
     def __str__(self) -> str:
-        """Write it as ``KIND$`` and what RabbitMQ's definitions call ``password_hash``."""
+        """Return ``KIND$`` and the ``password_hash`` of RabbitMQ's definitions."""
         return f"{self.kind}${_to_text(self.salt + self.digest)}"
 
     def __repr__(self) -> str:
-        """Keep what passwords can be tried against out of logs."""
+        """Hide from logs what passwords can be tried against."""
         return f"SaltedHash({self.kind!r}, …)"
 
 
@@ -103,13 +102,13 @@ def make_verifier(
     iterations: int = ITERATIONS,
     salt: bytes | None = None,
 ) -> ScramVerifier:
-    """Work out what is kept of a password; takes the time of the iterations.
+    """Return a new verifier of a password; takes the time of the iterations.
 
     Args:
         password: The password, in UTF-8.
         mechanism: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
         iterations: Rounds of PBKDF2.
-        salt: Random octets; new ones if there are none.
+        salt: Random bytes; new ones if None.
     """
     name = SCRAM_HASHES[mechanism]
     salt = os.urandom(_SALT) if salt is None else salt
@@ -119,10 +118,10 @@ def make_verifier(
 
 
 def read_verifier(text: str) -> Verifier:
-    """Read a verifier's text form.
+    """Parse a verifier's text form.
 
     Raises:
-        ValueError: It is none; the text of the error does not show it.
+        ValueError: It is not one; the error does not show the text.
     """
     kind, _, rest = text.partition("$")
     try:
@@ -131,7 +130,7 @@ def read_verifier(text: str) -> Verifier:
         if kind in SCRAM_HASHES:
             return _read_scram(kind, rest)
     except (ValueError, binascii.Error):
-        pass  # said below, without the verifier
+        pass  # raised below, without the verifier
     kinds = ", ".join((*SCRAM_HASHES, *_RABBITMQ_HASHES))
     raise ValueError(f"found no verifier such as 'SCRAM-SHA-256$65536:salt$keys'; those of {kinds} are known")
 
@@ -150,14 +149,14 @@ def _read_scram(mechanism: str, rest: str) -> ScramVerifier:
 
 
 def _read_salted(kind: str, rest: str) -> SaltedHash:
-    octets = _from_text(rest)
-    if len(octets) != _LEGACY_SALT + hashlib.new(_RABBITMQ_HASHES[kind]).digest_size:
+    data = _from_text(rest)
+    if len(data) != _LEGACY_SALT + hashlib.new(_RABBITMQ_HASHES[kind]).digest_size:
         raise ValueError
-    return SaltedHash(kind, octets[:_LEGACY_SALT], octets[_LEGACY_SALT:])
+    return SaltedHash(kind, data[:_LEGACY_SALT], data[_LEGACY_SALT:])
 
 
 def prepared(password: bytes) -> bytes:
-    """Prepare a password as SCRAM wants it (SASLprep, RFC 4013); what cannot be prepared stays as it is."""
+    """Return a password prepared for SCRAM (SASLprep, RFC 4013); one that cannot be prepared stays as it is."""
     if password.isascii():
         return password  # nothing to do but for control characters, which then stay
     from scramp.utils import ScramException, saslprep  # with what it brings 2 MB, and few passwords need it
@@ -168,8 +167,8 @@ def prepared(password: bytes) -> bytes:
         return password
 
 
-def _to_text(octets: bytes) -> str:
-    return base64.b64encode(octets).decode("ascii")
+def _to_text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _from_text(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Octets and frames in and out; no protocol."""
+"""Byte streams in and out: TCP, TLS, Unix sockets; no protocol."""
 
 from triomq.transports.poller import Poller
 from triomq.transports.stream import LARGE_RECEIVE_SIZE, RECEIVE_SIZE, Driver, RawSocket, StreamTransport, Transport

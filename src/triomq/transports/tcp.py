@@ -15,7 +15,7 @@ Address = tuple[str, int] | str
 
 
 async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.SocketListener]:
-    """Listen on every address that a host name has, ``localhost`` being IPv4 and IPv6 loopback.
+    """Listen on every address of a host name; ``localhost`` is IPv4 and IPv6 loopback.
 
     Args:
         host: A name or an address.
@@ -23,7 +23,7 @@ async def bind_tcp(host: str, port: int, *, backlog: int = 1024) -> list[trio.So
         backlog: How many connections may wait to be accepted.
 
     Raises:
-        ConfigError: The address cannot be had; the text says what to do.
+        ConfigError: The address cannot be used; the text says what to do.
     """
     try:
         first, *others = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
@@ -62,13 +62,13 @@ def _advice(host: str, port: int, error: OSError) -> str:
 
 
 def address_of(listener: trio.SocketListener) -> Address:
-    """Tell where a listener listens."""
+    """Return the address that a listener listens on."""
     name = listener.socket.getsockname()
     return str(name) if isinstance(name, str) else (str(name[0]), int(name[1]))
 
 
 def name_of(address: Address) -> str:
-    """Write an address for people: ``127.0.0.1:5672``, ``[::1]:5672``, or a path."""
+    """Return an address as text: ``127.0.0.1:5672``, ``[::1]:5672``, or a path."""
     if isinstance(address, str):
         return address
     host, port = address
@@ -76,10 +76,10 @@ def name_of(address: Address) -> str:
 
 
 def is_private(peer: str) -> bool:
-    """Tell whether nobody can listen to what is said to a peer: it is on this machine.
+    """Return whether a peer is on this machine, so that no network carries what is sent to it.
 
     Args:
-        peer: What a transport says of it, an address with a port, or a word for what has none.
+        peer: A transport's ``peer``: an address with a port, or a word for peers without one.
     """
     host = peer.rpartition(":")[0].strip("[]")
     try:
@@ -89,7 +89,7 @@ def is_private(peer: str) -> bool:
 
 
 def accept_raw(stream: trio.SocketStream, poller: Poller) -> RawSocket:
-    """Take the plain socket out of an accepted stream; ``poller`` will watch it.
+    """Return the transport for an accepted stream, on its plain socket; ``poller`` will watch it.
 
     Raises:
         OSError: The other side is gone again already; the stream is closed.

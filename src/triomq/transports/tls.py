@@ -1,7 +1,16 @@
-"""TLS over a raw socket, in turns: no task for a connection, and nothing that a turn would wait for.
+"""TLS over a raw socket, in turns: no task for a connection, and no waiting in a turn.
 
-OpenSSL works on two buffers in memory. What the socket receives goes into one of them and comes out as plain octets;
-what is to be sent goes the other way. So it costs what encryption costs, and the socket is used as it is without TLS.
+    socket ──▶ RawSocket ── received ──▶ _incoming ─▶ OpenSSL ─▶ driver.received(plain data)
+    socket ◀── RawSocket ◀─ send_nowait ─ _outgoing ◀─ OpenSSL ◀─ send_nowait(plain buffers)
+
+OpenSSL works on two buffers in memory, so it never touches the socket, and a ``TLSSocket`` is both: the driver of its
+``RawSocket``, and the transport of the connection. Sending is all or nothing for OpenSSL (the buffer has no limit);
+what the kernel does not take is held by the raw socket, which calls ``drained`` as it does without TLS.
+
+The handshake has no driver yet: it ends with ``secured``, or with ``failed`` and the alert that it has sent.
+Renegotiation and compression are off, so after the handshake OpenSSL sends only what the driver writes, and alerts.
+
+``trio.SSLStream`` is not used: it awaits the socket, so each connection would need tasks of its own again.
 """
 
 import ssl
@@ -16,21 +25,21 @@ from triomq.errors import ConfigError
 from triomq.transports.stream import Buffer, Driver, RawSocket
 
 _RECORD = 16 * 1024
-"""Octets in a record of TLS at most (RFC 8446 section 5.1), and so what one read gives."""
+"""Bytes in a record of TLS at most (RFC 8446 section 5.1), and so the result of one read."""
 
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2: with forward secrecy and authenticated encryption alone (RFC 9325 section 4.2); TLS 1.3 has no others."""
+"""Ciphers of TLS 1.2: forward secrecy and authenticated encryption (RFC 9325 section 4.2); TLS 1.3 has no others."""
 
 
 class TLS(Checked, frozen=True, forbid_unknown_fields=True):
-    """How an endpoint speaks TLS, 1.2 or 1.3.
+    """The TLS settings of an endpoint, for TLS 1.2 and 1.3.
 
     Args:
         certificate: File of the server's certificate and those that lead to its authority, in PEM.
         key: File of its private key, in PEM and not encrypted; none if it stands beside the certificate.
-        client_ca: File of the authorities whose client certificates are believed, in PEM; none asks for no certificate.
-        require_client_certificate: Turn away who has no certificate.
-        client_name: What in a client's certificate is the user's name, for the mechanism EXTERNAL.
+        client_ca: File of the authorities whose client certificates are trusted, in PEM; without it none is asked for.
+        require_client_certificate: Refuse clients without a certificate.
+        client_name: The field of a client's certificate that has the user's name, for the mechanism EXTERNAL.
     """
 
     certificate: str
@@ -40,15 +49,13 @@ class TLS(Checked, frozen=True, forbid_unknown_fields=True):
     client_name: Literal["common_name", "subject_alternative_name"] = "common_name"
 
     def __post_init__(self) -> None:
-        """Check the fields, and that who has to show a certificate can show one."""
+        """Check the fields, and that a required certificate has authorities to be checked against."""
         super().__post_init__()
         if self.require_client_certificate and not self.client_ca:
-            raise ValueError(
-                "require_client_certificate needs client_ca, the file of the authorities that are believed"
-            )
+            raise ValueError("require_client_certificate needs client_ca, the file of the authorities that are trusted")
 
     def beside(self, folder: Path) -> "TLS":
-        """Give the same with files from a folder."""
+        """Return the same with file names relative to a folder."""
         return msgspec.structs.replace(
             self,
             certificate=str(folder / self.certificate),
@@ -58,7 +65,7 @@ class TLS(Checked, frozen=True, forbid_unknown_fields=True):
 
 
 def make_context(tls: TLS) -> ssl.SSLContext:
-    """Read certificates and key.
+    """Return a context with the certificates and the key.
 
     Raises:
         ConfigError: A file cannot be read, or is not what it should be.
@@ -73,12 +80,12 @@ def make_context(tls: TLS) -> ssl.SSLContext:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(tls.certificate, tls.key or None, password=_no_password)
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"tls: {_said(error)} in {tls.certificate} {tls.key}".rstrip() + _PEM) from None
+        raise ConfigError(f"tls: {_reason_of(error)} in {tls.certificate} {tls.key}".rstrip() + _PEM) from None
     if tls.client_ca:
         try:
             context.load_verify_locations(tls.client_ca)
         except ssl.SSLError as error:
-            raise ConfigError(f"tls: {_said(error)} in {tls.client_ca}{_PEM}") from None
+            raise ConfigError(f"tls: {_reason_of(error)} in {tls.client_ca}{_PEM}") from None
         required = tls.require_client_certificate
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     return context
@@ -99,13 +106,13 @@ def _no_password() -> str:
     raise ValueError("found an encrypted key")
 
 
-def _said(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
     return (reason or str(error)).lower().replace("_", " ")
 
 
 class _Certificate(TypedDict, total=False):
-    """What of a certificate as Python reads it is of interest here."""
+    """The fields of a certificate that are used here, as Python parses it."""
 
     subject: tuple[tuple[tuple[str, str], ...], ...]
     subjectAltName: tuple[tuple[str, str], ...]
@@ -117,9 +124,9 @@ class TLSSocket:
     Args:
         raw: The socket; owned from now on, and read at once.
         context: Certificates and so on.
-        secured: Called when the handshake is done, once; it is to call ``start``, or ``close``.
-        failed: Called instead when it has failed, with the reason, empty if the client has gone; it is to call
-            ``close``, now or a little later.
+        secured: Called once, when the handshake is done; it calls ``start``, or ``close``.
+        failed: Called instead when it has failed, with the reason, empty if the client has gone; it calls ``close``,
+            now or a little later.
     """
 
     def __init__(
@@ -144,12 +151,12 @@ class TLSSocket:
 
     @property
     def receive_size(self) -> int:
-        """Octets to read at once."""
+        """Bytes to read at once."""
         return self._raw.receive_size
 
     @receive_size.setter
-    def receive_size(self, octets: int) -> None:
-        self._raw.receive_size = octets
+    def receive_size(self, size: int) -> None:
+        self._raw.receive_size = size
 
     @property
     def progress(self) -> int:
@@ -157,11 +164,11 @@ class TLSSocket:
         return self._raw.progress
 
     @progress.setter
-    def progress(self, octets: int) -> None:
-        self._raw.progress = octets
+    def progress(self, count: int) -> None:
+        self._raw.progress = count
 
     def client_name(self, kind: str) -> str:
-        """Give the name in the client's certificate, which an authority has signed; empty if there is none.
+        """Return the name in the client's certificate, which an authority has signed; empty if there is none.
 
         Args:
             kind: ``"common_name"`` or ``"subject_alternative_name"``.
@@ -173,17 +180,17 @@ class TLSSocket:
             pairs = [pair for pair in certificate.get("subjectAltName", ()) if pair[0] in ("DNS", "email", "URI")]
         return pairs[0][1] if pairs else ""
 
-    # What the socket calls
+    # Called by the raw socket
 
     def received(self, data: bytes) -> None:
-        """Take encrypted octets."""
+        """Process encrypted data."""
         if self._at_end:
             return
         if not data:
             self._end()
             return
         if self._ending:
-            return  # nobody wants to know any more; only the end counts
+            return  # the driver has ended the stream; only the other side's end counts
         self._incoming.write(data)
         if self._shaking_hands:
             self._shake_hands()
@@ -191,7 +198,7 @@ class TLSSocket:
             self._read()
 
     def drained(self) -> None:
-        """Tell the driver that all octets have left."""
+        """Tell the driver that all bytes have left."""
         if self._driver is not None:
             self._driver.drained()
 
@@ -205,14 +212,14 @@ class TLSSocket:
             self._at_end = True
             self._flush()  # the alert that says why
             self._raw.end_sending()
-            self._failed(self, _said(error))
+            self._failed(self, _reason_of(error))
             return
         self._shaking_hands = False
         self._flush()
         self._secured(self)
 
     def _read(self) -> None:
-        """Hand on what has been decrypted, in one piece."""
+        """Pass on what has been decrypted, in one piece."""
         found: list[bytes] = []
         ended = False
         try:
@@ -222,7 +229,7 @@ class TLSSocket:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:
-            ended = True  # the client's goodbye, or octets that nobody has encrypted
+            ended = True  # the client's close_notify, or data that is no TLS
         self._flush()
         if found and self._driver is not None:
             self._driver.received(b"".join(found) if len(found) > 1 else found[0])
@@ -230,7 +237,7 @@ class TLSSocket:
             self._end()
 
     def _end(self) -> None:
-        """Hand on the end of the stream, once."""
+        """Pass on the end of the stream, once."""
         if self._at_end:
             return
         self._at_end = True
@@ -243,42 +250,42 @@ class TLSSocket:
         data = self._outgoing.read()
         return self._raw.send_nowait((data,)) if data else True
 
-    # What the driver calls
+    # Called by the driver
 
     def start(self, driver: Driver) -> None:
-        """Hand octets on from now on."""
+        """Pass data on to a driver from now on."""
         self._driver = driver
 
     def send_nowait(self, buffers: Sequence[Buffer]) -> bool:
-        """Encrypt buffers and offer them to the socket, which keeps what it does not take."""
+        """Encrypt buffers and send them; the socket holds what the kernel does not take."""
         data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
         if not data:
             return self._raw.send_nowait((b"",))
         try:
             self._tls.write(data)
         except ssl.SSLError:
-            return True  # nobody will ever read it; the reader is about to hear why
+            return True  # the other side is gone; the next read finds out why
         return self._raw.send_nowait((self._outgoing.read(),))
 
     def notify_drained(self) -> None:
-        """Be called back as soon as the socket would take more."""
+        """Call ``drained`` as soon as the socket would take more."""
         self._raw.notify_drained()
 
     def pause_reading(self) -> None:
-        """Let the kernel keep what comes."""
+        """Leave what comes in the kernel's buffers."""
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take octets again."""
+        """Read again."""
         self._raw.resume_reading()
 
     def end_sending(self) -> None:
-        """Say goodbye (close_notify, RFC 8446 section 6.1), and half-close once everything has left."""
+        """Send close_notify (RFC 8446 section 6.1), and half-close once everything has left."""
         self._ending = True
         try:
             self._tls.unwrap()
         except ssl.SSLError:
-            pass  # it waits for the client's goodbye, as we do not
+            pass  # it would wait for the client's close_notify, which the driver does not
         self._flush()
         self._raw.end_sending()
 

@@ -12,15 +12,15 @@ _FOR_ITS_USER_ALONE = 0o600
 
 
 def bind_unix(path: str, *, mode: int = _FOR_ITS_USER_ALONE, backlog: int = 1024) -> trio.SocketListener:
-    """Listen on a Unix socket, taking over a socket file that nobody answers at; ``close_listener`` removes the file.
+    """Listen on a Unix socket, replacing a socket file without a listener; ``close_listener`` removes the file.
 
     Args:
-        path: Where the socket file is to be.
-        mode: Who may connect, as permissions of the file.
+        path: The socket file.
+        mode: Permissions of the file: its writers may connect.
         backlog: How many connections may wait to be accepted.
 
     Raises:
-        ConfigError: It cannot be had; the text says what to do.
+        ConfigError: The path cannot be used; the text says what to do.
     """
     if not path or "\0" in path:
         raise ConfigError(f"{path!r} is no path for a Unix socket; give the name of a file, such as /run/triomq.sock")
@@ -28,7 +28,7 @@ def bind_unix(path: str, *, mode: int = _FOR_ITS_USER_ALONE, backlog: int = 1024
     try:
         _remove_stale(path)
         listening.bind(path)
-        os.chmod(path, mode)  # in time: nobody can connect before it listens
+        os.chmod(path, mode)  # in time: connecting fails before it listens
         listening.listen(backlog)
     except OSError as error:
         listening.close()
@@ -43,7 +43,7 @@ def close_listener(listener: trio.SocketListener) -> None:
     """Stop listening at once, and remove the file of a Unix socket."""
     place = listener.socket.getsockname() if listener.socket.fileno() >= 0 else ""
     if isinstance(place, str) and place:
-        # While it still listens: a file that is there afterwards is somebody else's.
+        # While it still listens: a file that is there afterwards may be another program's.
         try:
             os.unlink(place)
         except OSError:
@@ -55,7 +55,7 @@ def _remove_stale(path: str) -> None:
     """Remove a socket file that a program has left behind.
 
     Raises:
-        ConfigError: What is there is no socket, or somebody listens.
+        ConfigError: The file is no socket, or another program listens.
     """
     try:
         found = os.lstat(path)
@@ -69,7 +69,7 @@ def _remove_stale(path: str) -> None:
 
 
 def _answers(path: str) -> bool:
-    """Tell whether somebody listens there."""
+    """Return whether a program listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
         caller.setblocking(False)
         try:
@@ -87,5 +87,5 @@ def _advice(path: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"cannot listen on {path}: this user may not write there; choose a directory of its own"
     if error.errno is None:  # the socket module's own: the system has no number for it
-        return f"cannot listen on {path}: {error}; a path for a Unix socket has at most 107 octets"
+        return f"cannot listen on {path}: {error}; a path for a Unix socket has at most 107 bytes"
     return f"cannot listen on {path}: {error.strerror}; choose another path"

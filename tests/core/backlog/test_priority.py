@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from triomq.core import Batch, Head, Outcome, Properties, Publish, QueueOptions, encode_core
 from triomq.core.backlog import PriorityBacklog
-from triomq.core.dispatch.window import UNLIMITED
+from triomq.core.dispatch.feed import UNLIMITED
 
 from ..harness import open_harness, settle
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from triomq.core import Head
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
-from triomq.core.dispatch.window import UNLIMITED
+from triomq.core.dispatch.feed import UNLIMITED
 
 from ..harness import HEAD, OTHER_HEAD
 

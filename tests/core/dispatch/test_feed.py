@@ -1,6 +1,6 @@
 from core.harness import Harness, open_harness, publish, settle
 from triomq.core import Feed, Window
-from triomq.core.dispatch.window import UNLIMITED
+from triomq.core.dispatch.feed import UNLIMITED
 
 
 def make_feed(harness: Harness, *, window: Window, shared: Window, socket_window: Window, settles: bool = True) -> Feed:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from core.dispatching import DispatchHarness, deal, do_something, make_feed
 from triomq.core import Feed
-from triomq.core.dispatch.least_recent import LeastRecentlyUsed
+from triomq.core.dispatch.levels import LeastRecentlyUsed
 
 
 def harness() -> DispatchHarness:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from core.harness import Harness, close, open_harness, publish, settle
 from triomq.core import Batch, Feed, Window
-from triomq.core.dispatch.window import UNLIMITED
+from triomq.core.dispatch.feed import UNLIMITED
 
 
 async def feeds_of(harness: Harness, count: int) -> list[Feed]:

@@ -1,4 +1,4 @@
-"""What the machines' books are made of: kinds of messages, windows, feeds, and messages that are out."""
+"""The parts of models: kinds of messages, windows, feeds, and messages that are ready or unsettled."""
 
 from hypothesis import strategies as st
 
@@ -7,8 +7,8 @@ from triomq.core import Batch, Feed, Head, Properties, Window, body_of, encode_c
 from ..harness import HEAD, OTHER_HEAD, Consumer
 
 
-class Kind:
-    """What the messages of a run have in common: head, encoded properties, and what these say."""
+class MessageKind:
+    """What the messages of a run share: head and encoded properties, and the meaning of these."""
 
     def __init__(self, head: Head, properties: bytes = b"", *, expiration: float | None = None, level: int = 0) -> None:
         self.head = head
@@ -17,21 +17,21 @@ class Kind:
         self._properties = properties
 
     def __repr__(self) -> str:
-        return f"Kind({self.head}, expiration={self.expiration}, level={self.level})"
+        return f"MessageKind({self.head}, expiration={self.expiration}, level={self.level})"
 
     def content(self, serial: int, size: int) -> bytes:
-        """Make a message whose body begins with its serial number; the head's octets around it count as body here."""
+        """Return a message whose body begins with its serial number; the head's octets around it count as body here."""
         return self._properties + serial.to_bytes(2, "big").ljust(size, b".")
 
 
-def kind(
+def make_kind(
     *,
     expiration: float | None = None,
     priority: int | None = None,
     publisher: int = 0,
     persistent: bool = False,
-) -> Kind:
-    """A kind whose properties say something."""
+) -> MessageKind:
+    """Return a kind whose messages have such properties."""
     encoded = encode_core(Properties(expiration=expiration, priority=priority))
     start = len(encoded)
     head = Head(
@@ -42,21 +42,21 @@ def kind(
         has_priority=priority is not None,
         persistent=persistent,
     )
-    return Kind(head, encoded, expiration=expiration, level=priority or 0)
+    return MessageKind(head, encoded, expiration=expiration, level=priority or 0)
 
 
 # Sizes beside each other, so that byte limits matter; runs of several kinds.
-PLAIN = [Kind(HEAD), Kind(OTHER_HEAD), Kind(Head(body_start=1, body_trailer=1))]
+PLAIN = [MessageKind(HEAD), MessageKind(OTHER_HEAD), MessageKind(Head(body_start=1, body_trailer=1))]
 LARGEST = 12
 SIZES = st.lists(st.integers(2, LARGEST), min_size=1, max_size=8)
 LIMITS = st.sampled_from([0, 0, 1, 2, 3, 5])
 BYTE_LIMITS = st.sampled_from([0, 0, 0, 10, 30])
 
-Runs = list[tuple[Kind, list[int]]]
+Runs = list[tuple[MessageKind, list[int]]]
 
 
-class Count:
-    """The machine's own count of what is outstanding in one window."""
+class WindowModel:
+    """The unsettled messages that count in one window."""
 
     def __init__(self, messages: int = 0, byte_limit: int = 0) -> None:
         self.window = Window(messages, bytes=byte_limit)
@@ -67,11 +67,11 @@ class Count:
         return not (limit and len(self.sizes) >= limit) and not (byte_limit and used and used + size > byte_limit)
 
 
-class Taking:
+class OpenedFeed:
     """One open feed and its consumer; ``largest`` is the size of the largest message there may be."""
 
     def __init__(
-        self, feed: Feed, consumer: Consumer, own: Count, others: list[Count], gate: Window, largest: int
+        self, feed: Feed, consumer: Consumer, own: WindowModel, others: list[WindowModel], gate: Window, largest: int
     ) -> None:
         self.feed = feed
         self.consumer = consumer
@@ -90,10 +90,10 @@ Death = tuple[str, str, int]
 """A queue that gave a message up, why, and how often."""
 
 
-class Waiting:
+class ReadyMessage:
     """One message that is ready."""
 
-    def __init__(self, kind: Kind, content: bytes, deadline: float) -> None:
+    def __init__(self, kind: MessageKind, content: bytes, deadline: float) -> None:
         self.kind = kind
         self.content = content
         self.deadline = deadline
@@ -108,10 +108,10 @@ class Waiting:
         return len(self.body)
 
 
-class Sent:
+class UnsettledMessage:
     """One message that is out."""
 
-    def __init__(self, batch: Batch, position: int, message: Waiting, counts: list[Count]) -> None:
+    def __init__(self, batch: Batch, position: int, message: ReadyMessage, counts: list[WindowModel]) -> None:
         self.batch = batch
         self.position = position
         self.message = message

@@ -4,7 +4,7 @@ from trio.testing import MockClock
 
 from core.durable import PERSISTENT, TRANSIENT, open_durable_harness
 from core.harness import publish, ready
-from core.machine.wall_clock import WALL_CLOCK
+from core.machine.stepped_harness import WALL_CLOCK
 from core.simulated_disk import SimulatedDisk
 from memory_store import MemoryStore
 from triomq.actors import Backoff

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from core.harness import HEAD, ready, settle
-from core.machine.still_harness import StillHarness
+from core.machine.stepped_harness import SteppedHarness
 from triomq.core import (
     Batch,
     Get,
@@ -34,7 +34,7 @@ RUNS = st.lists(st.integers(2, 5), min_size=1, max_size=4)  # the sizes of the m
 
 
 class Shelf:
-    """The books of one queue."""
+    """The model of one queue."""
 
     def __init__(self, queue: QueueState) -> None:
         self.queue = queue
@@ -73,8 +73,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.still = StillHarness()
-        self.harness = self.still.harness
+        self.stepped = SteppedHarness()
+        self.harness = self.stepped.harness
         self.shelves: dict[str, Shelf] = {}
         self.transaction = Transaction(self.harness.directory)
         self.publishes: list[tuple[Shelf, list[bytes], Receipt]] = []
@@ -82,12 +82,12 @@ class TransactionMachine(RuleBasedStateMachine):
         self.serial = 0
 
     def teardown(self) -> None:
-        self.still.close()
+        self.stepped.close()
 
     @initialize(first=st.sampled_from(CHOICE), second=st.sampled_from(CHOICE))
     def begin(self, first: QueueOptions, second: QueueOptions) -> None:
         for name, options in (("a", first), ("b", second)):
-            self.shelves[name] = Shelf(self.still.turn(lambda n=name, o=options: self.harness.queue(n, o)))  # type: ignore[misc]
+            self.shelves[name] = Shelf(self.stepped.turn(lambda n=name, o=options: self.harness.queue(n, o)))  # type: ignore[misc]
 
     def make_run(self, sizes: list[int], queues: int) -> tuple[list[bytes], Receipt, Publish]:
         contents = [b"%02d" % ((self.serial + number) % 100) + b"." * (size - 2) for number, size in enumerate(sizes)]
@@ -100,7 +100,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES, sizes=RUNS)
     def publish(self, name: str, sizes: list[int]) -> None:
         shelf, (contents, receipt, publish) = self.shelves[name], self.make_run(sizes, 1)
-        self.still.turn(lambda: shelf.queue.ref.tell_nowait(publish))
+        self.stepped.turn(lambda: shelf.queue.ref.tell_nowait(publish))
         fitting = len(contents)
         while fitting and shelf.refuses(contents[:fitting]):
             fitting -= 1
@@ -111,7 +111,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def get(self, name: str) -> None:
         shelf = self.shelves[name]
-        batch = self.still.turn(lambda: shelf.queue.ref.ask_nowait(Get()))
+        batch = self.stepped.turn(lambda: shelf.queue.ref.ask_nowait(Get()))
         assert (batch is None) is not bool(shelf.ready)
         if batch is not None:
             [number] = batch.ids
@@ -128,7 +128,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def settle_at_once(self, data: st.DataObject, outcome: Outcome) -> None:
         shelf, number = data.draw(st.sampled_from(self.free()))
         batch, _ = shelf.out[number]
-        self.still.turn(lambda: settle(batch, outcome))
+        self.stepped.turn(lambda: settle(batch, outcome))
         shelf.settle(number, outcome)
         shelf.end_turn()
 
@@ -171,11 +171,11 @@ class TransactionMachine(RuleBasedStateMachine):
         """Commit; if a queue has no room nothing happens, and the transaction can be committed again."""
         if any(shelf.refuses(self.run_for(shelf)) for shelf in self.present()):
             with pytest.raises(QueueFull):
-                self.still.turn(self.transaction.commit)
+                self.stepped.turn(self.transaction.commit)
             assert not self.transaction.is_empty
             assert all(receipt.missing == 0 or not receipt.refusals for _, _, receipt in self.publishes)
             return
-        copies = self.still.turn(self.transaction.commit)
+        copies = self.stepped.turn(self.transaction.commit)
         assert copies == sum(len(self.run_for(shelf)) for shelf in self.present())
         for shelf in self.present():
             shelf.place(self.run_for(shelf))
@@ -205,18 +205,18 @@ class TransactionMachine(RuleBasedStateMachine):
             with pytest.raises((Restarting, QueueFull) if full else Restarting):
                 self.transaction.commit()
 
-        self.still.turn(both)
+        self.stepped.turn(both)
         self.has_crashed(shelf)
 
     # what becomes of the queues
 
     @rule(name=NAMES)
     def crash(self, name: str) -> None:
-        self.still.turn(lambda: self.harness.crash_nowait(self.shelves[name].queue))
+        self.stepped.turn(lambda: self.harness.crash_nowait(self.shelves[name].queue))
         self.has_crashed(self.shelves[name])
 
     def has_crashed(self, shelf: Shelf) -> None:
-        self.still.rest()
+        self.stepped.rest()
         for number in list(shelf.out):
             shelf.settle(number, Outcome.REQUEUE)
         shelf.end_turn()
@@ -227,7 +227,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.harness.delete(name)
             return self.harness.queue(name, options)
 
-        self.shelves[name] = Shelf(self.still.turn(both))
+        self.shelves[name] = Shelf(self.stepped.turn(both))
 
     @invariant()
     def the_queues_hold_what_the_books_say(self) -> None:

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 from core.durable import PERSISTENT, get, open_durable_harness
 from core.harness import Consumer, Harness, open_harness, publish, ready
 from triomq.core import Batch, Enlist, QueueOptions, QueueState, postpone
-from triomq.core.queue.postponed import Postponed, delay_after
+from triomq.core.queue.delay import Postponed, delay_after
 
 
 def test_the_delay_doubles_from_one_second_to_a_minute() -> None:

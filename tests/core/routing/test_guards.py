@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.harness import Harness, open_harness
 from triomq.core import Bind, Binding, Comparison, Condition, SinkKind, Target, Unbind, make_binding, make_predicate
-from triomq.core.routing.guards import Guards
+from triomq.core.routing.sink import Guards
 from triomq.errors import PreconditionFailed
 
 LARGE = make_predicate([Condition("size", Comparison.AT_LEAST, 10)])

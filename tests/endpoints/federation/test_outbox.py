@@ -278,8 +278,8 @@ async def test_a_pipe_can_be_told_again() -> None:
         watcher.begin()
         declare(harness)
         watcher.take()
-        watcher.outbox.tell_again("q", harness.directory)
-        watcher.outbox.tell_again("missing", harness.directory)
+        watcher.outbox.announce_again("q", harness.directory)
+        watcher.outbox.announce_again("missing", harness.directory)
         assert watcher.take() == [PIPE, JOIN]
         assert watcher.outbox.knows("q")
         assert not watcher.outbox.knows("s")

@@ -38,13 +38,13 @@ def test_a_state_moves_only_by_the_table() -> None:
 
 def test_what_the_table_does_not_have_cannot_be_said() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be sent by a server in state tuning"):
-        core("tuning").say("connection.blocked", ConnectionBlocked("memory"))
+        core("tuning").send_control("connection.blocked", ConnectionBlocked("memory"))
 
 
 def test_what_comes_too_late_is_not_said() -> None:
     for state in ("closing", "closed"):
         made = core(state)
-        made.say("connection.blocked", ConnectionBlocked("memory"))
+        made.send_control("connection.blocked", ConnectionBlocked("memory"))
         assert waiting(made) == []
 
 
@@ -58,7 +58,7 @@ def test_a_failure_is_told_to_both_sides() -> None:
 
 def test_our_close_ends_with_what_we_said() -> None:
     made = core()
-    made.say_close(320, "stop", 0, 0)
+    made.send_close(320, "stop", 0, 0)
     made.end_closed()
     assert made.events == [Closed(320, "CONNECTION_FORCED - stop", by_peer=False)]
     assert made.timers.next() is None
@@ -70,7 +70,7 @@ def test_a_client_s_close_waits_for_the_endpoint_and_ends_the_connection() -> No
     assert made.events == [Closed(200, "bye", by_peer=True)]
     assert waiting(made) == []
     assert not made.over
-    made.say("connection.close-ok", ConnectionCloseOk())
+    made.send_control("connection.close-ok", ConnectionCloseOk())
     assert waiting(made) == [ConnectionCloseOk()]
     assert made.over
 

@@ -37,7 +37,7 @@ def ticking(interval: int) -> Timers:
 
 def test_silence_of_ours_makes_a_heartbeat_each_half_an_interval() -> None:
     timers = ticking(4)
-    timers.spoke = True  # at 0.5, say
+    timers.has_sent = True  # at 0.5, say
     due = [(now, what) for now in range(9) for what in timers.handle(now)]
     assert due == [(2, "heartbeat"), (4, "heartbeat"), (6, "heartbeat"), (8, "lost")]
 
@@ -45,7 +45,7 @@ def test_silence_of_ours_makes_a_heartbeat_each_half_an_interval() -> None:
 def test_a_heartbeat_comes_within_three_quarters_of_an_interval_whenever_we_spoke_last() -> None:
     timers = ticking(4)
     assert timers.handle(1.0) == ["heartbeat"]
-    timers.spoke = True  # at 1.01, say
+    timers.has_sent = True  # at 1.01, say
     assert timers.next() == 3.0
     assert timers.handle(3.0) == []
     assert timers.handle(4.0) == ["heartbeat"]
@@ -54,7 +54,7 @@ def test_a_heartbeat_comes_within_three_quarters_of_an_interval_whenever_we_spok
 def test_traffic_of_ours_makes_heartbeats_needless() -> None:
     timers = ticking(4)
     for now in range(1, 7):
-        timers.spoke = timers.heard = True
+        timers.has_sent = timers.has_received = True
         assert timers.handle(now) == []
 
 
@@ -70,7 +70,7 @@ def test_two_intervals_of_silence_lose_the_peer() -> None:
 def test_one_octet_within_two_intervals_keeps_the_peer() -> None:
     timers = ticking(1)
     for tick in range(1, 50):
-        timers.heard |= tick % 7 == 0
+        timers.has_received |= tick % 7 == 0
         assert "lost" not in timers.handle(tick / 4)
 
 

@@ -7,9 +7,9 @@ from typing import Unpack
 
 import trio
 
-from triomq.app.broker import open_broker
 from triomq.app.portal.arguments import BrokerArguments
 from triomq.app.portal.portal import Portal, run_portal
+from triomq.app.start import open_broker
 from triomq.endpoints import EndpointConfig
 from triomq.errors import ActorStopped
 

@@ -1,8 +1,8 @@
 """Settling what was delivered on one channel: many acceptances leave as one basic.ack where the order allows it.
 
-A consumer that says ``accept()`` a hundred times between two waits causes one ack of all hundred. An ack of several
+A consumer that calls ``accept()`` a hundred times between two waits causes one ack of all hundred. An ack of several
 (``multiple``) covers every delivery of the channel up to its tag, so it may reach as far as nothing older is left, and
-no further; what was accepted out of order is told singly. Delivery tags belong to one channel of one connection: what
+no further; what was accepted out of order is acked singly. Delivery tags belong to one channel of one connection: what
 comes too late for that, after a reconnect, is dropped, and the broker delivers the message again.
 """
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 class Acks:
     """Made by its line, for all deliveries that have to be settled there.
 
-    ``accepted`` holds what is yet to be told; ``dirty`` is true when that has been announced, or makes no sense.
+    ``accepted`` holds what is yet to be acked; ``dirty`` is true when a flush is due already, or makes no sense.
     """
 
-    __slots__ = ("_link", "_number", "_order", "_told", "accepted", "closed", "dirty", "floor", "undoable")
+    __slots__ = ("_link", "_number", "_order", "_sent", "accepted", "closed", "dirty", "floor", "undoable")
 
     def __init__(self, link: "Link", number: int) -> None:
         self._link = link
         self._number = number
         self._order: deque[int] = deque()
-        self._told: set[int] = set()
+        self._sent: set[int] = set()
         self.accepted: set[int] = set()
         self.floor = 0
         """Everything up to this tag is settled, whatever its delivery thinks."""
@@ -40,14 +40,14 @@ class Acks:
 
     def __len__(self) -> int:
         """Count what is not settled."""
-        return len(self._order) - len(self._told) - len(self.accepted)
+        return len(self._order) - len(self._sent) - len(self.accepted)
 
     def received(self, tags: Iterable[int]) -> None:
-        """Note deliveries that are to be settled, in order."""
+        """Add deliveries that are to be settled, in order."""
         self._order.extend(tags)
 
     def announce(self) -> None:
-        """Have ``flush`` called soon, for something is accepted."""
+        """Ask for a call of ``flush`` soon: something is accepted."""
         if not self.dirty:
             self.dirty = True
             self._link.settle_soon(self)
@@ -57,36 +57,36 @@ class Acks:
         for tag in self._order:
             if tag > last:
                 break
-            if tag not in self._told:
+            if tag not in self._sent:
                 self.accepted.add(tag)
         self.floor = max(self.floor, last)
         self.announce()
 
     def refuse(self, tag: int, *, requeue: bool, multiple: bool) -> None:
-        """Settle one delivery, or all up to it, by giving it back or away."""
+        """Settle one delivery, or all up to it, with a nack: requeue it, or not."""
         if self.closed or tag <= self.floor:
             return
         if multiple:
             self._flush()  # what is accepted already must not be given back
             self._drop_until(tag)
         else:
-            self._told.add(tag)
+            self._sent.add(tag)
         self._link.send(self._number, BasicNack(tag, multiple=multiple, requeue=requeue))
 
     def _drop_until(self, last: int) -> None:
-        order, told = self._order, self._told
+        order, sent = self._order, self._sent
         while order and order[0] <= last:
-            told.discard(order.popleft())
+            sent.discard(order.popleft())
         self.floor = max(self.floor, last)
 
     def flush(self) -> None:
-        """Tell what has been accepted."""
+        """Send acks of what has been accepted."""
         if not self.closed:
             self.dirty = False
             self._flush()
 
     def _flush(self) -> None:
-        order, accepted, told = self._order, self.accepted, self._told
+        order, accepted, sent = self._order, self.accepted, self._sent
         last, count = 0, 0
         while order:
             tag = order[0]
@@ -94,8 +94,8 @@ class Acks:
                 accepted.remove(tag)
                 last = tag
                 count += 1
-            elif tag in told:
-                told.remove(tag)
+            elif tag in sent:
+                sent.remove(tag)
             else:
                 break
             order.popleft()
@@ -104,15 +104,15 @@ class Acks:
         if accepted:
             for tag in sorted(accepted):
                 self._link.send(self._number, BasicAck(tag))
-            told |= accepted
+            sent |= accepted
             accepted.clear()
 
     def give_back(self, tags: Iterable[int]) -> None:
-        """Requeue those of these deliveries that are not settled; the last is not to be told of singly if all go."""
+        """Requeue those of these deliveries that are not settled, with one nack if that covers no others."""
         if self.closed:
             return
         self._flush()
-        left = [tag for tag in self._order if tag not in self._told]
+        left = [tag for tag in self._order if tag not in self._sent]
         if not left:
             return
         ours = set(tags).intersection(left)
@@ -123,14 +123,14 @@ class Acks:
                 self.refuse(tag, requeue=True, multiple=False)
 
     def oldest(self) -> int:
-        """Give the tag of the oldest delivery that may not be settled yet; 0 if there is none."""
+        """Return the tag of the oldest delivery that may not be settled yet; 0 if there is none."""
         return self._order[0] if self._order else 0
 
     def restore(self, deliveries: "Iterable[AMQPDelivery]") -> None:
-        """Take back that these were settled: the transaction in which they were has been rolled back."""
+        """Mark deliveries as unsettled again: the transaction in which they were settled has been rolled back."""
         tags = {delivery.tag for delivery in deliveries}
         self.accepted -= tags
-        self._told -= tags
+        self._sent -= tags
         self._order = deque(sorted(tags.union(self._order)))
         self.floor = min(self.floor, *(tag - 1 for tag in tags)) if tags else self.floor
 
@@ -139,10 +139,10 @@ class Acks:
         if self._order:
             self.floor = max(self.floor, self._order[-1])
         self._order.clear()
-        self._told.clear()
+        self._sent.clear()
         self.accepted.clear()
 
     def close(self) -> None:
-        """Take nothing more: the channel is gone."""
+        """Close: the channel is gone, and nothing is settled there any more."""
         self.closed = self.dirty = True
         self.forget_all()

@@ -15,7 +15,7 @@ from triomq.clients.amqp.pipeline import Pipeline, check_body, check_properties
 from triomq.clients.amqp.topology import Topology
 from triomq.clients.amqp.transaction import ClientTransaction
 from triomq.clients.dmp.following import Sinks, prefers_direct
-from triomq.clients.transport_link import GOODBYE
+from triomq.clients.transport_link import CLOSE_TIMEOUT
 from triomq.errors import Disconnected, LocalProtocolError, TriomqError
 from triomq.protocols import NO_PROPERTIES, BasicProperties, encode_properties
 from triomq.protocols.amqp import (
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Method)
 PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 
 RETURNS_KEPT = 1000
-"""How many returned messages wait for who reads ``returns``; later ones are dropped, and counted."""
+"""How many returned messages wait in ``returns``; later ones are dropped, and counted."""
 
 FEW = 100
 """Publishes without confirms after which other tasks get their turn, however small they are."""
@@ -108,7 +108,7 @@ class AMQPChannel(ConsumingMethods, Owner):
     ) -> None:
         """Publish one message; when this returns, the broker has it.
 
-        On a channel without confirms it returns when the message is on its way, and nobody knows what becomes of it.
+        On a channel without confirms it returns when the message is on its way, and what becomes of it is not known.
         Where the broker asks for direct connections, messages without confirms go over one for each exchange.
         Waits also while the broker has blocked publishing (connection.blocked). A cancelled publish may or may not
         have arrived.
@@ -117,9 +117,9 @@ class AMQPChannel(ConsumingMethods, Owner):
             exchange: Where to publish it; empty for the default exchange, which takes queues' names for keys.
             routing_key: How.
             body: Its body.
-            properties: What to say about it.
+            properties: Its properties.
             mandatory: Whether it is an error if no queue takes it.
-            persistent: Whether the broker is to keep it over a restart; ``properties.delivery_mode`` says so, if it is
+            persistent: Whether it survives a restart of the broker; ``properties.delivery_mode`` decides that, if it is
                 set, before this.
 
         Raises:
@@ -169,7 +169,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         await pipeline.wait_confirmed()
 
     def encode(self, properties: BasicProperties | None, persistent: bool) -> bytes:
-        """Write properties; publishers say the same again and again."""
+        """Encode properties; the last ones are remembered, since publishers repeat them."""
         last = self._encoded
         if properties is last[0] and persistent is last[1]:
             return last[2]
@@ -201,7 +201,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Let everything that is published and settled in the block take effect at its end, or nothing of it.
+        """Open a transaction: all that is published and settled in the block takes effect at its end, or nothing of it.
 
         An error in the block rolls it back; what was settled in it is unsettled again then. A lost connection rolls
         back too, and the block raises ``Disconnected``. A channel that has once had a transaction publishes in
@@ -209,7 +209,7 @@ class AMQPChannel(ConsumingMethods, Owner):
 
         Raises:
             LocalProtocolError: The channel has confirms, which exclude transactions, or is in a transaction already.
-            Disconnected: The connection was lost; if that was during the commit, nobody knows whether it took effect.
+            Disconnected: The connection was lost; if that was during the commit, it may have taken effect or not.
         """
         if self._confirms:
             raise LocalProtocolError("a channel with confirms cannot have transactions; open one with confirms=False")
@@ -231,7 +231,7 @@ class AMQPChannel(ConsumingMethods, Owner):
                 return line
             if self._error is not None:
                 if line is not None:
-                    line.told = True
+                    line.reported = True
                 raise type(self._error)(*self._error.args)
             await self.connection.wait_connected()
 
@@ -250,7 +250,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         return self._error is not None
 
     def current(self, name: str) -> str:
-        """Give the present name of a queue, which may have another one since a reconnect."""
+        """Return the present name of a queue, which may have another one since a reconnect."""
         topology = self.connection.topology
         return name if topology is None else topology.current(name)
 
@@ -274,21 +274,21 @@ class AMQPChannel(ConsumingMethods, Owner):
             await consumer.begin(line)
 
     async def close(self) -> None:
-        """Close it; raises what the broker has closed it with, unless somebody was told that."""
+        """Close it; raises what the broker has closed it with, unless a caller has got that already."""
         line = self.line
         if self._sinks is not None:
             await self._sinks.close()
         self._leave()
         if line is None:
             return
-        asked = line.hang_up()
+        asked = line.begin_close()
         if asked is not None:
             try:
-                with trio.move_on_after(GOODBYE):
+                with trio.move_on_after(CLOSE_TIMEOUT):
                     await asked.wait()
             except Disconnected:
                 return  # the end of the connection ends it too
-        if line.error is not None and not line.told:
+        if line.error is not None and not line.reported:
             line.check()
 
     def abandon(self) -> None:
@@ -297,7 +297,7 @@ class AMQPChannel(ConsumingMethods, Owner):
             self._sinks.abandon()
         self._leave()
         if self.line is not None:
-            self.line.hang_up()
+            self.line.begin_close()
 
     def _leave(self) -> None:
         self._error = self._error or LocalProtocolError("this channel was closed when its block was left; open another")
@@ -305,7 +305,7 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._put_return.close()
 
     def failed(self, error: TriomqError) -> None:
-        """Hear that there will be no connection any more."""
+        """End: there will be no connection any more."""
         self._error = self._error or error
         resend, self._resend = self._resend, []
         for publish in resend:
@@ -315,19 +315,19 @@ class AMQPChannel(ConsumingMethods, Owner):
         self._put_return.close()
 
     def took_returned(self, message: ReturnedMessage) -> None:
-        """Keep a message that came back for who iterates over ``returns``."""
+        """Put a message that came back into ``returns``."""
         try:
             self._put_return.send_nowait(message)
         except trio.WouldBlock:
             self._returns_dropped += 1
 
     def took_lost(self, queue: str, messages: int) -> None:
-        """Tell the direct feed of a queue that messages were lost."""
+        """Report lost messages to the direct feed of their queue."""
         if queue in self.lost_from:
             self.lost_from[queue](messages)
 
     def line_failed(self, line: Line, error: TriomqError) -> None:
-        """Hear that the broker has closed the channel; it is not opened again."""
+        """End: the broker has closed the channel, and it is not opened again."""
         self._error = self._error or error
         self._put_return.close()
 
@@ -339,7 +339,7 @@ class AMQPChannel(ConsumingMethods, Owner):
             consumer.leave_direct()
 
     def line_lost(self, line: Line, error: TriomqError) -> None:
-        """Keep what may be sent again, once there is a connection; the others hear that nobody knows."""
+        """Store the publishes that may be sent again, once there is a connection, and fail the others."""
         self.line = None
         self._leave_direct()
         publishes = line.confirms.take_all()

@@ -1,8 +1,21 @@
 """Publishes that the broker has yet to confirm: it numbers what is published on a channel, from 1 (confirm.select).
 
-A message that no queue took comes back (basic.return) before its number is confirmed, and without a number. It is known
-by its looks: the oldest unconfirmed mandatory publish with the same exchange, key, properties and body. Where several
-look the same it makes no difference which of them it was.
+    publish ──► sent: 1, 2, 3 …       pending = {1: …, 2: …, 3: …}, in order
+    basic.ack 2, multiple ──► 1 and 2 are confirmed: popped from the front
+    basic.nack 3 ───────────► 3 is refused: ``LimitExceeded``
+    basic.return ───────────► which one?
+
+Rules:
+
+- The number of a publish is nowhere on the wire: both sides count. So ``sent`` is called for each publish in the order
+  in which they are written, and there is one ``PublisherConfirms`` for each channel of each connection.
+- A message that no queue took comes back before its number is confirmed, and without the number. It is known by its
+  looks: the oldest unconfirmed mandatory publish with the same exchange, key, properties and body. Where several look
+  the same it makes no difference which of them it was. A number in a header would have told them apart, but it would
+  reach consumers too.
+- ``pending`` holds all that it takes to publish again: after a reconnect the connection does that (``take_all``), in
+  order, with new numbers.
+- Confirms come in runs; an event for each would cost more than the publish.
 """
 
 from collections.abc import Iterable
@@ -37,11 +50,11 @@ class PendingConfirm(PendingReply[None]):
     __slots__ = ()
 
     def confirmed(self, octets: int) -> None:
-        """Let it go on."""
+        """Wake the publisher."""
         self.resolve(None)
 
     def failed(self, octets: int, error: TriomqError) -> None:
-        """Let it raise."""
+        """Wake the publisher with an error."""
         self.fail(error)
 
 
@@ -62,7 +75,7 @@ class PublisherConfirms:
         self.pending[self._last] = publish
 
     def ack(self, numbers: Iterable[int]) -> None:
-        """Take confirms of single publishes."""
+        """Handle confirms of single publishes."""
         pending, returned = self.pending, self._returned
         for number in numbers:
             publish = pending.pop(number, None)
@@ -73,7 +86,7 @@ class PublisherConfirms:
                     publish[0].confirmed(len(publish[5]))
 
     def ack_until(self, last: int) -> None:
-        """Take the confirm of everything up to a number; 0 is everything (section 1.8.3.13)."""
+        """Handle the confirm of everything up to a number; 0 is everything (section 1.8.3.13)."""
         self.ack(self._until(last))
 
     def _until(self, last: int) -> list[int]:
@@ -87,7 +100,7 @@ class PublisherConfirms:
         return found
 
     def nack(self, last: int, *, multiple: bool) -> None:
-        """Take a refusal of one publish, or of all up to it."""
+        """Handle the refusal of one publish, or of all up to it."""
         for number in self._until(last) if multiple else [last]:
             publish = self.pending.pop(number, None)
             if publish is not None:
@@ -104,14 +117,14 @@ class PublisherConfirms:
         return False
 
     def take_all(self) -> list[Publish]:
-        """Give up counting; give what is unconfirmed, in order."""
+        """Remove and return what is unconfirmed, in order; nothing is counted any more."""
         pending, self.pending = self.pending, {}
         self._returned.clear()
         return list(pending.values())
 
 
 def unroutable(message: ReturnedMessage) -> Unroutable:
-    """Say that no queue took a message, and what to do."""
+    """Return the error of a message that no queue took, with what to do."""
     return Unroutable(
         f"no queue took a message published to {_place(message.exchange)} with routing key {message.routing_key!r} "
         f"({message.code} {message.text}); declare or bind a queue first, or publish without mandatory"
@@ -119,7 +132,7 @@ def unroutable(message: ReturnedMessage) -> Unroutable:
 
 
 def refused(exchange: str, routing_key: str) -> LimitExceeded:
-    """Say that the broker refused a message, and what to do."""
+    """Return the error of a message that the broker refused, with what to do."""
     return LimitExceeded(
         f"the broker refused a message published to {_place(exchange)} with routing key {routing_key!r} (nack): a "
         "queue is full and rejects what is published (overflow reject-publish), or was stopped; consume from it, or "

@@ -19,7 +19,7 @@ from triomq.protocols.amqp import LOST_CAPABILITY, Connected, Login, Settings, p
 from triomq.transports import Poller, StreamTransport, Transport, accept_raw
 
 HEARTBEAT = 60
-"""Seconds, where the URL says nothing: what RabbitMQ offers."""
+"""Seconds, where the URL has none: what RabbitMQ offers."""
 
 MESSAGE_MOST = 512 * 1024 * 1024
 """Octets of a body; no RabbitMQ sends more."""
@@ -54,7 +54,7 @@ class Reconnect(Checked, frozen=True, kw_only=True, gc=False):
             raise ConfigError(f"attempts is {self.attempts}; it must be 1 or more, or None for any number")
 
     def seconds(self, failures: int) -> float:
-        """Say how long to wait after so many failures in a row, 0 for none yet."""
+        """Return how long to wait after so many failures in a row, 0 for none yet."""
         wait = min(self.max_delay, self.delay * 2.0 ** min(failures, 64))
         return wait * (1 - self.jitter * random.random())
 
@@ -71,7 +71,7 @@ async def connect(
         url: Where to, as whom, and how many seconds it may take.
         ssl_context: Whom to trust and who we are; None trusts what the system trusts.
         nursery: Where the connection runs, until it ends or this is cancelled.
-        properties: What else to say of ourselves.
+        properties: Further properties of the client.
 
     Raises:
         Disconnected: Nobody listens there, or lets us in in time.
@@ -98,28 +98,28 @@ async def connect(
 
 
 def settings_for(url: AMQPUrl, properties: Mapping[str, FieldValue] | None = None) -> Settings:
-    """Say to the engine what a URL wishes for, and what else we say of ourselves."""
-    said: dict[str, FieldValue] = {**Settings().client_properties, **(properties or {})}
-    capabilities = said["capabilities"]
+    """Return the engine's settings for a URL, with further properties of the client."""
+    known: dict[str, FieldValue] = {**Settings().client_properties, **(properties or {})}
+    capabilities = known["capabilities"]
     assert isinstance(capabilities, dict)
-    said["capabilities"] = {**capabilities, LOST_CAPABILITY: True}
+    known["capabilities"] = {**capabilities, LOST_CAPABILITY: True}
     if url.name:
-        said["connection_name"] = url.name
+        known["connection_name"] = url.name
     external = url.auth_mechanism == "external"
     return Settings(
         heartbeat=HEARTBEAT if url.heartbeat is None else url.heartbeat,
         frame_max=url.frame_max,
         channel_max=url.channel_max,
         max_message_size=MESSAGE_MOST,
-        handshake_timeout=2 * url.timeout,  # our own deadline comes first and says more
-        client_properties=said,
+        handshake_timeout=2 * url.timeout,  # our own deadline comes first, and its error has more words
+        client_properties=known,
         login=Login("EXTERNAL", b"") if external else plain(url.user, url.password),
         virtual_host=url.virtual_host,
     )
 
 
 async def dial(url: AMQPUrl, ssl_context: ssl.SSLContext | None, poller: Poller) -> Transport:
-    """Connect, and speak TLS where the URL says so.
+    """Connect, with TLS where the URL asks for it.
 
     Args:
         url: Where to.
@@ -150,8 +150,8 @@ async def _connect(url: AMQPUrl) -> trio.SocketStream:
 
 
 async def _greet(stream: trio.SocketStream, url: AMQPUrl, context: ssl.SSLContext) -> trio.abc.Stream:
-    """Do the handshake of TLS."""
-    # AMQP says goodbye itself, so TLS need not: brokers hang up without its close_notify.
+    """Perform the handshake of TLS."""
+    # AMQP has a close of its own, so TLS needs none: brokers shut the socket without its close_notify.
     secure = trio.SSLStream(stream, context, server_hostname=url.host, https_compatible=True)
     try:
         await secure.do_handshake()
@@ -168,7 +168,7 @@ async def _greet(stream: trio.SocketStream, url: AMQPUrl, context: ssl.SSLContex
 
 
 def _reason(error: OSError) -> str:
-    """Say what the system says, the first of it where several addresses were tried."""
+    """Return the system's text for an error, the first one where several addresses were tried."""
     cause = error.__cause__
     if isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

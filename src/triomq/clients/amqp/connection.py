@@ -1,4 +1,21 @@
-"""A connection as its users see it: links come and go below it."""
+"""A connection as its users see it: links come and go below it.
+
+    AMQPConnection ── channels ──► AMQPChannel     the user's; live as long as their blocks
+         │ _link                       │ line
+         ▼                             ▼
+       Link ── lines ──────────────► Line          one connection to a broker, and the channels on it
+
+When a link ends, ``_watch`` makes another one, if it was asked to and if that makes sense (a broker that closed the
+connection because of what we did would do so again). Then, in this order: exchanges, queues and bindings are declared
+again (``Topology``), on a channel of their own; each channel is opened again, with confirms and limits as before; what
+was not confirmed is published again; each consumer begins again. Only then ``wait_connected`` returns, and calls that
+have waited meanwhile go on. What a broker refuses to one channel then is raised by that channel; what it refuses of
+the topology ends the connection, as nothing after it can be relied on; but for a queue that is still locked by the last
+connection, which the broker takes for alive: that is tried again.
+
+Requests that were on their way when the connection broke raise ``Disconnected``: whether the broker has done what they
+asked is not known, and only publishes may be done twice.
+"""
 
 import logging
 import ssl
@@ -46,7 +63,7 @@ class AMQPConnection:
         self.url = urls[0]
         """Where it is connected to, or was last."""
         self.server_properties: Mapping[str, FieldValue] = {}
-        """What the broker says of itself."""
+        """The broker's description of itself."""
         self.topology = None if policy is None else Topology()
         self._urls = list(urls)
         self._ssl_context = ssl_context
@@ -121,7 +138,7 @@ class AMQPConnection:
                 if self._policy is None or link.error is None:
                     raise
             except BaseException:
-                line.hang_up()
+                line.begin_close()
                 raise
             else:
                 return
@@ -146,16 +163,16 @@ class AMQPConnection:
         raise Disconnected(f"the broker at {url.place} does not let us in a second time within {url.timeout:g} s")
 
     def forget(self, channel: AMQPChannel) -> None:
-        """Let a channel not be opened again; for ``AMQPChannel``."""
+        """Remove a channel, so that it is not opened again; for ``AMQPChannel``."""
         if channel in self._channels:
             self._channels.remove(channel)
 
     def consumes(self, queue: str) -> bool:
-        """Tell whether a consumer of a queue is open on any channel; for ``AMQPChannel``."""
+        """Return whether a consumer of a queue is open on any channel; for ``AMQPChannel``."""
         return any(channel.consumes(queue) for channel in self._channels)
 
     async def update_secret(self, secret: str, *, reason: str = "") -> None:
-        """Tell the broker a new password before the old one expires (RabbitMQ's connection.update-secret).
+        """Send the broker a new password before the old one expires (RabbitMQ's connection.update-secret).
 
         Args:
             secret: The new one; it is also what a reconnect logs in with.
@@ -208,16 +225,16 @@ class AMQPConnection:
             else:
                 self._link = link
                 self._up.set()
-                nursery.start_soon(self._keep, link)
+                nursery.start_soon(self._watch, link)
                 return
         assert failure is not None
         raise failure
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Close in order."""
         self._is_ending = True
         if self._link is not None:
-            await self._link.say_goodbye()
+            await self._link.close()
 
     def abandon(self) -> None:
         """End without waiting for anything."""
@@ -231,13 +248,13 @@ class AMQPConnection:
         self.server_properties = connected.server_properties
         return link
 
-    async def _keep(self, link: Link) -> None:
+    async def _watch(self, link: Link) -> None:
         """Connect again whenever the connection is lost, as long as that makes sense."""
         while True:
             await link.ended.wait()
             assert link.error is not None
             comes_back = self._policy is not None and link.may_return
-            if not self._is_ending:  # one that does not come back is an error to whoever uses it, which says it louder
+            if not self._is_ending:  # without a reconnect it is an error to each caller, and no warning as well
                 level = logging.WARNING if comes_back else logging.INFO
                 _log_state(level, "connection lost", self.url, reason=link.error)
             if self._policy is None or not link.may_return:
@@ -268,7 +285,7 @@ class AMQPConnection:
                 try:
                     return await self._recover(await self._connect(url))
                 except (Disconnected, ResourceLocked) as error:
-                    # Locked: the broker has not noticed yet that our last connection is gone, and keeps our queues.
+                    # Locked: the broker has not noticed yet that our last connection is gone, and our queues are its.
                     failure: TriomqError = error
                     _log_state(logging.WARNING, "cannot connect again", url, attempt=failures, reason=error)
                 except TriomqError as error:
@@ -281,7 +298,7 @@ class AMQPConnection:
                 return None
 
     async def _recover(self, link: Link) -> Link:
-        """Let everything be on a new link as it was on the last one.
+        """Make everything on a new link as it was on the last one.
 
         Raises:
             TriomqError: It cannot be; the link is closed.
@@ -291,7 +308,7 @@ class AMQPConnection:
             line = Line(link, link.new_line_number(), Owner())
             await line.open()
             await self.topology.restore(line.call)
-            line.hang_up()
+            line.begin_close()
             for channel in list(self._channels):
                 await self._recover_channel(link, channel)
         except BaseException as error:
@@ -313,10 +330,10 @@ class AMQPConnection:
             if link.error is not None:
                 raise
         if channel not in self._channels:
-            line.hang_up()
+            line.begin_close()
 
     def _give_up(self, error: TriomqError) -> None:
-        """Tell everybody that there will be no connection any more."""
+        """Fail everything that waits: there will be no connection any more."""
         if self._error is not None:
             return
         self._error = error

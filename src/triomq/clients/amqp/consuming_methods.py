@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class ConsumingMethods(TopologyMethods):
-    """The base of ``AMQPChannel`` that takes messages; it keeps the consumers that are open."""
+    """The base of ``AMQPChannel`` that takes messages; it holds the consumers that are open."""
 
     def __init__(self, connection: "AMQPConnection", *, prefetch: int) -> None:
         self.shared_prefetch: int | None = None
-        """How many deliveries of all consumers together may be unsettled, if that was said."""
+        """How many deliveries of all consumers together may be unsettled; None if that was not limited."""
         self.connection = connection
         """The connection that it belongs to."""
         self.lost_from: dict[str, Callable[[int], None]] = {}
@@ -46,8 +46,8 @@ class ConsumingMethods(TopologyMethods):
     async def ready(self) -> Line:
         """Wait until the channel can be used; raises why it cannot be any more."""
 
-    def note_queue(self, name: str, *, exclusive: bool) -> None:
-        """Note whether a queue is this connection's own, so that it may be consumed from directly."""
+    def remember_queue(self, name: str, *, exclusive: bool) -> None:
+        """Remember whether a queue is this connection's own, so that it may be consumed from directly."""
         if exclusive:
             self.connection.own_queues.add(name)
         else:
@@ -72,7 +72,7 @@ class ConsumingMethods(TopologyMethods):
             prefetch: How many deliveries may be unsettled at a time; 0 sets no limit, None is the channel's own.
             no_ack: Whether deliveries are settled by being sent. Then nothing holds the broker back but the socket,
                 and what was sent and not read is lost with the connection.
-            exclusive: Whether nobody else may consume from it.
+            exclusive: Whether no other consumer may consume from it.
             no_local: Whether messages that this connection publishes are left out; RabbitMQ ignores it.
             consumer_tag: The name of this consumer; one is made up if it is empty.
             arguments: As ``x-priority``.
@@ -123,14 +123,14 @@ class ConsumingMethods(TopologyMethods):
                 if abandoned:
                     acks.refuse(reply.method.delivery_tag, requeue=True, multiple=False)
 
-        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, heard=note).wait()
+        found = await line.ask(BasicGet(self.name_of(queue), no_ack), GetOk, BasicGetEmpty, on_reply=note).wait()
         return Fetched(acks, found.method, found.framing, found.content) if isinstance(found, GetOk) else None
 
     async def recover(self, *, requeue: bool = True) -> None:
-        """Give back everything that this channel has not settled; it is delivered again, marked.
+        """Requeue everything that this channel has not settled; it is delivered again, marked.
 
         Args:
-            requeue: Whether anybody may have it then; RabbitMQ refuses False, which means the same consumer.
+            requeue: Whether any consumer may have it then; RabbitMQ refuses False, which means the same one.
         """
         line = await self.ready()
         line.acks.flush()
@@ -140,7 +140,7 @@ class ConsumingMethods(TopologyMethods):
             for consumer in self._consumers:
                 consumer.put_back()
 
-        await line.ask(BasicRecover(requeue), BasicRecoverOk, heard=forget).wait()
+        await line.ask(BasicRecover(requeue), BasicRecoverOk, on_reply=forget).wait()
 
     async def qos(self, prefetch: int, *, shared: bool = False) -> None:
         """Set how many deliveries may be unsettled.
@@ -148,10 +148,10 @@ class ConsumingMethods(TopologyMethods):
         Args:
             prefetch: How many; 0 sets no limit.
             shared: Whether that is for all consumers of this channel together, at once; otherwise it is for each
-                consumer that begins later, unless that says something else.
+                consumer that begins later, unless that has a prefetch of its own.
         """
         if not shared:
-            self._prefetch = prefetch  # each consumer says it when it begins
+            self._prefetch = prefetch  # each consumer sends it when it begins
             return
         await self.call(BasicQos(0, prefetch, True), BasicQosOk)
         self.shared_prefetch = prefetch
@@ -162,7 +162,7 @@ class ConsumingMethods(TopologyMethods):
         return reply.active
 
     def forget(self, deliveries: Deliveries) -> None:
-        """Let a consumer not begin again; for ``Deliveries``."""
+        """Remove a consumer, so that it does not begin again; for ``Deliveries``."""
         if deliveries in self._consumers:
             self._consumers.remove(deliveries)
             topology = self.connection.topology
@@ -171,5 +171,5 @@ class ConsumingMethods(TopologyMethods):
                 topology.consumer_ended(queue, others=self.connection.consumes(queue))
 
     def consumes(self, queue: str) -> bool:
-        """Tell whether a consumer of a queue is open here."""
+        """Return whether a consumer of a queue is open here."""
         return any(self.current(each.consuming.queue) == queue for each in self._consumers)

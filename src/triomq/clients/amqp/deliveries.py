@@ -1,4 +1,22 @@
-"""A consumer: ``async for delivery in deliveries``."""
+"""A consumer: ``async for delivery in deliveries``.
+
+    Line ── put(run) ──► _inbox ── _begin ──► _ready ── __anext__ ──► the user's task
+             reader task   runs      one checkpoint each    no task switch
+
+Runs stay whole until a task takes from them: a hundred deliveries cost one entry, one wake-up and one checkpoint.
+``_ready`` is stored backwards, since ``pop()`` at the end of a list costs nothing.
+
+How much may wait depends on who could hold the broker back:
+
+- With a prefetch the broker stops by itself; nothing is counted here.
+- Without one, or with ``no_ack``, only the socket can. So what waits is counted, for the consumer and for its link,
+  which stops reading at 4 MiB. Where the link has to read on, because a task waits for a reply, the consumer may fall
+  behind by 64 MiB; then it fails, which is better than a process that grows until it is killed.
+- Runs that come over a direct connection have a socket of their own and are not counted for the link.
+
+What is not settled when a consumer ends is requeued. After a reconnect the broker delivers it again, and tags of the
+old connection, which ``Acks`` belongs to, settle nothing.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -122,7 +140,7 @@ class Deliveries:
                 return self._ready.pop()
 
     def _begin(self, run: DeliverRun, acks: Acks) -> None:
-        """Take a run out of its frames."""
+        """Make deliveries of a run, ready to be handed out."""
         method, framing = run.method, run.framing
         settling = None if self.consuming.no_ack else acks
         taken = [
@@ -139,10 +157,10 @@ class Deliveries:
                 self._from_link -= run.size
                 self._line.link.taken(run.size)
 
-    # What the line says
+    # What the line calls
 
     def put(self, run: DeliverRun, acks: Acks) -> None:
-        """Take a run; one that comes after the end goes back."""
+        """Add a run; one that comes after the end is requeued."""
         if not self.consuming.no_ack:
             acks.received(run.tags)
             if self._over:
@@ -157,7 +175,7 @@ class Deliveries:
         self._arrived.unpark_all()
 
     def _remember(self, tags: list[int], acks: Acks) -> None:
-        """Keep the tags for the end, and forget those that are settled."""
+        """Store the tags, which are requeued at the end, and drop those that are settled."""
         oldest = acks.oldest()
         while self._tags and self._tags[0][-1] < oldest:
             self._tags.popleft()
@@ -182,7 +200,7 @@ class Deliveries:
             self._cancel(self._line)
 
     def _drop(self) -> None:
-        """Forget what has not been taken."""
+        """Drop what has not been taken."""
         self._inbox.clear()
         self._ready.clear()
         if self._is_lax and self._line is not None:
@@ -190,7 +208,7 @@ class Deliveries:
         self._buffered = self._from_link = 0
 
     def cancelled(self) -> None:
-        """Hear that the broker has ended this consumer."""
+        """End: the broker has cancelled this consumer."""
         self._channel.forget(self)
         self.failed(
             ConsumerCancelled(
@@ -206,7 +224,7 @@ class Deliveries:
             self._arrived.unpark_all()
 
     def put_back(self) -> None:
-        """Forget what is not taken: the broker has it again, and delivers it anew."""
+        """Drop what is not taken: the broker has it again, and delivers it anew."""
         self._tags.clear()
         if not self.consuming.no_ack:
             self._drop()
@@ -214,7 +232,7 @@ class Deliveries:
     # Beginning and ending
 
     async def begin(self, line: "Line") -> None:
-        """Ask for deliveries on this line; raises what the broker says to that."""
+        """Ask for deliveries on this line; raises what the broker refuses it with."""
         what = self.consuming
         self.put_back()
         self._line = line
@@ -232,22 +250,22 @@ class Deliveries:
         line.consumers[what.tag] = self
         self._begun = False
         try:
-            await line.ask(method, BasicConsumeOk, heard=self._began).wait()
+            await line.ask(method, BasicConsumeOk, on_reply=self._began).wait()
         except TriomqError:
             line.consumers.pop(what.tag, None)
             raise
 
     def _limit(self, line: "Line", prefetch: int) -> None:
-        """Say what holds for consumers from here on.
+        """Send the prefetch that holds for consumers from here on.
 
-        Answers come in order, so nobody waits for them; a refusal closes the channel.
+        Replies come in order, so no task waits for them; a refusal closes the channel.
         """
         if prefetch == line.prefetch:
             return
         line.prefetch = prefetch
         line.ask(BasicQos(0, prefetch), BasicQosOk)
         if self._channel.shared_prefetch is not None:
-            # RabbitMQ forgets the limit of the whole channel when it is told one for consumers.
+            # RabbitMQ drops the limit of the whole channel when it gets one for consumers.
             line.ask(BasicQos(0, self._channel.shared_prefetch, True), BasicQosOk)
 
     def leave_direct(self) -> None:
@@ -279,20 +297,20 @@ class Deliveries:
             await asked.wait()
 
     def _cancel(self, line: "Line") -> "PendingReply[Reply]":
-        """Ask for no more; what comes until the broker has heard it goes back, so the line keeps us until then."""
-        return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, heard=self._forgotten)
+        """Send basic.cancel; what comes before cancel-ok is requeued, so the line holds this consumer until then."""
+        return line.ask(BasicCancel(self.consuming.tag), BasicCancelOk, on_reply=self._forgotten)
 
     def _began(self, reply: object, abandoned: bool) -> None:
-        """Hear that deliveries will come.
+        """Handle consume-ok: deliveries will come.
 
         One that was left before that is cancelled now and not earlier: a RabbitMQ channel crashes when the cancel comes
-        before it has said consume-ok (3.10: 541 INTERNAL_ERROR).
+        before its consume-ok (3.10: 541 INTERNAL_ERROR).
         """
         self._begun = True
         if self._over and self._line is not None:
             self._cancel(self._line)
 
     def _forgotten(self, reply: object, abandoned: bool) -> None:
-        """Hear that the broker sends nothing more."""
+        """Handle cancel-ok: the broker sends nothing more."""
         if self._line is not None:
             self._line.consumers.pop(self.consuming.tag, None)

@@ -53,7 +53,7 @@ class AMQPDelivery:
 
     @property
     def properties(self) -> BasicProperties:
-        """What the publisher said about it; read anew each time."""
+        """The properties that its publisher gave it; decoded anew each time."""
         return decode_properties(self._framing.properties(self._content))
 
     @property
@@ -67,7 +67,7 @@ class AMQPDelivery:
         return self._settled
 
     def accept(self, *, multiple: bool = False) -> None:
-        """Say that it is done with; the queue forgets it.
+        """Accept it: its work is done, and the queue deletes it.
 
         Args:
             multiple: Accept all earlier deliveries of the channel with it.
@@ -87,7 +87,7 @@ class AMQPDelivery:
             acks.undoable.append(self)
 
     def reject(self, *, multiple: bool = False) -> None:
-        """Say that it is not wanted; it is dropped, or goes where its queue sends dead letters.
+        """Reject it: it is dropped, or goes where its queue sends dead letters.
 
         Args:
             multiple: Reject all earlier deliveries of the channel with it, but what is settled already.
@@ -95,7 +95,7 @@ class AMQPDelivery:
         self._refuse(requeue=False, multiple=multiple)
 
     def requeue(self, *, multiple: bool = False) -> None:
-        """Put it back in its old place, for whoever comes next.
+        """Put it back in its old place, for any consumer.
 
         Args:
             multiple: Put all earlier deliveries of the channel back with it, but what is settled already.
@@ -112,7 +112,7 @@ class AMQPDelivery:
             self._acks.undoable.append(self)
 
     def unsettle(self) -> None:
-        """Note that a transaction that settled it was rolled back; for the channel."""
+        """Mark it as unsettled again, since its transaction was rolled back; for the channel."""
         self._settled = False
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class ReturnedMessage:
 
     def __init__(self, method: BasicReturn, framing: Framing, content: bytes) -> None:
         self.code = method.reply_code
-        """The reply code, 312 where nothing was bound, 313 where nobody consumed."""
+        """The reply code, 312 where nothing was bound, 313 where there was no consumer."""
         self.text = method.reply_text
         """The broker's words for it."""
         self.exchange = method.exchange
@@ -164,7 +164,7 @@ class ReturnedMessage:
 
     @property
     def properties(self) -> BasicProperties:
-        """What was said about it."""
+        """The properties that it was published with; decoded anew each time."""
         return decode_properties(self._properties)
 
     @property

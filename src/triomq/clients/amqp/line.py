@@ -1,8 +1,8 @@
 """One channel of one link: what is asked there, what comes there, until either ends.
 
-Replies of one kind come in the order of the questions, so a deque of who asked is all that it takes; those to a
+Replies of one kind come in the order of the requests, so a deque of pending requests is all that it takes; those to a
 consumer name it. Replies of different kinds may overtake each other: RabbitMQ answers consume when it finds the time. A
-task that is cancelled while it waits leaves its question in the deque, and the reply is taken in its stead: all stays
+task that is cancelled while it waits leaves its request in the deque, and the reply is taken in its stead: all stays
 in step.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.deliveries import Deliveries
     from triomq.clients.amqp.link import Link
 
-GOODBYE = 200
+NO_REASON = 200
 """The reply code of a close that has no reason but the end."""
 
 M = TypeVar("M")
@@ -55,33 +55,33 @@ Reply: TypeAlias = "Method | GetOk | ChannelOpened | ChannelClosed"
 _Handler: TypeAlias = "Callable[[Line, Event], None]"
 
 
-class Question(msgspec.Struct, gc=True):
-    """What was asked, who waits for the reply, and what is to be done as soon as it is read.
+class PendingRequest(msgspec.Struct, gc=True):
+    """A method that was sent: its replies, what the task waits for, and what to do as soon as the reply is read.
 
     The task that waits goes on only after the rest of the chunk is handled. What must happen before that, or also when
-    nobody waits any more (the second argument says so), is done by ``heard``.
+    no task waits any more (its second argument), is done by ``on_reply``.
     """
 
     replies: tuple[type, ...]
     tag: str
     answer: PendingReply[Reply]
-    heard: "Callable[[Reply, bool], None] | None"
+    on_reply: "Callable[[Reply, bool], None] | None"
 
 
 class Owner:
     """Who a line works for: an ``AMQPChannel``; this one, for short errands, does nothing."""
 
     def took_returned(self, message: ReturnedMessage) -> None:
-        """Take a message that came back and that no publish waits for."""
+        """Called with a message that came back and that no publish waits for."""
 
     def took_lost(self, queue: str, messages: int) -> None:
-        """Hear that messages for a direct feed were lost."""
+        """Called when messages for a direct feed were lost."""
 
     def line_failed(self, line: "Line", error: TriomqError) -> None:
-        """Hear that the broker has closed the channel."""
+        """Called when the broker has closed the channel."""
 
     def line_lost(self, line: "Line", error: TriomqError) -> None:
-        """Hear that the connection is lost."""
+        """Called when the connection is lost."""
 
 
 class Line:
@@ -89,7 +89,7 @@ class Line:
 
     Args:
         link: The connection.
-        number: The channel's number there; nobody else's until the broker has confirmed its end.
+        number: The channel's number there; no other channel's until the broker has confirmed its end.
         owner: Whom to tell what concerns the channel.
     """
 
@@ -101,36 +101,36 @@ class Line:
         self.confirms = PublisherConfirms()
         self.consumers: dict[str, Deliveries] = {}
         self.error: TriomqError | None = None
-        self.told = False
-        """Whether somebody has been told why it ended."""
+        self.reported = False
+        """Whether the reason of its end was raised to a caller."""
         self.go = not link.held
         """Whether one may publish at once."""
         self.closing = False
         self.prefetch = 0
-        """What the broker was told last of how many deliveries each new consumer may have; none yet is no limit."""
+        """How many deliveries each new consumer may have, as it was sent last; none yet is no limit."""
         self.gated = False
         """Whether one may not publish just now, for there is no transaction."""
         self._owner = owner
         self._flowing = True
-        self._questions: deque[Question] = deque()
+        self._requests: deque[PendingRequest] = deque()
         link.lines[number] = self
 
     @property
     def expects(self) -> bool:
         """Whether anything is to be answered."""
-        return bool(self._questions) or bool(self.confirms.pending)
+        return bool(self._requests) or bool(self.confirms.pending)
 
     # Asking
 
     def ask(
-        self, method: Method | None, *replies: type, heard: "Callable[[Reply, bool], None] | None" = None
+        self, method: Method | None, *replies: type, on_reply: "Callable[[Reply, bool], None] | None" = None
     ) -> "PendingReply[Reply]":
         """Send a method; the answer is one of these replies.
 
         Args:
             method: What to send; None if it is sent already.
             replies: Types of what may come.
-            heard: What to do with the reply at once; told also whether nobody waits for it any more.
+            on_reply: Called with the reply at once, and with whether its task has stopped to wait.
 
         Raises:
             TriomqError: The channel is closed.
@@ -142,7 +142,7 @@ class Line:
             self.link.write()
         answer: PendingReply[Reply] = PendingReply()
         tag = method.consumer_tag if isinstance(method, BasicConsume | BasicCancel) else ""
-        self._questions.append(Question(replies, tag, answer, heard))
+        self._requests.append(PendingRequest(replies, tag, answer, on_reply))
         self.link.expecting()
         return answer
 
@@ -155,28 +155,28 @@ class Line:
     def check(self) -> None:
         """Raise what the channel was closed with, if it was."""
         if self.error is not None:
-            self.told = True
+            self.reported = True
             raise fresh(self.error)
 
     async def open(self) -> None:
         """Open the channel."""
         await self.ask(ChannelOpen(), ChannelOpened).wait()
 
-    def hang_up(self) -> "PendingReply[Reply] | None":
-        """Close the channel; whoever wants to may wait for the end."""
+    def begin_close(self) -> "PendingReply[Reply] | None":
+        """Close the channel; return what to wait for, None if it is closed or closing already."""
         if self.error is not None or self.closing:
             return None
         self.acks.flush()
         self.acks.close()
         self.closing = True
         self.update()
-        self.engine.close_channel(self.number, GOODBYE, "Goodbye")
+        self.engine.close_channel(self.number, NO_REASON, "Goodbye")
         self.link.write_later()
         # Nothing else is answered any more.
-        waiting, self._questions = self._questions, deque()
+        waiting, self._requests = self._requests, deque()
         answer = self.ask(None, ChannelClosed)
-        for question in waiting:
-            question.answer.fail(RemoteProtocolError("the channel was closed by this program"))
+        for request in waiting:
+            request.answer.fail(RemoteProtocolError("the channel was closed by this program"))
         return answer
 
     def publish(
@@ -199,7 +199,7 @@ class Line:
     # What comes
 
     def handle(self, event: Event) -> None:
-        """Take an event of this channel."""
+        """Handle an event of this channel."""
         _HANDLERS[type(event)](self, event)
 
     def _delivered(self, run: DeliverRun) -> None:
@@ -240,19 +240,19 @@ class Line:
                 self._replied(method)
 
     def _replied(self, reply: Reply) -> None:
-        for index, question in enumerate(self._questions):
-            if isinstance(reply, question.replies) and question.tag == getattr(reply, "consumer_tag", ""):
-                del self._questions[index]
-                if question.heard is not None:
-                    question.heard(reply, question.answer.abandoned)
-                question.answer.resolve(reply)
+        for index, request in enumerate(self._requests):
+            if isinstance(reply, request.replies) and request.tag == getattr(reply, "consumer_tag", ""):
+                del self._requests[index]
+                if request.on_reply is not None:
+                    request.on_reply(reply, request.answer.abandoned)
+                request.answer.resolve(reply)
                 return
         name = type(reply).__name__
         self.link.engine.close(505, f"unexpected {name}")
         self.link.end(RemoteProtocolError(f"{self.link.place} answered {name} where nobody asked for that"))
 
     def update(self) -> None:
-        """Reckon anew whether one may publish at once."""
+        """Compute anew whether one may publish at once."""
         self.go = self._flowing and not self.link.held and not self.gated and self.error is None and not self.closing
 
     # The end
@@ -264,10 +264,10 @@ class Line:
             self.link.write_later()
             self._fail(error_of(event.code, event.text))
         elif self.closing:
-            # The broker's close may have crossed ours; then it says why, and we are to know.
+            # The broker's close may have crossed ours; then its reason is to be raised.
             self._replied(event)
             self._fail(error_of(event.code, event.text))
-            self.told = event.code == GOODBYE
+            self.reported = event.code == NO_REASON
 
     def _failed(self, event: ChannelFailed) -> None:
         self._fail(RemoteProtocolError(f"{event.code} {event.text}"))
@@ -276,14 +276,14 @@ class Line:
         if self._end(error):
             for publish in self.confirms.take_all():
                 publish[0].failed(len(publish[5]), error)
-                self.told = True
+                self.reported = True
             for consumer in list(self.consumers.values()):
                 consumer.failed(error)
             self._owner.line_failed(self, error)
         self.link.may_publish.unpark_all()
 
     def lost(self, error: TriomqError) -> None:
-        """End with the link; publishes are left to who may send them again."""
+        """End with the link; publishes are left to the owner, which may send them again."""
         if self._end(error):
             self._owner.line_lost(self, error)
 
@@ -293,10 +293,10 @@ class Line:
         self.error = error
         self.acks.close()
         self.update()
-        waiting, self._questions = self._questions, deque()
-        for question in waiting:
-            self.told |= not question.answer.abandoned
-            question.answer.fail(error)
+        waiting, self._requests = self._requests, deque()
+        for request in waiting:
+            self.reported |= not request.answer.abandoned
+            request.answer.fail(error)
         return True
 
 

@@ -1,8 +1,23 @@
 """One connection to one broker, from the protocol header to the last octet: engine, transport and three small tasks.
 
-What comes is handled where it comes, in the task that reads, a chunk at a time. What goes out gathers until the tasks
-that are running have all had their turn, and leaves in one write; only the first since the broker spoke does not wait
-for others, so that a single round trip costs no more than it must.
+    transport ──► received ──► engine ──► events ──► Line.handle, by channel number     reads: in the transport's task
+    tasks ──► Line.publish, ask ──► engine ──► write ─┬─ at once ──────────► transport  writes
+                                                      └─ _run_writer, soon ─► transport
+    _run_timers: the engine's next deadline                                             timers
+
+Rules:
+
+- What comes is handled where it comes, in the task that reads, a chunk at a time and without waiting. So it is handled
+  in the order of the wire, whatever the tasks do that wait for it.
+- What is sent gathers until the tasks that are running have all had their turn, and leaves in one write. That is what
+  the writer task is for: once rescheduled, it runs in Trio's next round, behind those that can run already. Only the
+  first write since the broker has sent anything waits for no others, so that a single round trip costs no more than it
+  must.
+- Transports never wait. Publishing does (``held``), while the broker has blocked it or has not taken 256 KiB.
+- Reading stops when consumers without a prefetch have not taken 4 MiB, unless a task waits for a reply: that may stand
+  behind them on the same socket.
+- A link ends once, with ``error``, and everything that waits fails with it. It never reconnects: its connection makes
+  another one, and nothing old can be taken for something new.
 """
 
 from collections.abc import Callable
@@ -13,7 +28,7 @@ import trio
 from triomq.clients.amqp.acks import Acks
 from triomq.clients.amqp.pending_reply import PendingReply
 from triomq.clients.refusals import error_of
-from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE, UNTAKEN_MOST, WRITE_AT, TransportLink
+from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT, UNTAKEN_MOST, WRITE_AT, TransportLink
 from triomq.errors import Disconnected, LimitExceeded, RemoteProtocolError, TriomqError
 from triomq.protocols.amqp import (
     BROKER_METHODS,
@@ -93,7 +108,7 @@ class Link(TransportLink):
             await trio.lowlevel.wait_task_rescheduled(self._stop_writing)
 
     def _stop_writing(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self.armed = True  # there is nobody to wake any more
+        self.armed = True  # the writer task has ended and cannot be woken
         return trio.lowlevel.Abort.SUCCEEDED
 
     # Sending
@@ -104,13 +119,13 @@ class Link(TransportLink):
         self.write_later()
 
     def write_later(self) -> None:
-        """Have what waits written when the tasks that run now have had their turn."""
+        """Write what waits when the tasks that run now have had their turn."""
         if not self.armed and self._writer is not None:
             self.armed = True
             trio.lowlevel.reschedule(self._writer)
 
     def write(self, unsent: int = 0) -> None:
-        """Have what waits written: now if it is much, or the first since the broker spoke; else with what follows."""
+        """Write what waits: now if it is much or the first since the broker sent something, else with what follows."""
         if unsent >= WRITE_AT or not self._spoke:
             self._spoke = True
             self._flush()
@@ -118,7 +133,7 @@ class Link(TransportLink):
             self.write_later()
 
     def settle_soon(self, acks: Acks) -> None:
-        """Have a channel's settling told when the tasks that run now have had their turn."""
+        """Send a channel's acks when the tasks that run now have had their turn."""
         self._unsettled.append(acks)
         self.write_later()
 
@@ -147,7 +162,7 @@ class Link(TransportLink):
             self._hold()
 
     def _hold(self) -> None:
-        """Let publishing wait or go on."""
+        """Hold publishing back, or let it go on."""
         held = self._full or self.blocked is not None
         if held is not self.held:
             self.held = held
@@ -160,7 +175,7 @@ class Link(TransportLink):
 
     @trio.lowlevel.enable_ki_protection
     def received(self, data: bytes) -> None:
-        """Take octets; called by the transport."""
+        """Read octets; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
         self._spoke = False
@@ -184,17 +199,17 @@ class Link(TransportLink):
 
     @property
     def expects(self) -> bool:
-        """Whether anybody waits for an answer: then it is read on, whatever else may come with it."""
+        """Whether a task waits for a reply: then reading goes on, whatever else may come with it."""
         return bool(self.secrets) or any(line.expects for line in self.lines.values())
 
     def taken(self, octets: int) -> None:
-        """Note that a consumer without a prefetch has taken octets from its buffer."""
+        """Count octets that a consumer without a prefetch has taken from its buffer."""
         self.buffered -= octets
         if self._paused and self.buffered <= BUFFERED_MOST // 2:
             self._pause(paused=False)
 
     def expecting(self) -> None:
-        """Read on, for somebody waits for an answer."""
+        """Read on, since a task waits for a reply."""
         if self._paused:
             self._pause(paused=False)
 
@@ -248,7 +263,7 @@ class Link(TransportLink):
     # The end
 
     def new_line_number(self) -> int:
-        """Give the number of a channel that may be opened.
+        """Return the number of a channel that may be opened.
 
         Raises:
             LimitExceeded: As many are open as were agreed on.
@@ -261,18 +276,18 @@ class Link(TransportLink):
             "share them, or open another connection"
         )
 
-    async def say_goodbye(self) -> None:
+    async def close(self) -> None:
         """Close in order; wait for the answer as long as a broker may take for it."""
         if self.error is None:
             self._write_all()
             self.engine.close(200, "Goodbye")
             self._flush()
             self._timer.set()
-            with trio.move_on_after(GOODBYE):
+            with trio.move_on_after(CLOSE_TIMEOUT):
                 await self.ended.wait()
 
     def end(self, error: TriomqError) -> None:
-        """Tell everybody that it is over; only the first time counts."""
+        """End, and fail everything that waits; only the first call counts."""
         if self.error is not None:
             return
         self.error = error

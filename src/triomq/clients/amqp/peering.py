@@ -1,6 +1,6 @@
-"""A connection to a peer: a broker that is told of our resources, and sends what comes into our pipes there.
+"""A connection to a peer: a broker to which our resources are announced, and which delivers from our pipes there.
 
-The class restms (61501) has no answers. So that one knows what the peer has heard, basic.qos is said behind it now and
+The class restms (61501) has no replies. To know what the peer has worked off, basic.qos is sent behind it now and
 then, with the value that it has anyway: its answer comes when all before it is done.
 """
 
@@ -73,7 +73,7 @@ class Peering(Line):
         super().__init__(link, 1, Owner())
         capabilities = connected.server_properties.get("capabilities")
         self.knows_resources = isinstance(capabilities, dict) and capabilities.get(RESTMS_CAPABILITY) is True
-        """Whether the peer says that it can be told of resources."""
+        """Whether the peer announces that it knows the class."""
         self._handler = handler
         self._limit = BasicQos(prefetch_count=prefetch, global_=True)
 
@@ -99,24 +99,24 @@ class Peering(Line):
             await self.link.may_publish.park()
 
     def send_mark(self, mark: int) -> None:
-        """Have the handler called when the peer has worked off all that was sent so far.
+        """Ask for a call of ``mark_reached`` when the peer has worked off all that was sent so far.
 
         Raises:
             TriomqError: The connection or the channel has ended.
         """
-        self.ask(self._limit, BasicQosOk, heard=lambda reply, abandoned: self._handler.mark_reached(mark))
+        self.ask(self._limit, BasicQosOk, on_reply=lambda reply, abandoned: self._handler.mark_reached(mark))
 
     async def wait_ended(self) -> TriomqError:
-        """Wait for the end, and say why it came."""
+        """Wait for the end, and return its reason."""
         await self.link.ended.wait()
         assert self.link.error is not None
         return self.link.error
 
     def settle(self, *, up_to: int = 0, single: Iterable[int] = (), refused: Iterable[int] = ()) -> None:
-        """Say which deliveries are taken, and which nobody will have.
+        """Send acks of the deliveries that are taken, and rejects of those that have no place.
 
         Args:
-            up_to: All of them up to this one; 0 says nothing. Those that are refused are not among them.
+            up_to: All of them up to this one; 0 for none. Those that are refused are not among them.
             single: These.
             refused: The peer is to drop these.
         """
@@ -131,7 +131,7 @@ class Peering(Line):
         self.link.write_later()
 
     def handle(self, event: Event) -> None:
-        """Take an event of this channel."""
+        """Handle an event of this channel."""
         if isinstance(event, DeliverRun):
             self._handler.delivered(event)
         elif isinstance(event, Received) and isinstance(event.method, BasicCancel):
@@ -186,7 +186,7 @@ async def open_peering(
                 yield peering
             finally:
                 with trio.CancelScope(shield=True):
-                    await link.say_goodbye()
+                    await link.close()
         except trio.Cancelled:
             raise
         except BaseException as error:

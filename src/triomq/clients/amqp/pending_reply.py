@@ -9,10 +9,10 @@ E = TypeVar("E", bound=Exception)
 
 
 class PendingReply(Generic[T]):
-    """Made by who asks and waited for by the same task alone.
+    """Made and waited for by one task, resolved by the reader.
 
-    A task that is cancelled while it waits has ``abandoned`` its answer; who gives it may look, and take back what
-    nobody will have.
+    A task that is cancelled while it waits has ``abandoned`` its reply; the reader looks at that, and takes back what
+    was given to no task.
     """
 
     __slots__ = ("_error", "_task", "_value", "abandoned", "done")
@@ -30,7 +30,7 @@ class PendingReply(Generic[T]):
         self._finish()
 
     def fail(self, error: Exception) -> None:
-        """Answer with an error; each who waits gets a copy of its own, for tracebacks grow."""
+        """Resolve with an error, of which the task gets a copy of its own, since tracebacks grow."""
         self._error = fresh(error)
         self._finish()
 

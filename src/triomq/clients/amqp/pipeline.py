@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
 OCTETS_MOST = 8 * 1024 * 1024
-"""Octets of bodies on their way at once, or one body of any size: they are kept until they are confirmed."""
+"""Octets of bodies on their way at once, or one body of any size: they stay in memory until they are confirmed."""
 
 
 class Pipeline:
@@ -94,7 +94,7 @@ class Pipeline:
             failure, self._failure = self._failure, None
             raise failure
 
-    # What the line says
+    # What the line calls
 
     def confirmed(self, octets: int) -> None:
         """Count a message that the broker has."""
@@ -102,7 +102,7 @@ class Pipeline:
         self._forget(octets)
 
     def failed(self, octets: int, error: TriomqError) -> None:
-        """Keep what is to be raised, and let the publisher hear it."""
+        """Store the error, which the next call raises."""
         if self._failure is None:
             self._failure = fresh(error)
         self._forget(octets)

@@ -1,4 +1,4 @@
-"""What a client has declared and bound, kept so that it can be done again after a reconnect."""
+"""What a client has declared and bound, to be done again after a reconnect."""
 
 from collections.abc import Awaitable, Callable
 
@@ -28,8 +28,8 @@ Ask = Callable[[Method, type[Method]], Awaitable[Method]]
 class Topology:
     """Owned by one connection that reconnects: what it has made and not deleted, in order.
 
-    A queue that the broker has named gets another name when it is declared again. Whoever says the old name means the
-    new one: ``current`` tells.
+    A queue that the broker has named gets another name when it is declared again. ``current`` maps the old name to the
+    new one.
     """
 
     def __init__(self) -> None:
@@ -39,45 +39,45 @@ class Topology:
         self._renamed: dict[str, str] = {}
 
     def current(self, name: str) -> str:
-        """Give the present name of a queue."""
+        """Return the present name of a queue."""
         return self._renamed.get(name, name) if self._renamed else name
 
     # Persistence
 
     def declared_exchange(self, method: ExchangeDeclare) -> None:
-        """Keep an exchange."""
+        """Record an exchange."""
         if not method.passive:
             self.exchanges[method.exchange] = method
 
     def declared_queue(self, name: str, method: QueueDeclare) -> None:
-        """Keep a queue; the method's own name is empty where the broker has named it."""
+        """Record a queue; the method's own name is empty where the broker has named it."""
         if not method.passive and name not in self.queues:
             self.queues[name] = method
 
     def bound(self, method: Binding) -> None:
-        """Keep a binding."""
+        """Record a binding."""
         self.bindings[_key(method)] = method
 
     # Forgetting
 
     def unbound(self, method: QueueUnbind | ExchangeUnbind) -> None:
-        """Forget a binding."""
+        """Remove a binding."""
         self.bindings.pop(_key(method), None)
 
     def deleted_exchange(self, name: str) -> None:
-        """Forget an exchange, and what is bound to it or it to."""
+        """Remove an exchange, and the bindings from it and to it."""
         self.exchanges.pop(name, None)
         self._drop_bindings(ExchangeBind, name)
         for key in [key for key in self.bindings if key[2] == name]:
             del self.bindings[key]
 
     def deleted_queue(self, name: str) -> None:
-        """Forget a queue and its bindings."""
+        """Remove a queue and its bindings."""
         self.queues.pop(name, None)
         self._drop_bindings(QueueBind, name)
 
     def consumer_ended(self, queue: str, *, others: bool) -> None:
-        """Forget a queue that goes with its last consumer, unless there are others of ours."""
+        """Remove a queue that goes with its last consumer, unless there are others of ours."""
         method = self.queues.get(queue)
         if method is not None and method.auto_delete and not others:
             self.deleted_queue(queue)

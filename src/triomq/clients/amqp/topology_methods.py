@@ -1,4 +1,4 @@
-"""Declaring, binding and deleting: the part of a channel's methods that say what there is to be."""
+"""Declaring, binding and deleting: the part of a channel's methods that concern the topology."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Method)
 class DeclaredQueue:
     """What declaring a queue gives; every method of a channel that wants a queue takes this or a name.
 
-    A queue that the broker has named is another one after a reconnect, with another name: ``name`` says which.
+    A queue that the broker has named is another one after a reconnect, with another ``name``.
     """
 
     __slots__ = ("_current", "_name", "consumer_count", "message_count")
@@ -69,7 +69,7 @@ class TopologyMethods(ABC):
 
     @abstractmethod
     def current(self, name: str) -> str:
-        """Give the present name of a queue, which may have another one since a reconnect."""
+        """Return the present name of a queue, which may have another one since a reconnect."""
 
     @property
     @abstractmethod
@@ -77,8 +77,8 @@ class TopologyMethods(ABC):
         """What is to be made again; None where nothing is."""
 
     @abstractmethod
-    def note_queue(self, name: str, *, exclusive: bool) -> None:
-        """Note whether a queue is this connection's own."""
+    def remember_queue(self, name: str, *, exclusive: bool) -> None:
+        """Remember whether a queue is this connection's own."""
 
     async def declare_exchange(
         self,
@@ -91,7 +91,7 @@ class TopologyMethods(ABC):
         internal: bool = False,
         arguments: Table | None = None,
     ) -> None:
-        """Let there be an exchange.
+        """Declare an exchange.
 
         Args:
             name: Its name.
@@ -130,7 +130,7 @@ class TopologyMethods(ABC):
         auto_delete: bool = False,
         arguments: Table | None = None,
     ) -> DeclaredQueue:
-        """Let there be a queue.
+        """Declare a queue.
 
         Args:
             name: Its name; empty has the broker make one up.
@@ -154,7 +154,7 @@ class TopologyMethods(ABC):
             arguments=arguments or {},
         )
         reply = await self.call(method, QueueDeclareOk)
-        self.note_queue(reply.queue, exclusive=exclusive)
+        self.remember_queue(reply.queue, exclusive=exclusive)
         if self.topology is not None:
             self.topology.declared_queue(reply.queue, method)
         return DeclaredQueue(reply.queue, reply.message_count, reply.consumer_count, self.current)
@@ -184,7 +184,7 @@ class TopologyMethods(ABC):
     async def bind_exchange(
         self, destination: str, source: str, routing_key: str = "", *, arguments: Table | None = None
     ) -> None:
-        """Let an exchange get what is published to another (RabbitMQ's ``exchange.bind``).
+        """Bind an exchange to another one, whose messages it then gets (RabbitMQ's ``exchange.bind``).
 
         Raises:
             NotFound: One of them is not there.
@@ -234,5 +234,5 @@ class TopologyMethods(ABC):
         return (await self.call(QueuePurge(self.name_of(queue)), QueuePurgeOk)).message_count
 
     def name_of(self, queue: str | DeclaredQueue) -> str:
-        """Give the present name of a queue."""
+        """Return the present name of a queue."""
         return self.current(queue) if isinstance(queue, str) else queue.name

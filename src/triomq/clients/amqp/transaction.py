@@ -10,7 +10,7 @@ from triomq.errors import Disconnected, LocalProtocolError
 from triomq.protocols.amqp import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 COMMIT = 5.0
-"""Seconds that a broker gets for a commit when nobody wants to wait for it any more; then the channel is closed."""
+"""Seconds that a broker gets for a commit whose task was cancelled; then the channel is closed."""
 
 
 class ClientTransaction:
@@ -21,7 +21,7 @@ class ClientTransaction:
         self._selected: Line | None = None
 
     def begin_on(self, line: Line) -> None:
-        """Let nothing be published on a line outside of a transaction."""
+        """Allow no publishing on a line outside of a transaction."""
         line.gated = True
         line.update()
 
@@ -37,7 +37,7 @@ class ClientTransaction:
 
     @asynccontextmanager
     async def run(self, line: Line) -> AsyncIterator[None]:
-        """Have one transaction on a line."""
+        """Run one transaction on a line."""
         if self._line is not None:
             raise LocalProtocolError(
                 "this channel is in a transaction already; wait for its end, or use another channel"
@@ -74,7 +74,7 @@ class ClientTransaction:
             with trio.CancelScope(deadline=trio.current_time() + COMMIT, shield=True):
                 await answer.wait()
             if not answer.done:
-                line.hang_up()
+                line.begin_close()
             raise
 
     def _roll_back(self, line: Line) -> None:

@@ -11,7 +11,7 @@ from triomq.clients.amqp.deliveries import Deliveries
 from triomq.clients.amqp.pending_reply import fresh
 from triomq.clients.amqp.topology_methods import DeclaredQueue
 from triomq.clients.dmp.link import DirectLink, check_announced, open_link
-from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
+from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT
 from triomq.errors import ConsumerCancelled, TriomqError
 from triomq.protocols import BasicProperties, decode_properties
 from triomq.protocols.amqp import DirectGet, DirectGetOk
@@ -41,7 +41,7 @@ class DMPMessage:
 
     @property
     def properties(self) -> BasicProperties:
-        """What the publisher said about it; read anew each time."""
+        """The properties that its publisher gave it; decoded anew each time."""
         return decode_properties(self._encoded)
 
 
@@ -55,7 +55,7 @@ class DMPFeed:
         self.queue = queue
         """The queue's name."""
         self.lost = 0
-        """How many messages the broker had to drop, for they were not read in time; it says so every five seconds."""
+        """How many messages the broker had to drop, because they were not read in time, as it reports now and then."""
         self.link: DirectLink
         """The direct connection; for ``open_dmp_feed``."""
         self._runs: deque[tuple[list[DMPMessage], int]] = deque()
@@ -110,7 +110,7 @@ class DMPFeed:
     # What comes
 
     def take(self, run: MessageRun) -> None:
-        """Take a run from the direct connection."""
+        """Add a run from the direct connection."""
         shape = run.envelope
         exchange, key, start, stop, body = (
             shape.exchange,
@@ -133,8 +133,8 @@ class DMPFeed:
             self.link.pause(paused=True)
         self._arrived.unpark_all()
 
-    def note_lost(self, messages: int) -> None:
-        """Hear that the broker has dropped messages."""
+    def count_lost(self, messages: int) -> None:
+        """Count messages that the broker has dropped."""
         self.lost += messages
 
     def fail(self, error: TriomqError) -> None:
@@ -144,12 +144,12 @@ class DMPFeed:
             self._arrived.unpark_all()
 
     def link_ended(self) -> None:
-        """Hear that the direct connection has ended."""
+        """End with the direct connection."""
         assert self.link.error is not None
         self.fail(self.link.error)
 
     async def watch(self, deliveries: Deliveries) -> None:
-        """Take what a broker delivers over AMQP all the same, and hear when it ends the consumer."""
+        """Add what a broker delivers over AMQP all the same, and end when it cancels the consumer."""
         try:
             async for delivery in deliveries:
                 message = DMPMessage(delivery.exchange, delivery.routing_key, delivery.encoded, delivery.body)
@@ -157,7 +157,7 @@ class DMPFeed:
         except ConsumerCancelled as error:
             self.fail(error)
         except TriomqError:
-            pass  # the channel or its connection has gone: that ends the feed only if the broker says so
+            pass  # the channel or its connection has gone: the broker may let the feed go on
 
     def close(self) -> None:
         """End the iteration; what still comes is read and dropped."""
@@ -194,7 +194,7 @@ async def open_dmp_feed(
     settings = Settings(heartbeat=heartbeat, max_message_size=LARGEST_MESSAGE)
     async with open_link(channel, lease, "feed", feed.take, settings) as (link, nursery):
         feed.link, link.on_end = link, feed.link_ended
-        channel.lost_from[name] = feed.note_lost
+        channel.lost_from[name] = feed.count_lost
         try:
             async with channel.consume(queue, no_ack=True, no_local=no_local) as deliveries:
                 nursery.start_soon(feed.watch, deliveries)
@@ -202,5 +202,5 @@ async def open_dmp_feed(
         finally:
             del channel.lost_from[name]
             feed.close()
-        with trio.move_on_after(GOODBYE):
+        with trio.move_on_after(CLOSE_TIMEOUT):
             await link.finish()  # then it can be opened again at once

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from triomq.clients.dmp.link import DirectLink
-from triomq.clients.transport_link import BUFFERED_MOST, GOODBYE
+from triomq.clients.transport_link import BUFFERED_MOST, CLOSE_TIMEOUT
 from triomq.errors import Disconnected, TriomqError
 from triomq.protocols.amqp import (
     DIRECT_PROPERTY,
@@ -35,12 +35,12 @@ SMALL = 256 * 1024
 
 
 def is_asked_for(announced: "FieldValue") -> bool:
-    """Tell whether a server asks for direct connections, by its field ``direct``."""
+    """Return whether a server asks for direct connections, by its field ``direct``."""
     return isinstance(announced, int) and announced > 0
 
 
 def prefers_direct(channel: "ConsumingMethods") -> bool:
-    """Tell whether a channel's broker asks for direct connections."""
+    """Return whether a channel's broker asks for direct connections."""
     return is_asked_for(channel.connection.server_properties.get(DIRECT_PROPERTY))
 
 
@@ -72,7 +72,7 @@ def _left(place: str) -> TriomqError:
 
 
 def _ignore(run: MessageRun) -> None:
-    """Take nothing: a sink gives nothing."""
+    """Drop a run: nothing comes out of a sink."""
 
 
 # Consuming
@@ -89,7 +89,7 @@ class _Feed:
         deliveries.on_taken = self._taken
 
     def take(self, run: MessageRun) -> None:
-        """Give a run to the consumer."""
+        """Pass a run on to the consumer."""
         shape, count = run.envelope, len(run.contents)
         method = BasicDeliver(self._deliveries.consumer_tag, 0, False, shape.exchange, shape.routing_key)
         framing = Framing(0, shape.properties_start, shape.properties_stop, shape.body_start, 0, shape.flags)
@@ -183,9 +183,9 @@ class Sinks:
             await self._finish(exchange)
 
     async def close(self) -> None:
-        """Do the same, but do not wait for ever."""
+        """Finish within the time for a close, then end."""
         try:
-            with trio.move_on_after(GOODBYE):
+            with trio.move_on_after(CLOSE_TIMEOUT):
                 await self.finish()
         finally:
             self.abandon()

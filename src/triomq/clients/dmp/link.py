@@ -88,7 +88,7 @@ class DirectLink(TransportLink):
     # Sending
 
     def write(self) -> None:
-        """Have what waits written: now if it is much, else with what other tasks add."""
+        """Write what waits: now if it is much, else with what other tasks add."""
         if self.engine.outbox.unsent >= WRITE_AT:
             self.flush()
         else:
@@ -136,7 +136,7 @@ class DirectLink(TransportLink):
 
     @trio.lowlevel.enable_ki_protection
     def received(self, data: bytes) -> None:
-        """Take octets; called by the transport."""
+        """Read octets; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
 
@@ -182,7 +182,7 @@ class DirectLink(TransportLink):
         return self._finishing and isinstance(self.error, Disconnected)
 
     def end(self, error: TriomqError) -> None:
-        """Tell everybody that it is over; only the first time counts."""
+        """End, and fail everything that waits; only the first call counts."""
         if self.error is not None:
             return
         self.error = error
@@ -236,7 +236,7 @@ async def open_link(
 
 
 def check_announced(channel: "AMQPChannel") -> None:
-    """See that the broker has direct connections: one that has not closes the whole AMQP connection when asked.
+    """Check that the broker has direct connections: one that has none closes the whole AMQP connection when asked.
 
     Raises:
         Refused: It has none.

@@ -49,22 +49,22 @@ class DMPSink:
         immediate: bool = False,
         persistent: bool = True,
     ) -> None:
-        """Publish one message; when this returns it is on its way, and nobody says when it has arrived.
+        """Publish one message; when this returns it is on its way, and nothing tells when it has arrived.
 
         Leaving the block waits until the broker has read all of them. Waits while the broker takes nothing.
 
         Args:
             routing_key: How it is routed.
             body: Its body, at most 16 MiB.
-            properties: What to say about it.
+            properties: Its properties.
             mandatory: Whether it is to come back if no queue takes it: on the channel that has leased the sink, among
                 its ``returns``.
             immediate: Whether it is to come back if no consumer takes it at once.
-            persistent: Whether the broker is to keep it over a restart, unless ``properties.delivery_mode`` says.
+            persistent: Whether it survives a restart of the broker, unless ``properties.delivery_mode`` is set.
 
         Raises:
             TriomqError: What the broker has closed the connection with, perhaps because of an earlier message.
-            LocalProtocolError: It cannot be said on a direct connection.
+            LocalProtocolError: It cannot be written on a direct connection.
         """
         link = self._link
         link.check()

@@ -20,27 +20,44 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import inf
 
-from triomq.core.backlog.entry import Entry
+import msgspec
+
 from triomq.core.batch import Batch
-from triomq.core.message import Head
+from triomq.core.message import Head, QueueMessage
 from triomq.errors import StoreError
 from triomq.store import Reading
 
 BROWSE_BYTES = 2 * 1024 * 1024
-"""Octets of contents that one browse shows, one message excepted: some milliseconds of copying for who gets them."""
+"""Bytes of contents that one browse returns, one message excepted: some milliseconds of copying for the browser."""
 
 ReadDone = Callable[[Reading | StoreError], None]
 """Called with what was read from the store, outside of any turn."""
 
 Remains = Sequence[bytes]
-"""Contents of messages that are gone."""
+"""Contents of removed messages."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A ready message as one looks at it in its place.
+
+    Args:
+        id: Its id, which stays the same as long as it is in the queue.
+        attempts: How often it was delivered and came back.
+        deadline: When it expires, in seconds of the domain's clock; infinity if never.
+        message: Head and bytes.
+    """
+
+    id: int
+    attempts: int
+    deadline: float
+    message: QueueMessage
 
 
 class Backlog:
     """The base of all backlogs; made with its queue, outlives the queue's incarnations.
 
-    ``resident`` counts the ready messages in memory, ``resident_bytes`` the octets of their bodies; ``paged`` and
-    ``paged_bytes`` count the ready messages that are not. ``unsettled`` counts the messages that are out, and
+    ``resident`` counts the ready messages in memory, ``resident_bytes`` the bytes of their bodies; ``paged`` and
+    ``paged_bytes`` count the ready messages that are not. ``unsettled`` counts the unsettled messages, and
     ``next_id`` is the id of the next message that comes.
     """
 
@@ -62,12 +79,12 @@ class Backlog:
 
     @property
     def ready_bytes(self) -> int:
-        """Octets of the bodies of the ready messages."""
+        """Bytes of the bodies of the ready messages."""
         return self.resident_bytes + self.paged_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless: not written yet, or read for who browses."""
+        """Bytes of paged messages that are in memory nevertheless: not written yet, or read for a browser."""
         return 0
 
     @property
@@ -87,21 +104,21 @@ class Backlog:
 
         Args:
             head: What they share.
-            contents: Their octets.
-            size: Total of the octets.
+            contents: Their bytes.
+            size: Total of the bytes.
             deadline: When they expire, in seconds of the domain's clock; infinity if never.
             level: Their priority.
         """
         raise NotImplementedError
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
-        """Put a message in its place that was delivered before the broker was restarted, so many times."""
+        """Put a message in its place that was delivered so many times before the broker was restarted."""
         raise NotImplementedError
 
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first resident messages that share a head: at most so many, and so many octets; at least one.
+        """Hand out the first resident messages that share a head: at most so many, and so many bytes; at least one.
 
         The batch counts as unsettled until it is settled, requeued or returned.
 
@@ -113,8 +130,8 @@ class Backlog:
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
         """Hand out messages in turns: message by message, one batch for each feed.
 
-        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; deals
-        fewer rounds than asked for when it is short, and less than one when there are fewer messages than feeds.
+        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; hands out
+        fewer rounds than asked for when the run is short, and less than one when there are fewer messages than feeds.
 
         Raises:
             IndexError: Nothing is resident.
@@ -125,7 +142,7 @@ class Backlog:
         """Settle messages for good: all of a batch that are left, or those at some positions.
 
         Returns:
-            How many messages and how many octets are unsettled no longer.
+            How many messages and how many bytes are unsettled no longer.
         """
         raise NotImplementedError
 
@@ -133,12 +150,12 @@ class Backlog:
         """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
 
         Returns:
-            How many messages and how many octets are unsettled no longer.
+            How many messages and how many bytes are unsettled no longer.
         """
         raise NotImplementedError
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's.
+        """Part an unsettled message from its batch, delivered once more; it stays unsettled, and belongs to no feed.
 
         Returns:
             A batch that holds it alone, for ``requeue`` to put back unmarked.
@@ -146,18 +163,18 @@ class Backlog:
         raise NotImplementedError
 
     def holds(self, batch: Batch) -> bool:
-        """Return whether a batch is out: not wholly settled, and not put back after a crash."""
+        """Return whether a batch is unsettled: not wholly settled, and not put back after a crash."""
         raise NotImplementedError
 
     def outstanding(self) -> list[Batch]:
-        """Return the batches that are out."""
+        """Return the unsettled batches."""
         raise NotImplementedError
 
     # Looking at what goes next
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal: those of the first run, none while returned ones go first."""
+        """How many messages ``take_turns`` can hand out: those of the first run, none while returned ones go first."""
         raise NotImplementedError
 
     @property
@@ -171,11 +188,11 @@ class Backlog:
         raise NotImplementedError
 
     def longest(self, count: int) -> int:
-        """Return the octets of the largest of the first ``count`` messages of the first run."""
+        """Return the bytes of the largest of the first ``count`` messages of the first run."""
         raise NotImplementedError
 
     def next_size(self) -> int:
-        """Return the octets of the first resident message.
+        """Return the bytes of the first resident message.
 
         Raises:
             IndexError: Nothing is resident.
@@ -236,7 +253,7 @@ class Backlog:
         raise NotImplementedError
 
     def release(self, remains: list[Remains]) -> None:
-        """Hand over the ready messages that are in memory, since the queue is gone; the store is not told."""
+        """Hand over the ready messages that are in memory, since the queue is deleted; the store is not told."""
         raise NotImplementedError
 
     # Browsing
@@ -250,7 +267,7 @@ class Backlog:
 
         Args:
             after: Only messages with an id above this one.
-            limit: At most so many; fewer when their octets come to ``BROWSE_BYTES``.
+            limit: At most so many; fewer when their bytes come to ``BROWSE_BYTES``.
             done: Called when messages were read that ``browse`` asked the store for; it is for ``page_read``.
 
         Returns:
@@ -260,7 +277,7 @@ class Backlog:
 
 
 def page_of(entries: Iterator[Entry]) -> list[Entry]:
-    """Return the entries that one browse shows: until their octets come to ``BROWSE_BYTES``."""
+    """Return the entries that one browse shows: until their bytes come to ``BROWSE_BYTES``."""
     page: list[Entry] = []
     room = BROWSE_BYTES
     for entry in entries:

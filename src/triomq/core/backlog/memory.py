@@ -1,9 +1,13 @@
-"""The backlog of a queue: which messages are ready, in which order, and which are out with a consumer.
+"""The backlog of a queue in memory: which messages are ready, in which order, and which are unsettled.
 
-Every message has an id: one integer per queue, growing, never reused; order is id. New messages arrive as runs and
-wait in ``_runs``, each of which has ids in a row. What comes back (requeued, or put back after a crash) waits in
-``_returned``, which there is only while something is in it, and goes first: an id that was handed out is always lower
+Every message has an id: one integer per queue, growing, never reused; order is id. New messages arrive as runs and wait
+in ``_runs``, each of which has ids in a row. What comes back (requeued, or put back after a crash) waits in
+``_returned``, which exists only while something is in it, and goes first: an id that was handed out is always lower
 than any that was not. So a message that comes back stands in its old place without a search.
+
+    _returned   2  5              handed out once, came back
+    _runs       [7 8 9] [10 11]   never handed out
+    _outstanding  {batch 1 3 4, batch 6}
 
 The backlog belongs to the domain, not to the queue's incarnation: when a queue crashes, the next incarnation finds its
 messages here.
@@ -14,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import cast
 
-from triomq.core.backlog.backlog import Backlog, Remains
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, Remains
 from triomq.core.backlog.returned import ReturnedMessages, ReturnedRun
 from triomq.core.backlog.run import RUN_LENGTH, Run
 from triomq.core.batch import Batch
@@ -42,7 +45,7 @@ class MemoryBacklog(Backlog):
         self._outstanding: dict[Batch, None] | None = None
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run; ``size`` is the total of their octets, ``deadline`` when they expire."""
+        """Append messages of a run; ``size`` is the total of their bytes, ``deadline`` when they expire."""
         count = len(contents)
         if not count:
             return
@@ -68,7 +71,7 @@ class MemoryBacklog(Backlog):
         runs.append(Run(head, list(contents), first, size, deadline))
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first ready messages that share a head: at most so many, at most so many octets, at least one.
+        """Hand out the first ready messages that share a head: at most so many, at most so many bytes, at least one.
 
         The batch counts as outstanding until it is settled, requeued or returned.
 
@@ -80,10 +83,10 @@ class MemoryBacklog(Backlog):
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out messages in turns, as one deals cards: message by message, one batch for each feed.
+        """Hand out messages in turns: message by message, one batch for each feed.
 
-        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; deals
-        fewer rounds than asked for when it is short, and less than one when there are fewer messages than feeds.
+        Takes from the first run alone (see ``run_length``), so there must be no returned messages before it; hands out
+        fewer rounds than asked for when the run is short, and less than one when there are fewer messages than feeds.
 
         Raises:
             IndexError: Nothing is ready.
@@ -105,15 +108,15 @@ class MemoryBacklog(Backlog):
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal: those of the first run, none while returned ones go first."""
+        """How many messages ``take_turns`` can hand out: those of the first run, none while returned ones go first."""
         return 0 if self._returned is not None or not self._runs else len(self._runs[0].contents)
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+        """Return the bytes of the largest of the first ``count`` messages of the first run."""
         return max(map(len, self._front().contents[:count]))
 
     def next_size(self) -> int:
-        """Tell the octets of the first ready message.
+        """Return the bytes of the first ready message.
 
         Raises:
             IndexError: Nothing is ready.
@@ -123,7 +126,7 @@ class MemoryBacklog(Backlog):
         return len(self._returned.first.contents[0] if self._returned is not None else self._front().contents[0])
 
     def next_head(self) -> Head:
-        """Give the head of the first ready message.
+        """Return the head of the first ready message.
 
         Raises:
             IndexError: Nothing is ready.
@@ -133,13 +136,13 @@ class MemoryBacklog(Backlog):
         return self._front().head
 
     def next_deadline(self) -> float:
-        """Tell when the first ready message expires; infinity if never, or when nothing is ready."""
+        """Return when the first ready message expires; infinity if never, or when nothing is ready."""
         if self._returned is not None:
             return self._returned.first.deadline
         return self._runs[0].deadline if self._runs else inf
 
     def expired_level(self, now: float) -> int | None:
-        """Name a level whose first message has expired, if there is one."""
+        """Return a level whose first message has expired, if there is one."""
         return 0 if self.next_deadline() <= now else None
 
     @property
@@ -168,11 +171,13 @@ class MemoryBacklog(Backlog):
         if count < available:
             contents = contents[:count]
         size = self._cut(run, count)
-        given = cast("list[bytes | None]", contents)  # of a run that goes whole the very list: nobody else has it
+        given = cast(
+            "list[bytes | None]", contents
+        )  # a run that goes whole gives its very list away: nothing else refers to it
         return Batch(head, given, range(first, first + count), head.repeated, size, count, None, None, run.deadline)
 
     def _cut(self, run: Run, count: int) -> int:
-        """Take the first messages off the front run and give their size in octets."""
+        """Cut the first messages off the front run; return them, and their size in bytes."""
         assert self._runs is not None
         if count == len(run.contents):
             size = run.size
@@ -193,7 +198,7 @@ class MemoryBacklog(Backlog):
         return batch
 
     def _forget_returned(self, head: Head, count: int, size: int) -> None:
-        """Count messages as resident no longer that had come back; ``size`` is the total of their octets."""
+        """Count messages as resident no longer that had come back; ``size`` is the total of their bytes."""
         self.resident -= count
         self.resident_bytes -= size - count * head.overhead
         if not self._returned:
@@ -206,18 +211,18 @@ class MemoryBacklog(Backlog):
         self.unsettled += batch.left
 
     def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here: not wholly settled, and not put back after a crash."""
+        """Return whether a batch is outstanding here: not wholly settled, and not put back after a crash."""
         return self._outstanding is not None and batch in self._outstanding
 
     def outstanding(self) -> list[Batch]:
-        """List the batches that are out, in the order in which they went."""
+        """Return the unsettled batches, in the order in which they were handed out."""
         return list(self._outstanding or ())
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
         """Settle messages for good: all of a batch that are left, or those at some positions.
 
         Returns:
-            How many messages and how many octets are outstanding no longer.
+            How many messages and how many bytes are outstanding no longer.
         """
         contents = batch.contents
         if positions is None and batch.left == len(contents):
@@ -235,7 +240,7 @@ class MemoryBacklog(Backlog):
         """Put messages back in their old places, marked as delivered before or, if never sent, as they were.
 
         Returns:
-            How many messages and how many octets are outstanding no longer.
+            How many messages and how many bytes are outstanding no longer.
         """
         attempts = batch.attempts + marked
         if positions is None and batch.left == len(batch.contents):
@@ -267,7 +272,7 @@ class MemoryBacklog(Backlog):
         self._returned.put(run)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message that is not settled from its batch, delivered once more; it stays out, and is nobody's."""
+        """Part an unsettled message from its batch, delivered once more; it stays unsettled, and belongs to no feed."""
         content = batch.contents[position]
         assert content is not None
         number, size = batch.ids[position], len(content)
@@ -300,7 +305,7 @@ class MemoryBacklog(Backlog):
         return count, size
 
     def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Look at the first ready messages of a level, which share a head and a deadline: at most so many.
+        """Return the first ready messages of a level, which share a head and a deadline: at most so many.
 
         Raises:
             IndexError: Nothing is ready.
@@ -312,11 +317,11 @@ class MemoryBacklog(Backlog):
         return run.head, run.contents[:most]
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
-        """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
+        """Put a message in its place that was delivered so many times before the broker was restarted."""
         self._put_back(ReturnedRun(head, [content], range(number, number + 1), len(content), deadline, attempts))
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
-        """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
+        """Remove so many of the messages that ``first`` returns; return their ids, which are in a row."""
         if self._returned is None:
             run = self._runs[0] if self._runs else self._front()
             first = run.first
@@ -339,7 +344,7 @@ class MemoryBacklog(Backlog):
                 yield run.first, min(len(run.contents), up_to - run.first + 1)
 
     def discard(self, up_to: int) -> int:
-        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        """Remove all ready messages with an id up to this, and return how many they were."""
         before = self.resident
         while self._returned is not None and (first := self._returned.first_id) <= up_to:
             MemoryBacklog.drop(self, min(self._returned.in_a_row(), up_to - first + 1))

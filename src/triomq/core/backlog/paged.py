@@ -1,20 +1,28 @@
 """The backlog of a queue in a broker with a store: changes are written to the journal, and its tail is paged out.
 
-The first messages are resident, in memory as in any other backlog: this is one, with the store as its second half. The
-rest is the ``PagedTail``. The queue asks for more when the resident ones get few (``fetch``), so a consumer waits for a
-disk only if it is faster than that.
+    id ──▶   1 2 3 4      │ 5 6 7 8 9 … 4711 │ 4712 4713
+             resident     │ written          │ pending: on the way to the disk
+             (any backlog)│        the ``PagedTail``
 
-What happens to the persistent messages of a durable queue is told to the store in the very turn: messages that came,
-that are settled, how far they were delivered, and how often they came back. Of other messages, and of queues that are
-not durable, the store is told nothing but what has to be out of memory.
+Rules:
+
+- The first messages are resident, in memory as in any other backlog: this is one, with the store as its second half.
+  The rest is the ``PagedTail``. A new message is resident only if nothing is paged and memory has room, so order is
+  never in question.
+- The queue pages in when few messages are resident (``fetch``, below half of ``memory``), so a consumer waits for the
+  disk only if it is faster than that.
+- What happens to the persistent messages of a durable queue goes to the journal in the very turn: messages that came,
+  that are settled, how far they were delivered, and how often they came back. Of other messages, and of queues that are
+  not durable, the store gets only what must not stay in memory.
+- Delivered is one mark for each level, the highest id: after a restart everything up to it may have been seen. A mark
+  for each message would cost a write for each.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.backlog.priority import PriorityBacklog
 from triomq.core.backlog.tail import PagedRun, PagedTail
@@ -25,13 +33,13 @@ from triomq.errors import StoreError
 from triomq.store import AttemptsCounted, Reading
 
 _OVERHEAD = 128
-"""Octets that a message takes beside its body."""
+"""Bytes that a message takes beside its body."""
 
 
 class PagedBacklog(Backlog):
-    """What a store adds to a backlog in memory; a queue has one of its two subclasses.
+    """The half of a backlog that knows the store; a queue has one of its two subclasses.
 
-    ``queue`` is the queue's number in the store, ``expiring_paged_in`` says whether messages that can expire were paged
+    ``queue`` is the queue's number in the store. ``expiring_paged_in`` is whether messages that can expire were paged
     in since it was last set to false.
     """
 
@@ -48,21 +56,24 @@ class PagedBacklog(Backlog):
         self._journal = persistence.journal
         self._durable = durable
         self._now = now
-        self._memory = memory  # octets of messages that may be resident
+        self._memory = memory  # bytes of messages that may be resident
         self._tail = PagedTail(persistence, queue, name, now)
+        self._last_head: Head | None = None  # of the run that was encoded last
+        self._last_level = 0
+        self._last_encoded = b""
         self._delivered_before: Mapping[int, int] = {}  # up to which ids, by level, before the restart
         self._attempts_before: dict[int, int] = {}  # how often messages came back before the restart, above once
-        self._marked: dict[int, int] = {}  # up to which ids, by level, the store was told that messages are delivered
+        self._marked: dict[int, int] = {}  # up to which ids, by level, messages are marked as delivered in the store
 
     def recover(
         self, next_id: int, count: int, size: int, delivered: Mapping[int, int], attempts: Mapping[int, int]
     ) -> None:
-        """Begin with the messages that the store has from before a restart of the broker; all of them are paged.
+        """Start with the messages that the store has from before a restart of the broker; all of them are paged.
 
         Args:
             next_id: The id of the next message that comes.
             count: How many messages there are.
-            size: Octets of their bodies, about.
+            size: Bytes of their bodies, about.
             delivered: Up to which ids they were delivered, by level.
             attempts: How often messages came back, above once, by id.
         """
@@ -81,7 +92,7 @@ class PagedBacklog(Backlog):
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless."""
+        """Bytes of paged messages that are in memory nevertheless."""
         return self._tail.held + self._tail.peeked_bytes
 
     @property
@@ -114,10 +125,14 @@ class PagedBacklog(Backlog):
         durable = self._durable and head.persistent
         paged = self.paged or self.resident_bytes + self.resident * _OVERHEAD > self._memory
         if durable or paged:
-            encoded = self._persistence.heads.encode(head, level, deadline, self._now() if deadline < inf else 0.0)
+            if head is self._last_head and level == self._last_level and deadline == inf:
+                encoded = self._last_encoded  # most runs have the head of the run before: no look-up by its 15 fields
+            else:
+                encoded = self._encode(head, level, deadline)
             bodies = size - count * (head.body_start + head.body_trailer)
         if durable:
-            self._tail.spill()
+            if self._tail.loose:
+                self._tail.spill()
             self._journal.append(self.queue, self.next_id, encoded, contents, bodies)
         if paged:
             run = PagedRun(head, contents, self.next_id, size, deadline, level)
@@ -126,6 +141,14 @@ class PagedBacklog(Backlog):
             self._count_paged()
         else:
             super().push(head, contents, size, deadline, level)
+
+    def _encode(self, head: Head, level: int, deadline: float) -> bytes:
+        """Encode a head, and remember it as the last one if it has no deadline."""
+        if deadline < inf:
+            return self._persistence.heads.encode(head, level, deadline, self._now())
+        self._last_encoded = self._persistence.heads.encode(head, level, inf, 0.0)
+        self._last_head, self._last_level = head, level
+        return self._last_encoded
 
     def fetch(self, done: ReadDone) -> bool:
         """Page messages in if few are resident; return whether more are resident at once.
@@ -143,7 +166,7 @@ class PagedBacklog(Backlog):
         return self.resident > before
 
     def forget_reading(self) -> None:
-        """Wait no longer for what is being read: whoever would be told is gone."""
+        """Drop what is being read: its reader has ended."""
         self._tail.forget_reading()
 
     def arrived(self, reading: Reading | StoreError) -> None:
@@ -170,14 +193,14 @@ class PagedBacklog(Backlog):
     # Going out
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Hand out the first resident messages, and tell the store that they are delivered."""
+        """Hand out the first resident messages, and mark them as delivered in the store."""
         batch = super().take(most, most_bytes)
         if self._durable:
             self._mark_delivered(batch)
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Hand out messages in turns, and tell the store that they are delivered."""
+        """Hand out messages in turns, and mark them as delivered in the store."""
         batches = super().take_turns(feeds, rounds)
         if self._durable:
             for batch in batches:
@@ -206,7 +229,7 @@ class PagedBacklog(Backlog):
                 self._journal.settle(self.queue, ids[position])
 
     def requeue(self, batch: Batch, positions: Sequence[int] | None = None, *, marked: bool = True) -> tuple[int, int]:
-        """Put messages back in their old places, and tell the store how often that was."""
+        """Put messages back in their old places, and record how often that was."""
         # That messages were delivered at all is known from the mark.
         if not (marked and batch.attempts and self._durable and batch.head.persistent):
             return super().requeue(batch, positions, marked=marked)
@@ -217,7 +240,7 @@ class PagedBacklog(Backlog):
         return super().requeue(batch, positions, marked=True)
 
     def set_aside(self, batch: Batch, position: int) -> Batch:
-        """Part a message from its batch, and tell the store how often it came back; see ``MemoryBacklog.set_aside``."""
+        """Part a message from its batch, and record how often it came back; see ``MemoryBacklog.set_aside``."""
         if batch.attempts and self._durable and batch.head.persistent:
             self._journal.add(AttemptsCounted(self.queue, batch.ids[position], batch.attempts + 1))
         return super().set_aside(batch, position)
@@ -273,7 +296,7 @@ class PagedBacklog(Backlog):
         return None if runs is None else page_of(islice(self._paged_entries(runs), limit))
 
     def page_read(self, reading: Reading | StoreError) -> None:
-        """Have at once what was read for ``browse``."""
+        """Hold what was read for ``browse``."""
         self._tail.peeked(reading)
 
     def _paged_entries(self, runs: Iterator[PagedRun]) -> Iterator[Entry]:
@@ -288,7 +311,7 @@ class PagedPlainBacklog(PagedBacklog, MemoryBacklog):
     """The backlog of a queue without priorities, in a broker with a store.
 
     Args:
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
@@ -310,7 +333,7 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
 
     Args:
         levels: The highest level.
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         durable: Whether its persistent messages are there again after a restart.
@@ -339,11 +362,11 @@ class PagedPriorityBacklog(PagedBacklog, PriorityBacklog):
 
     @property
     def buffered_bytes(self) -> int:
-        """Octets of paged messages that are in memory nevertheless."""
+        """Bytes of paged messages that are in memory nevertheless."""
         return super().buffered_bytes + sum(run.size for run in self._arrived)
 
     def has_paged(self, up_to: int) -> bool:
-        """Return whether any message is paged: then nobody knows yet which are behind it."""
+        """Return whether any message is paged: until all are read, their order is unknown."""
         return self.paged > 0
 
     def purge(self, remains: list[Remains]) -> int:

@@ -6,8 +6,7 @@ from itertools import islice
 from math import inf
 from typing import TypeVar, TypeVarTuple
 
-from triomq.core.backlog.backlog import Backlog, ReadDone, Remains, page_of
-from triomq.core.backlog.entry import Entry
+from triomq.core.backlog.backlog import Backlog, Entry, ReadDone, Remains, page_of
 from triomq.core.backlog.memory import MemoryBacklog
 from triomq.core.batch import Batch
 from triomq.core.message import Head
@@ -36,7 +35,7 @@ class PriorityBacklog(Backlog):
         self._dying = 0
 
     def _change(self, number: int, operation: Callable[[MemoryBacklog, *Ts], R], *args: *Ts) -> R:
-        """Do something to one level, and count what it has changed."""
+        """Call a method of one level, and update the sums by what it changes."""
         level = self._levels[number]
         resident, size, unsettled = level.resident, level.resident_bytes, level.unsettled
         result = operation(level, *args)
@@ -64,21 +63,21 @@ class PriorityBacklog(Backlog):
         return self._levels[self.next_level]
 
     def push(self, head: Head, contents: Sequence[bytes], size: int, deadline: float = inf, level: int = 0) -> None:
-        """Append messages of a run to a level; ``size`` is the total of their octets."""
+        """Append messages of a run to a level; ``size`` is the total of their bytes."""
         number = self._level(level)
         self._levels[number].next_id = self.next_id
         self.next_id += len(contents)
         self._change(number, MemoryBacklog.push, head, contents, size, deadline)
 
     def _level(self, level: int) -> int:
-        """Give the number of the level that messages of a level go to, and let there be one."""
+        """Return the number of the level that messages of a level go to; the level is made if it is missing."""
         number = min(level, self.highest)
         if number not in self._levels:
             self._levels[number] = MemoryBacklog()
         return number
 
     def restore(self, number: int, head: Head, content: bytes, deadline: float, level: int, attempts: int) -> None:
-        """Put a message in its place that was delivered in an earlier life of the broker, so many times."""
+        """Put a message in its place that was delivered so many times before the broker was restarted."""
         self._change(self._level(level), MemoryBacklog.restore, number, head, content, deadline, level, attempts)
 
     def take(self, most: int, most_bytes: int) -> Batch:
@@ -89,7 +88,7 @@ class PriorityBacklog(Backlog):
         return batch
 
     def take_turns(self, feeds: int, rounds: int) -> list[Batch]:
-        """Deal messages of the highest level; see ``MemoryBacklog.take_turns``."""
+        """Hand out messages of the highest level in turns; see ``MemoryBacklog.take_turns``."""
         number = self.next_level
         batches = self._change(number, MemoryBacklog.take_turns, feeds, rounds)
         for batch in batches:
@@ -98,35 +97,35 @@ class PriorityBacklog(Backlog):
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal."""
+        """How many messages ``take_turns`` can hand out."""
         return self._front().run_length if self._filled else 0
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the messages that would be dealt first."""
+        """Return the bytes of the largest of the messages that go first."""
         return self._front().longest(count)
 
     def next_size(self) -> int:
-        """Tell the octets of the message that goes next."""
+        """Return the bytes of the message that goes next."""
         return self._front().next_size()
 
     def next_head(self) -> Head:
-        """Give the head of the message that goes next."""
+        """Return the head of the message that goes next."""
         return self._front().next_head()
 
     def next_deadline(self) -> float:
-        """Tell when the first message of some level expires."""
+        """Return when the first message of some level expires."""
         return min((self._levels[number].next_deadline() for number in _bits(self._dying)), default=inf)
 
     def expired_level(self, now: float) -> int | None:
-        """Name a level whose first message has expired, if there is one; low ones first."""
+        """Return a level whose first message has expired, if there is one; low ones first."""
         return next((number for number in _bits(self._dying) if self._levels[number].next_deadline() <= now), None)
 
     def first(self, most: int, level: int = 0) -> tuple[Head, list[bytes]]:
-        """Look at the first ready messages of a level; see ``MemoryBacklog.first``."""
+        """Return the first ready messages of a level; see ``MemoryBacklog.first``."""
         return self._levels[level].first(most)
 
     def drop(self, count: int, level: int = 0) -> Sequence[int]:
-        """Take so many of the messages that ``first`` shows out for good; give their ids, which are in a row."""
+        """Remove so many of the messages that ``first`` returns; return their ids, which are in a row."""
         return self._change(level, MemoryBacklog.drop, count)
 
     def resident_ids(self, up_to: int) -> Iterator[tuple[int, int]]:
@@ -135,7 +134,7 @@ class PriorityBacklog(Backlog):
             yield from level.resident_ids(up_to)
 
     def discard(self, up_to: int) -> int:
-        """Take all ready messages with an id up to this out for good, and tell how many they were."""
+        """Remove all ready messages with an id up to this, and return how many they were."""
         return sum(self._change(number, MemoryBacklog.discard, up_to) for number in self._levels)
 
     def purge(self, remains: list[Remains]) -> int:
@@ -148,11 +147,11 @@ class PriorityBacklog(Backlog):
             self._change(number, MemoryBacklog.release, remains)
 
     def holds(self, batch: Batch) -> bool:
-        """Tell whether a batch is outstanding here."""
+        """Return whether a batch is outstanding here."""
         return batch.level in self._levels and self._levels[batch.level].holds(batch)
 
     def outstanding(self) -> list[Batch]:
-        """List the batches that are out, highest level first."""
+        """Return the unsettled batches, highest level first."""
         return [batch for _, level in sorted(self._levels.items(), reverse=True) for batch in level.outstanding()]
 
     def accept(self, batch: Batch, positions: Sequence[int] | None = None) -> tuple[int, int]:
@@ -174,7 +173,9 @@ class PriorityBacklog(Backlog):
             yield from level.entries(after)
 
     def browse(self, after: int, limit: int, done: ReadDone) -> list[Entry] | None:
-        """Return ready messages by their ids, not by their priority: who pages on must not pass over low ones."""
+        """Return ready messages by their ids, not by their priority: a browser that pages on must not pass over low
+        ones.
+        """
         levels = [level.entries(after) for level in self._levels.values()]
         return page_of(islice(merge(*levels, key=_id_of), limit))
 
@@ -184,7 +185,7 @@ def _id_of(entry: Entry) -> int:
 
 
 def _bits(mask: int) -> Iterator[int]:
-    """Give the numbers of the bits that are set, lowest first."""
+    """Return the numbers of the bits that are set, lowest first."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

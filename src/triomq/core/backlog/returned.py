@@ -1,11 +1,11 @@
 """Messages that came back to a backlog, in their old order, whatever the order in which they come back.
 
-They are held as they were out: a batch that comes back whole is one run, with its list of contents and its range of
-ids, so that a consumer which leaves with a million unsettled messages costs some thousand runs and no copy. What the
-messages of a run share is the head, the deadline, and how often they came back.
+They are held as they were handed out: a batch that comes back whole is one run, with its list of contents and its range
+of ids, so that a consumer which leaves with a million unsettled messages costs some thousand runs and no copy. The
+messages of a run share the head, the deadline, and how often they came back.
 
-Runs may overlap, since batches of messages that were dealt in turns have ids 1, 4, 7 and 2, 5, 8. So they wait in a
-heap by their first ids, and of the first run only what comes before the next one's first id may go.
+Runs may overlap, since batches of messages that were handed out in turns have ids 1, 4, 7 and 2, 5, 8. So they wait in
+a heap by their first ids, and of the first run only what comes before the next one's first id may go.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,9 +26,9 @@ class ReturnedRun(msgspec.Struct, eq=False, gc=False):
 
     Args:
         head: What they share.
-        contents: Their octets.
+        contents: Their bytes.
         ids: Their ids, ascending.
-        size: Total of the octets.
+        size: Total of the bytes.
         deadline: When they expire, in seconds of the domain's clock.
         attempts: How often they came back.
     """
@@ -93,7 +93,7 @@ class ReturnedMessages:
         return _before_next(self._heap) if isinstance(ids, range) and ids.step == 1 else 1
 
     def cut(self, count: int) -> ReturnedRun:
-        """Take the first messages of the first run out; no more than come before those of other runs."""
+        """Remove and return the first messages of the first run; no more than come before those of other runs."""
         run = self._heap[0][1]
         if count == len(run.contents):
             heappop(self._heap)
@@ -109,11 +109,11 @@ class ReturnedMessages:
         return ReturnedRun(run.head, contents, ids, size, run.deadline, run.attempts)
 
     def take(self, most: int, most_bytes: int) -> Batch:
-        """Take the first messages out as long as they share all that a run shares, and the limits hold.
+        """Remove and return the first messages as long as they share all that a run shares, and the limits hold.
 
         Args:
             most: At most so many messages.
-            most_bytes: At most so many octets, except that one message may always go.
+            most_bytes: At most so many bytes, except that one message may always go.
         """
         heap, first = self._heap, self._heap[0][1]
         taken: list[ReturnedRun] = []
@@ -135,7 +135,7 @@ class ReturnedMessages:
             yield run
 
     def after(self, number: int) -> Iterator[tuple[int, bytes, ReturnedRun]]:
-        """Yield the messages with ids above a number, in order: id, octets, and the run that each is in."""
+        """Yield the messages with ids above a number, in order: id, bytes, and the run that each is in."""
         positions = ((run, bisect_right(run.ids, number)) for _, run in self._heap)
         heap = [(run.ids[position], position, run) for run, position in positions if position < len(run.ids)]
         heapify(heap)
@@ -159,10 +159,10 @@ def _before_next(heap: Sequence[tuple[int, ReturnedRun]]) -> int:
 
 
 def _batch_of(taken: Sequence[ReturnedRun]) -> Batch:
-    """Make one batch of what goes together."""
+    """Make one batch of the messages that go together."""
     first = taken[0]
     ids: Sequence[int] = first.ids
-    contents = cast("list[bytes | None]", first.contents)  # nobody else has it
+    contents = cast("list[bytes | None]", first.contents)  # nothing else refers to it
     if len(taken) > 1:
         ids = [number for run in taken for number in run.ids]
         contents = [content for run in taken for content in run.contents]

@@ -18,9 +18,9 @@ class Run(msgspec.Struct, eq=False, gc=False):
 
     Args:
         head: What they share.
-        contents: Their octets.
+        contents: Their bytes.
         first: The first one's id; the others have the following ones.
-        size: Total of the octets.
+        size: Total of the bytes.
         deadline: When they expire, in seconds of the domain's clock; infinity if never.
     """
 
@@ -31,6 +31,6 @@ class Run(msgspec.Struct, eq=False, gc=False):
     deadline: float
 
     def fitting(self, most: int, most_bytes: int) -> int:
-        """Count how many of the first messages fit into so many octets, at most so many; the first always does."""
+        """Count how many of the first messages fit into so many bytes, at most so many; the first always does."""
         sizes = accumulate(map(len, islice(self.contents, most)))
         return max(1, bisect_right(tuple(sizes), most_bytes))

@@ -1,10 +1,15 @@
 """The tail of a backlog that is paged out: not resident in memory, but in the store, or on the way there.
 
-It is every message from some id on, so one integer tells where it begins. The latest messages are still in memory,
-since they are not written yet; so a queue that is emptied fast is never read back from disk.
+Rules:
 
-Messages that nobody asked to be kept are put out of memory as well, in another file of the store, some hundred
-kilobytes at a time.
+- The tail is every message from some id on, so one integer says where it begins, and settling needs no search.
+- The latest messages are still in memory (*pending*), since they are not written yet. A queue that is emptied as fast
+  as it fills is never read back from disk: ``get`` hands out pending messages when nothing older is left.
+- Pending messages leave memory when the commit of their batch is reported, in order: one callback at a time.
+- Messages that are not durable are *spilled*: put into another file of the store, ``_SPILL`` bytes at a time, only to
+  have them out of memory. The store is told when they come back (``Unspill``), so a restart finds none.
+- What cannot be decoded is set aside and counted as damaged; it stays in the store for ``triomq store salvage``.
+- One read at a time for the consumers and one for browsers; a purge forgets both.
 """
 
 import logging
@@ -22,13 +27,13 @@ from triomq.store import BodyRun, Damaged, Fetch, Range, Reading, SegmentRead, S
 _log = logging.getLogger("triomq.core")
 
 _SPILL = 256 * 1024
-"""Octets of transient messages that are put out of memory at once."""
+"""Bytes of transient messages that are put out of memory at once."""
 
 _READ = 2 * 1024 * 1024
-"""Octets that are read at once: some milliseconds of work."""
+"""Bytes that are read at once: some milliseconds of work."""
 
 _PEEK = 256 * 1024
-"""Octets that are read at once for who browses: they stay in memory until the next page, for each queue."""
+"""Bytes that are read at once for a browser: they stay in memory until the next page, for each queue."""
 
 
 class PagedRun(msgspec.Struct, gc=False):
@@ -48,9 +53,9 @@ class PendingRun(msgspec.Struct, gc=False):
     Args:
         run: The messages.
         encoded: Their head, as the store has it.
-        bodies: Octets of their bodies.
-        number: The batch that has them; 0 as long as the store was not told.
-        is_spilled: Whether the store was told only to have them out of memory.
+        bodies: Bytes of their bodies.
+        number: The batch that has them; 0 while the store does not have them.
+        is_spilled: Whether they were written only to have them out of memory.
     """
 
     run: PagedRun
@@ -64,11 +69,11 @@ class PagedTail:
     """The paged out messages of one queue; made with its backlog, outlives the queue's incarnations.
 
     ``first`` is the id from which on all messages that are not settled are paged out, ``count`` how many they are,
-    ``size`` the octets of their bodies, ``held`` how many of these octets are in memory until they are written.
+    ``size`` the bytes of their bodies, ``held`` how many of these bytes are in memory until they are written.
     ``damaged`` counts messages that the disk has changed: they are left where they are, and count no more in ``count``.
 
     Args:
-        keeping: The broker's.
+        persistence: The broker's.
         queue: The queue's number in the store.
         name: The queue's name, for the log.
         now: Gives the time of the domain's clock, in seconds.
@@ -79,7 +84,6 @@ class PagedTail:
         "_expects",
         "_fetch",
         "_journal",
-        "_loose",
         "_name",
         "_now",
         "_peek_fetch",
@@ -92,6 +96,7 @@ class PagedTail:
         "damaged",
         "first",
         "held",
+        "loose",
         "size",
         "spilled",
     )
@@ -103,12 +108,12 @@ class PagedTail:
         self._name = name
         self._now = now
         self._pending: deque[PendingRun] = deque()
-        self._loose = 0  # octets of the last pending ones that the store was not told of
-        self._expects = False  # whether we are told of the next commit
+        self.loose = 0  # bytes of the last pending runs that the store does not have
+        self._expects = False  # whether a callback is set for the next commit
         self.spilled = False  # whether anything was put into the store only to have it out of memory
         self._fetch: Fetch | None = None
         self._peeked: _Peeked | None = None
-        self._peek_fetch: tuple[int, Fetch] | None = None  # from which id on is being read for who browses
+        self._peek_fetch: tuple[int, Fetch] | None = None  # from which id on a read for a browser is under way
         self.broken = False  # whether the store could not give back what it has
         self.first = 1
         self.count = 0
@@ -118,7 +123,7 @@ class PagedTail:
         self._damaged_ranges: list[Range] = []
 
     def recover(self, first: int, count: int, size: int) -> None:
-        """Begin with what the store has from an earlier life of the broker."""
+        """Start with what the store has from before a restart of the broker."""
         self.first, self.count, self.size = first, count, size
 
     # Paging out
@@ -129,8 +134,8 @@ class PagedTail:
         Args:
             run: The messages.
             encoded: Their head, as the store has it.
-            bodies: Octets of their bodies.
-            number: The batch that has them, 0 if they are not to be kept.
+            bodies: Bytes of their bodies.
+            number: The batch that has them, 0 if they are not durable.
         """
         if not self.count:
             self.first = run.first
@@ -139,17 +144,18 @@ class PagedTail:
         self.size += bodies
         self.held += run.size
         if not number:
-            self._loose += run.size
-            if self._loose >= _SPILL:
+            self.loose += run.size
+            if self.loose >= _SPILL:
                 self.spill()
         self._expect()
 
     def spill(self) -> None:
-        """Tell the store what it has not been told: the last ones, whose ids are in a row.
+        """Write the last pending runs that the store does not have; their ids are in a row.
 
-        Whoever keeps a message does this first: segments must not reach over each other.
+        Whatever is appended to the store behind them comes after this call: segments must not overlap. Callers on the
+        way of every run look at ``loose`` first, and save the call.
         """
-        if not self._loose:
+        if not self.loose:
             return
         loose = []
         for pending in reversed(self._pending):
@@ -157,7 +163,7 @@ class PagedTail:
                 break
             loose.append(pending)
         loose.reverse()
-        self._loose = 0
+        self.loose = 0
         first = loose[0].run.first
         runs = [BodyRun(each.run.first - first, each.encoded, each.run.contents) for each in loose]
         self._journal.cut(self._queue)
@@ -167,7 +173,7 @@ class PagedTail:
             each.number, each.is_spilled = self._journal.open_batch, True
 
     def _expect(self) -> None:
-        """See to it that memory is given back when the store has the messages."""
+        """Ask for a callback when the store has the first pending run, to give its memory back."""
         if not self._expects and self._pending and self._pending[0].number:
             self._expects = True
             self._journal.when_committed(self._pending[0].number, self._committed)
@@ -182,7 +188,7 @@ class PagedTail:
     # Getting back
 
     def get(self, stop: int, done: ReadDone) -> list[PagedRun]:
-        """Get the next messages: those that are in memory are given, those on disk are read, and come later.
+        """Return the next messages that are in memory; start to read them if the next ones are on disk.
 
         Args:
             stop: One more than the highest id of the queue.
@@ -211,7 +217,7 @@ class PagedTail:
             self._count_back(run, pending.bodies)
             self.held -= run.size
             if not pending.number:
-                self._loose -= run.size
+                self.loose -= run.size
             if pending.is_spilled:
                 _add_range(spilled, run.first, count)
             found.append(run)
@@ -230,7 +236,7 @@ class PagedTail:
         return self._fetch is not None or self._peek_fetch is not None
 
     def forget_reading(self) -> None:
-        """Wait no longer for what is being read: whoever would be told is gone. ``get`` has it read anew."""
+        """Drop what is being read: its reader has ended. ``get`` reads it again."""
         if self._fetch is not None:
             self._journal.cancel_fetch(self._fetch)
             self._fetch = None
@@ -239,7 +245,7 @@ class PagedTail:
             self._peek_fetch = None
 
     def read(self, reading: Reading | StoreError) -> list[PagedRun]:
-        """Give what was read."""
+        """Return what was read."""
         if self._fetch is None:
             return []  # purged meanwhile
         self._fetch = None
@@ -259,7 +265,7 @@ class PagedTail:
         return found
 
     def _set_aside(self, damaged: Damaged) -> None:
-        """Count messages that cannot be given, and let nobody wait for them; they stay in the store."""
+        """Count messages that cannot be decoded as damaged; they stay in the store."""
         bits = int.from_bytes(damaged.settled, "little")
         left = _unsettled(bits, damaged.count, self.first - damaged.first)
         count = min(self.count, sum(stop - start for start, stop in left))
@@ -277,7 +283,9 @@ class PagedTail:
         _log.error("messages are damaged and set aside; see `triomq store salvage`", extra={"fields": fields})
 
     def _runs_of(self, segments: Sequence[SegmentRead], first: int, damaged: list[Damaged]) -> list[PagedRun]:
-        """Return the messages of segments, from an id on, without those that are settled; note damaged segments."""
+        """Return the messages of segments, from an id on, without those that are settled; add damaged segments to a
+        list.
+        """
         found: list[PagedRun] = []
         now = self._now()
         for segment in segments:
@@ -303,13 +311,13 @@ class PagedTail:
 
     @property
     def peeked_bytes(self) -> int:
-        """Octets that are in memory because somebody browses."""
+        """Bytes that are in memory for a browser."""
         return 0 if self._peeked is None else self._peeked.size
 
     def peek(self, first: int, stop: int, done: ReadDone) -> Iterator[PagedRun] | None:
         """Return messages from an id on, in order, as far as they are in memory; at least one unless there is none.
 
-        What was read for the last one who asked stays in memory, for the next page is mostly behind it.
+        What was read for the last call stays in memory, for the next page is mostly behind it.
 
         Args:
             first: The id.
@@ -333,7 +341,7 @@ class PagedTail:
         return None
 
     def peeked(self, reading: Reading | StoreError) -> None:
-        """Take what was read for ``peek``."""
+        """Hold what was read for ``peek``."""
         if self._peek_fetch is None:
             return  # purged meanwhile
         first, _ = self._peek_fetch
@@ -341,7 +349,7 @@ class PagedTail:
         if isinstance(reading, StoreError):
             self._fail(reading)
             return
-        runs = self._runs_of(reading.segments, first, [])  # damaged ones are told of when they are paged in
+        runs = self._runs_of(reading.segments, first, [])  # damaged ones are reported when they are paged in
         self._peeked = _Peeked(runs, first, reading.up_to, sum(run.size for run in runs))
 
     def _fail(self, error: StoreError) -> None:
@@ -355,11 +363,11 @@ class PagedTail:
         return [pending.run.contents for pending in self._pending]
 
     def purge(self, stop: int) -> int:
-        """Forget everything and tell how many messages that was."""
+        """Remove everything and return how many messages that was."""
         count = self.count
         self.forget_reading()
         self._peeked = None
-        self.broken = False  # what could not be read is gone
+        self.broken = False  # what could not be read is removed
         if count and self.spilled:
             self._journal.add(SpilledDropped(self._queue, [(self.first, stop - self.first)]))
         for first, damaged in self._damaged_ranges:
@@ -367,14 +375,14 @@ class PagedTail:
         self._damaged_ranges.clear()
         self.damaged = 0
         self._pending.clear()
-        self._loose = 0
+        self.loose = 0
         self.first = stop
         self.count = self.size = self.held = 0
         return count
 
 
 class _Peeked(msgspec.Struct, gc=False):
-    """What was read for who browses: all messages from an id up to another, and the total of their octets."""
+    """What was read for a browser: all messages from an id up to another, and the total of their bytes."""
 
     runs: list[PagedRun]
     first: int
@@ -401,7 +409,7 @@ def _add_range(ranges: list[Range], first: int, count: int) -> None:
 
 
 def _unsettled(bits: int, count: int, skip: int) -> list[tuple[int, int]]:
-    """Give the stretches of positions whose bits are not set, from ``skip`` on, as start and stop."""
+    """Return the stretches of positions whose bits are not set, from ``skip`` on, as start and stop."""
     start = max(0, skip)
     if start >= count:
         return []

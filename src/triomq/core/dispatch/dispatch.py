@@ -21,14 +21,13 @@ from itertools import islice
 from typing import Protocol
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.feed import Feed
-from triomq.core.dispatch.window import Window
+from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.message import Head
 
 BATCH_BYTES = 128 * 1024
 """Largest total of a batch, one message excepted: what a connection writes at once (more costs page faults)."""
 
-_DEAL = 64  # messages dealt at once to several feeds: looked at for the longest before they are dealt
+_DEAL = 64  # messages handed out at once to several feeds: the longest of them is looked for first
 
 
 class ReadyMessages(Protocol):
@@ -40,16 +39,16 @@ class ReadyMessages(Protocol):
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal."""
+        """How many messages ``take_turns`` can hand out."""
 
     def next_head(self) -> Head:
-        """Give the head of the first message."""
+        """Return the head of the first message."""
 
     def next_size(self) -> int:
-        """Tell the octets of the first message."""
+        """Return the bytes of the first message."""
 
     def longest(self, count: int) -> int:
-        """Tell the octets of the largest of the first ``count`` messages of the first run."""
+        """Return the bytes of the largest of the first ``count`` messages of the first run."""
 
     def take(self, most: int, most_bytes: int) -> Batch:
         """Hand out the first messages."""
@@ -59,29 +58,30 @@ class ReadyMessages(Protocol):
 
 
 class Dispatch(Protocol):
-    """What a queue asks of a strategy; it needs to say no more than this.
+    """What a queue asks of a strategy.
 
-    ``add`` when a feed is opened, and again whenever something of it was settled or a window has called it, unless it
-    is seated or waits in a line: each time it gets its seat back, if the strategy lets it have one. ``remove`` when it
-    is closed, and only then. ``dispatch`` at the end of each turn in which something is ready.
+    ``add`` is called when a feed is opened, and again whenever something of it was settled or a window has called it,
+    unless it is in the ready list or waits in a line: the feed goes to the ready list, if the strategy takes it.
+    ``remove`` is called when the feed is closed, and only then. ``dispatch`` is called at the end of each turn in which
+    something is ready.
     """
 
     def add(self, feed: Feed) -> None:
-        """Take part from now on, or again."""
+        """Add a feed to the ready list, for the first time or again."""
 
     def remove(self, feed: Feed) -> None:
-        """Take part no longer."""
+        """Remove a feed."""
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Take ready messages out of the backlog, as far as feeds have room; each batch names its feed."""
+        """Hand out ready messages, as far as feeds have room; each batch names its feed."""
 
 
 class RoundRobin:
     """Each feed with room gets one message in turn.
 
-    A feed whose own window is full loses its seat until the queue hears that something is settled; one that a shared
-    window blocks waits in that window's line, and is added again when it is called. A dispatch looks at no more feeds
-    than there are messages ready, so that a thousand idle feeds cost nothing.
+    A feed whose own window is full leaves the ready list until something of it is settled; one that a shared window
+    blocks waits in that window's line, and is added again when it is called. A dispatch looks at no more feeds than
+    there are messages ready, so that a thousand idle feeds cost nothing.
     """
 
     __slots__ = ("_ready",)
@@ -90,13 +90,13 @@ class RoundRobin:
         self._ready: deque[Feed] = deque()
 
     def add(self, feed: Feed) -> None:
-        """Give a feed a seat at the end of the round."""
+        """Add a feed to the end of the ready list."""
         if not feed.listed:
             feed.listed = True
             self._ready.append(feed)
 
     def remove(self, feed: Feed) -> None:
-        """Take a feed's seat away."""
+        """Remove a feed from the ready list."""
         if feed.listed:
             feed.listed = False
             self._ready.remove(feed)
@@ -107,7 +107,7 @@ class RoundRobin:
         return bool(self._ready)
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Deal until nothing is ready or no feed has room."""
+        """Hand out messages until none is ready or no feed has room."""
         batches: list[Batch] = []
         listed = self._ready
         while backlog.resident and listed:
@@ -127,7 +127,7 @@ class RoundRobin:
         return batches
 
     def _assign(self, batch: Batch, feed: Feed) -> Batch:
-        """Give a batch to a feed, and the feed a seat at the end of the round, unless it can take no more."""
+        """Assign a batch to a feed, and put the feed at the end of the ready list unless its window is full."""
         batch.feed = feed
         feed.take(batch)
         if feed.is_full():
@@ -137,7 +137,7 @@ class RoundRobin:
         return batch
 
     def _deal(self, backlog: ReadyMessages, batches: list[Batch]) -> None:
-        """Deal to the next feeds: several rounds if all have room for them, one to those that have, or one message."""
+        """Serve the next feeds: several rounds if all have room, one round to those that do, or one message."""
         feeds, rounds = self._plan(backlog)
         chosen = [self._ready.popleft() for _ in range(feeds)]
         dealt = [backlog.take(1, 1)] if feeds == 1 else backlog.take_turns(feeds, rounds)

@@ -1,21 +1,57 @@
 """Priority and weight: lower feeds get messages only while all higher ones are blocked."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import count
 
 from triomq.core.batch import Batch
-from triomq.core.dispatch.dispatch import ReadyMessages
+from triomq.core.dispatch.dispatch import ReadyMessages, RoundRobin
 from triomq.core.dispatch.feed import Feed
-from triomq.core.dispatch.least_recent import LeastRecentlyUsed
 
 _Level = tuple[int, int]  # a feed's priority and weight
+
+
+class LeastRecentlyUsed(RoundRobin):
+    """The feed whose last message is the longest ago is next; one that never had any goes first.
+
+    As long as no feed is blocked this is round robin. A feed that was blocked does not start at the end of the round
+    again, but stands where it would have stood.
+
+    Args:
+        clock: Counts what is given; several strategies of one queue share it.
+    """
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, clock: Iterator[int]) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def add(self, feed: Feed) -> None:
+        """Add a feed to the ready list, which is always in the order of last use, the longest ago first."""
+        if feed.listed:
+            return
+        feed.listed = True
+        listed = self._ready
+        if not listed or listed[-1].used <= feed.used:
+            listed.append(feed)
+        else:
+            listed.insert(bisect_right(listed, feed.used, key=_last_use), feed)
+
+    def _assign(self, batch: Batch, feed: Feed) -> Batch:
+        feed.used = next(self._clock)
+        return super()._assign(batch, feed)
+
+
+def _last_use(feed: Feed) -> int:
+    return feed.used
 
 
 class Levels:
     """The highest level with room gets everything; within a level the least recently used feed is next.
 
-    A level is a priority, and within a priority a weight. A level whose feeds are all blocked, by their own windows or
-    shared ones, is left out until one of them has its seat back: only levels with seats are kept and looked at.
+    A level is a priority, and within a priority a weight. Only levels with feeds in their ready lists are held here: a
+    level whose feeds are all blocked is left out until one of them is added again.
     """
 
     __slots__ = ("_clock", "_levels", "_order")
@@ -26,7 +62,7 @@ class Levels:
         self._order: list[_Level] = []  # ascending: the highest is the last
 
     def add(self, feed: Feed) -> None:
-        """Give a feed a seat in its level."""
+        """Add a feed to the ready list of its level."""
         if feed.listed:
             return
         level = (feed.priority, feed.weight)
@@ -37,7 +73,7 @@ class Levels:
         seats.add(feed)
 
     def remove(self, feed: Feed) -> None:
-        """Take a feed's seat away."""
+        """Remove a feed from the ready list of its level."""
         level = (feed.priority, feed.weight)
         seats = self._levels.get(level)
         if seats is not None:
@@ -47,7 +83,7 @@ class Levels:
                 del self._order[bisect_left(self._order, level)]
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Let the levels take what they have room for, from the highest."""
+        """Dispatch level by level, from the highest."""
         batches: list[Batch] = []
         while backlog.resident and self._order:
             highest = self._order[-1]

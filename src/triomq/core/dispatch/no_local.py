@@ -9,13 +9,13 @@ from triomq.core.message import Head
 
 
 class NoLocal:
-    """A strategy around another one, which keeps feeds away from the messages of their own session.
+    """A strategy around another one, which holds feeds back from the messages of their own session.
 
-    Feeds that do not want the first message sit out until another session's is first. A message that no feed wants
-    would block the queue for ever, so it is discarded; a blocked feed counts as one that wants it.
+    Feeds that do not want the first message leave the ready list until another session's is first. A message that no
+    feed wants would block the queue for ever, so it is discarded; a blocked feed counts as one that wants it.
 
     Args:
-        inner: The strategy that deals; must keep a feed's place in the round while it sits out.
+        inner: The strategy inside; must preserve a feed's place in the round while it is not in the ready list.
         discard: Takes the first ready message out of the backlog for good.
     """
 
@@ -28,18 +28,18 @@ class NoLocal:
         self._sessions: dict[int, dict[Feed, None]] = {}  # those with a no_local, by it
 
     def join(self, feed: Feed) -> None:
-        """Count a feed as one that is open, whether it has a seat or not."""
+        """Count a feed as open, whether it is in the ready list or not."""
         self._feeds[feed] = None
         if feed.no_local:
             self._sessions.setdefault(feed.no_local, {})[feed] = None
 
     def add(self, feed: Feed) -> None:
-        """Let a feed take part."""
+        """Add a feed."""
         self.join(feed)
         self._inner.add(feed)
 
     def remove(self, feed: Feed) -> None:
-        """Let a feed take part no longer."""
+        """Remove a feed."""
         self._inner.remove(feed)
         self._feeds.pop(feed, None)
         unwilling = self._sessions.get(feed.no_local)
@@ -49,7 +49,7 @@ class NoLocal:
                 del self._sessions[feed.no_local]
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Let the inner strategy deal one stretch after the other, each without those who do not want it."""
+        """Dispatch one stretch of messages after the other, each without the feeds that do not want it."""
         if not self._sessions:
             return self._inner.dispatch(backlog)
         batches: list[Batch] = []
@@ -61,12 +61,12 @@ class NoLocal:
                 continue
             stretch = _Stretch(backlog, session, self._session)
             batches += self._deal(stretch, [feed for feed in unwilling if feed.listed])
-            if stretch.resident:  # who wants it has no room
+            if stretch.resident:  # the feeds that want it have no room
                 break
         return batches
 
     def _session(self, head: Head) -> int:
-        """Tell whose message this is, if there are feeds that do not want messages of that session; 0 otherwise."""
+        """Return the message's session, if some feed does not want messages of that session; 0 otherwise."""
         return head.publisher if head.publisher in self._sessions else 0
 
     def _deal(self, stretch: ReadyMessages, sitting_out: list[Feed]) -> list[Batch]:

@@ -9,9 +9,9 @@ class SingleActive:
     """A strategy around another one, which never sees more than one feed.
 
     When the active feed is closed, the one with the highest priority follows, among equals the one that was opened
-    first; but not before the last message that the former has out is settled or back, so that the order of messages
-    holds from one to the next. While the active feed is blocked nobody gets anything. A feed that is opened later does
-    not push the active one aside, whatever its priority.
+    first; but not before everything that the former one has unsettled is settled or back, so that the order of messages
+    holds from one to the next. While the active feed is blocked no feed gets anything. A feed that is opened later does
+    not replace the active one, whatever its priority.
 
     Args:
         inner: The strategy that deals to the active feed.
@@ -32,7 +32,7 @@ class SingleActive:
         return self._active
 
     def add(self, feed: Feed) -> None:
-        """Let a feed stand by; give it its seat if it is the active one."""
+        """Add a feed as a stand-by; the active one goes to the ready list."""
         if self._active is feed:
             self._inner.add(feed)
         elif feed not in self._feeds:
@@ -41,7 +41,7 @@ class SingleActive:
             self._succeed()
 
     def remove(self, feed: Feed) -> None:
-        """Let a feed stand by no longer, or be followed by the next."""
+        """Remove a feed; if it was the active one, the next follows."""
         self._feeds.pop(feed, None)
         if self._active is feed:
             self._inner.remove(feed)
@@ -49,12 +49,12 @@ class SingleActive:
             self._succeed()
 
     def dispatch(self, backlog: ReadyMessages) -> list[Batch]:
-        """Let the active feed take what it has room for."""
+        """Dispatch to the active feed."""
         self._succeed()
         return self._inner.dispatch(backlog)
 
     def _succeed(self) -> None:
-        """Make a feed the active one, if there is none and the former has nothing out."""
+        """Make a feed the active one, if there is none and the former has nothing unsettled."""
         if self._active is not None:
             return
         if self._former is not None and self._former.unsettled:

@@ -17,7 +17,7 @@ def suitable_dispatch(
     discard: Callable[[], None],
     single_active: bool = False,
 ) -> Dispatch:
-    """Give the strategy for a feed that is about to be added, and the others.
+    """Return the strategy for a feed that is about to be added, and the others.
 
     Round robin until the first feed that has a priority, a weight, or a session whose messages it does not want; from
     then on one that knows them all, which costs more.
@@ -25,7 +25,7 @@ def suitable_dispatch(
     Args:
         current: The strategy so far; None for the first feed.
         feed: The feed that is about to be added.
-        others: The feeds that are open already; those with seats keep them.
+        others: The feeds that are open already; those in the ready list stay there.
         discard: Takes the first ready message out of the backlog for good; called for what no feed wants.
         single_active: Whether the queue has one active feed at a time.
     """

@@ -3,14 +3,13 @@
 A subscription is made with the rights of a user, and refuses to be made without them, so that a protocol cannot open a
 feed and forget to ask. It owns the feed, and is the key under which the feed's deliveries come to its actor.
 
-What is out with the consumer stays with whoever numbers it (``Ledger``, for protocols that settle by number), since
-each protocol knows deliveries by something else. Close a subscription before you settle or put back what it has, in the
-same turn: the room that is given back would let the next messages come.
+Unsettled deliveries are held by the component that numbers them (``Ledger``, for protocols that settle by number),
+since each protocol knows deliveries by something else. Close a subscription before you settle or requeue what it has,
+in the same turn: the room that is given back would let the next messages come.
 """
 
 from triomq.actors import Ref
-from triomq.core.dispatch.feed import Feed
-from triomq.core.dispatch.window import Window
+from triomq.core.dispatch.feed import Feed, Window
 from triomq.core.publishing.publishing import Permissions
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.refusals import Forbidden
@@ -18,22 +17,22 @@ from triomq.core.topology.session import Session
 
 
 class Subscription:
-    """One consumer of a queue; made when it wants to consume, ended by it, by its queue, or with its session.
+    """One consumer of a queue; created when it wants to consume, ended by it, by its queue, or with its session.
 
     ``feed`` is the one that is open. It is another than ``home``, the first one, while a successor takes what comes.
 
     Args:
-        session: Whose feed it is.
+        session: The session that consumes.
         access: What the user may do; ``EVERYTHING`` is for this program itself.
         queue: The queue.
         consumer: The actor that is told ``Deliver`` and ``FeedClosed``.
         window: As for ``Feed``, as are the next ones.
         shared: Windows that it shares with others.
         socket_window: The window of the connection.
-        gate: A window that holds it back as long as its consumer says so.
+        gate: A window that its consumer holds and releases.
         settles: Whether the consumer settles deliveries.
         exclusive: Whether it wants to be the queue's only one.
-        priority: Who gets messages first.
+        priority: Feeds of a lower one get messages only while all higher ones are blocked.
         weight: The same among those of equal priority.
         no_local: Whether what the session itself publishes never comes.
 
@@ -83,27 +82,27 @@ class Subscription:
         )
 
     def begin(self) -> None:
-        """Let messages come; raises as ``Session.open_feed`` does."""
+        """Start deliveries; raises as ``Session.open_feed`` does."""
         self._session.open_feed(self.feed)
 
     def move(self, successor: Feed) -> None:
-        """Let what would come on the present feed come on another one of the same queue."""
+        """Deliver on another feed of the same queue from now on."""
         before, self.feed = self.feed, successor
         self._session.move_feed(before, successor)
 
     def close(self) -> None:
-        """Let nothing more come; a second call does nothing. What is out stays out until it is settled."""
+        """Stop deliveries; a second call does nothing. What is unsettled stays so."""
         if self.open:
             self._session.close_feed(self.feed)
             self._end()
 
     def lost(self, feed: Feed) -> None:
-        """Note that the queue has closed a feed of this subscription, so that nothing more will come."""
+        """Record that the queue has closed a feed of this subscription."""
         self._session.forget_feed(feed)
         self._end()
 
     def _end(self) -> None:
-        """Forget the feeds, which hold the subscription: a cycle, which only the collector would find."""
+        """Drop the feeds, which refer to the subscription: a cycle, which only the garbage collector would find."""
         if self.open:
             self.open = False
             del self.feed, self.home

@@ -1,1 +1,1 @@
-"""What of the core is on disk, and how it comes back."""
+"""What of the core is on disk, and how it comes back after a restart."""

@@ -1,4 +1,19 @@
-"""What the queues of a broker share that is kept: the journal of the store, and how much of each queue is in memory."""
+"""What all queues of a broker share that has a store: the journal, and the backpressure of the disk.
+
+    declare, publish, settle ──▶ Journal.open_batch ──▶ last_batch ──▶ committed (on disk)
+                                  filled in turns       sent           confirmed to publishers
+
+Rules:
+
+- The journal is told what happens in the very turn; it sends a batch when the process has time, and calls back, outside
+  of any turn, when the batch is on disk. A caller that must not answer before remembers the batch's number and compares
+  it with ``committed``: the numbers only grow.
+- What is told once is remembered: a *sync point* is the number of the batch with the last operation whose client gets
+  its reply only when that is on disk, such as a durable declare. Protocols hold back replies that follow it.
+- The store is *behind* while more than ``MOST_UNWRITTEN`` bytes are on their way; publishers find that out before a
+  turn's first publish, as everything else that makes them wait (``publishing``).
+- A store that cannot be written is not behind: waiting would not help. Publishers of persistent messages get the fault.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,18 +28,19 @@ if TYPE_CHECKING:
     from triomq.core.topology.directory import Directory
 
 QUEUE_MEMORY = 8 * 1024 * 1024
-"""Octets of messages that a queue has in memory if there is a store; the others are only there."""
+"""Bytes of messages that a queue has in memory if there is a store; the others are only there."""
 
-_MOST_UNWRITTEN = 16 * 1024 * 1024
-"""Octets on their way to the disk from which on publishers have to wait."""
+MOST_UNWRITTEN = 16 * 1024 * 1024
+"""Bytes on their way to the disk above which publishers have to wait."""
 
 
 class Persistence:
-    """How a broker keeps things; made by whoever opens it, with the store, and lent to each domain's directory.
+    """The recording of one broker; created by the code that opens it, with the store, and handed to each domain's
+    directory.
 
     Args:
-        journal: What the store is told.
-        queue_memory: Octets of messages that each queue has in memory.
+        journal: The store's, to which all changes are written.
+        queue_memory: Bytes of messages that each queue has in memory.
     """
 
     __slots__ = (
@@ -44,7 +60,7 @@ class Persistence:
         self.journal = journal
         self.queue_memory = queue_memory
         self.heads = HeadCodec()
-        self.sync_point = 0  # the last batch with something whose doer is told only when it is on disk
+        self.sync_point = 0  # number of the last batch with an operation whose client waits for the disk
         self.sync_points = 0  # how often something of that kind was done
         self.behind = False  # whether so much is on its way to the disk that publishers have to wait
         self._behind: dict[Callable[[], None], None] = {}
@@ -54,7 +70,7 @@ class Persistence:
         journal.on_fault(self._fault_changed)
 
     def watch(self, directory: "Directory") -> None:
-        """Know one more domain."""
+        """Add a domain, whose publishers are told to look again when the store falls behind or fails."""
         self._directories.append(directory)
 
     def _fault_changed(self, fault: StoreError | None) -> None:
@@ -66,20 +82,20 @@ class Persistence:
                 callback()
 
     def _notify_publishers(self) -> None:
-        """Let publishers look for their routes anew: then they see whether the store can be written, and is behind."""
+        """Make publishers find their routes again: then the guards see whether the store is behind or failed."""
         for directory in self._directories:
             directory.changed()
 
     def when_writable(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the store can be written again."""
+        """Call ``callback`` once, outside of any turn, when the store can be written again."""
         self._unwritable[callback] = None
 
     def forget_writable(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._unwritable.pop(callback, None)
 
     def number_queue(self) -> int:
-        """Give a number that no queue has, not even one that is only on disk."""
+        """Return a number that no queue has, not even one that is only on disk."""
         if not self._next_queue:
             recovered = self.journal.recovered
             self._next_queue = 1 if recovered is None else recovered.next_queue
@@ -87,12 +103,15 @@ class Persistence:
         return self._next_queue - 1
 
     def mark_sync_point(self) -> None:
-        """Note that something has been said that whoever did it wants to know on disk."""
+        """Mark the open batch as one whose commit a client waits for."""
         self.sync_point = self.journal.last_batch
         self.sync_points += 1
 
     def look(self) -> None:
-        """See whether publishers have to wait from now on; called before a turn's first publish."""
+        """Check whether publishers have to wait from now on; called before a turn's first publish.
+
+        The caller skips this call while ``journal.pending_bytes`` is at most ``MOST_UNWRITTEN``.
+        """
         if not self.behind and self._has_too_much:
             self.behind = True
             self._notify_publishers()
@@ -100,10 +119,10 @@ class Persistence:
 
     @property
     def _has_too_much(self) -> bool:
-        return self.journal.pending_bytes > _MOST_UNWRITTEN and self.journal.fault is None
+        return self.journal.pending_bytes > MOST_UNWRITTEN and self.journal.fault is None
 
     async def wait_synced(self) -> None:
-        """Wait until what was noted last is on disk."""
+        """Wait until the last sync point is on disk."""
         await self.wait_committed(self.sync_point)
 
     async def wait_committed(self, number: int) -> None:
@@ -116,11 +135,11 @@ class Persistence:
             await committed.wait()
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the store is not behind any more, or has failed."""
+        """Call ``callback`` once, outside of any turn, when the store is not behind any more, or has failed."""
         self._behind[callback] = None
 
     def forget_caught_up(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._behind.pop(callback, None)
 
     def _catch_up(self) -> None:
@@ -136,5 +155,5 @@ class Persistence:
             callback()
 
     def when_committed(self, number: int, callback: Callable[[], None]) -> None:
-        """Have something called, once, outside of any turn, when the batch with a number is on disk."""
+        """Call ``callback`` once, outside of any turn, when the batch with a number is on disk."""
         self.journal.when_committed(number, callback)

@@ -1,6 +1,6 @@
 """Delayed messages in a store: they have no ids yet, so they stand apart, by numbers of their own.
 
-When their time has come they are stored anew, as what they are then, and forgotten here, in one batch.
+When their time has come they are stored again, as what they are then, and forgotten here, in one batch.
 """
 
 import logging
@@ -24,7 +24,7 @@ _AT_ONCE = 500
 
 
 def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
-    """Keep messages that are not ready before a time, in seconds since 1970."""
+    """Record messages that become ready at a time, in seconds since 1970."""
     persistence, backlog = queue.directory.persistence, queue.backlog
     assert persistence is not None
     assert isinstance(backlog, PagedBacklog)
@@ -42,7 +42,7 @@ def record_delayed(queue: QueueState, run: DelayedRun, due: float) -> None:
 
 
 def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
-    """Keep messages no longer that were delayed, by their numbers; those of number 0 were not kept."""
+    """Remove delayed messages from the store, by their numbers; those of number 0 were never recorded."""
     kept = [number for number in numbers if number]
     if kept and queue.directory.persistence is not None:
         assert isinstance(queue.backlog, PagedBacklog)
@@ -50,12 +50,12 @@ def forget_delayed(queue: QueueState, numbers: Sequence[int]) -> None:
 
 
 class DelayedRead(Message, frozen=True):
-    """To a queue: here is what an earlier life of the broker has delayed.
+    """To a queue: delayed messages from before a restart of the broker.
 
     Args:
         found: What there is, by its numbers.
         bodies: The messages; or why they cannot be read.
-        epoch: The time of the domain's clock when 1970 began, the same for all, so that they keep their order.
+        epoch: The time of the domain's clock when 1970 began, the same for all, so that their order stays.
     """
 
     found: Sequence[DelayedFound]
@@ -64,7 +64,7 @@ class DelayedRead(Message, frozen=True):
 
 
 def read_delayed(queue: QueueState) -> None:
-    """Have the messages read that an earlier life of the broker has delayed; the queue is told ``DelayedRead``."""
+    """Read the messages that were delayed before a restart of the broker; the queue is told ``DelayedRead``."""
     persistence = queue.directory.persistence
     if persistence is None or queue.delayed is None:
         return

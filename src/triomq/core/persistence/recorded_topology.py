@@ -1,6 +1,6 @@
 """Sinks, queues and bindings in a store: what of a domain is there again after a restart, and how it comes back.
 
-A binding is kept if both its ends are durable. What belongs to one session is not.
+A binding is recorded if both its ends are durable. What belongs to one session is not recorded.
 """
 
 import logging
@@ -43,11 +43,12 @@ from triomq.store import (
 _log = logging.getLogger("triomq.core")
 
 
-# Writing. What was there before is not written again; but who asks for it may be told only when it is on disk.
+# Writing. What is recorded already is not written again, but a client that declares it may get its reply only when it
+# is on disk.
 
 
 def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
-    """Keep a sink, if it is durable."""
+    """Record a sink, if it is durable."""
     persistence = directory.persistence
     if persistence is not None and sink.declared.durable:
         if is_new:
@@ -59,7 +60,7 @@ def record_sink(directory: Directory, sink: SinkState, *, is_new: bool) -> None:
 
 
 def forget_sink(directory: Directory, sink: SinkState) -> None:
-    """Keep a sink no longer."""
+    """Remove the record of a sink."""
     persistence = directory.persistence
     if persistence is not None and sink.declared.durable:
         persistence.journal.add(RecordRemoved(RecordKind.SINK, encode_key(directory.name, sink.name)))
@@ -67,7 +68,7 @@ def forget_sink(directory: Directory, sink: SinkState) -> None:
 
 
 def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> None:
-    """Keep a queue, if it is durable."""
+    """Record a queue, if it is durable."""
     persistence = directory.persistence
     if persistence is not None and queue.durable:
         assert isinstance(queue.backlog, PagedBacklog)
@@ -78,7 +79,7 @@ def record_queue(directory: Directory, queue: QueueState, *, is_new: bool) -> No
 
 
 def forget_queue(directory: Directory, queue: QueueState) -> None:
-    """Keep a queue no longer, nor what is in it, nor what of it was put out of memory."""
+    """Remove the record of a queue, its messages, and what of it was paged out."""
     persistence = directory.persistence
     if persistence is not None:
         assert isinstance(queue.backlog, PagedBacklog)
@@ -89,7 +90,7 @@ def forget_queue(directory: Directory, queue: QueueState) -> None:
 
 
 def record_binding(directory: Directory, binding: Binding, origin: str, user: str, *, is_new: bool) -> None:
-    """Keep a binding, if both its ends are kept."""
+    """Record a binding, if both its ends are recorded."""
     persistence, sinks = directory.persistence, directory.sinks
     ends = directory.queues if binding.target is Target.QUEUE else sinks
     if persistence is not None and _is_recorded(sinks[binding.source], ends[binding.destination]):
@@ -100,7 +101,7 @@ def record_binding(directory: Directory, binding: Binding, origin: str, user: st
 
 
 def forget_binding(directory: Directory, binding: Binding, source: SinkState, destination: Destination) -> None:
-    """Keep a binding no longer; its ends may have gone from the directory already."""
+    """Remove the record of a binding; its ends may have left the directory already."""
     persistence = directory.persistence
     if persistence is not None and _is_recorded(source, destination):
         persistence.journal.add(RecordRemoved(RecordKind.BINDING, encode_binding(directory.name, binding)))
@@ -228,12 +229,12 @@ def _recover_queue(
         queue.delayed = Delayed()
         for delayed in recovered.delayed:
             queue.delayed.expect(delayed)
-    recovered.delayed = []  # nobody else asks for them
+    recovered.delayed = []  # they are in the queue's state now
     return queue
 
 
 def _bind(directory: Directory, binding: Binding, origin: str, user: str) -> bool:
-    """Bind again; tell whether both ends are there."""
+    """Bind again; return whether both ends are there."""
     source = directory.sinks.get(binding.source)
     ends = directory.queues if binding.target is Target.QUEUE else directory.sinks
     destination: Destination | None = ends.get(binding.destination)

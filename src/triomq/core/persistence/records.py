@@ -1,7 +1,10 @@
-"""What the core writes into a store, as octets, and back: names, options, bindings, heads of messages.
+"""What the core writes into a store, as bytes, and back: names, options, bindings, heads of messages.
 
-All of it is on disk, so a field is added at the end of its struct with a default, and never taken away. Names may hold
-octets that are no text (AMQP's short strings are octets), so they are kept as octets.
+Rules:
+
+- All of it is on disk, so a field is added at the end of its struct with a default, and never taken away.
+- Names may be bytes that are no text (AMQP's short strings are octets), so they are recorded as bytes.
+- Times are seconds since 1970, since the clock of a domain starts anew with the process.
 """
 
 from datetime import datetime
@@ -53,12 +56,12 @@ _names = Decoder(list[bytes])
 
 
 def decode_key(key: bytes) -> list[str]:
-    """Give the domain and the names back."""
+    """Decode the domain and the names."""
     return [_text(name) for name in _names.decode(key)]
 
 
 def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: str = "") -> bytes:
-    """Encode what a queue or a sink was declared with, the peer that had it made, and the user for whom it counts."""
+    """Encode what a queue or a sink was declared with, the peer that made it, and the user who is charged for it."""
     fields = {
         name: msgspec.to_builtins(getattr(options, name), builtin_types=_BUILTIN) for name in options.__struct_fields__
     }
@@ -70,7 +73,7 @@ def encode_options(options: QueueOptions | SinkOptions, origin: str = "", user: 
 
 
 def _escaped(value: object) -> object:
-    """Give the same value with an extension for each text that is none."""
+    """Return the same value with an extension for each text that cannot be encoded."""
     match value:
         case str():
             try:
@@ -100,12 +103,12 @@ def _decode(value: bytes, kind: type[T]) -> tuple[T, str, str]:
 
 
 def decode_queue_options(value: bytes) -> tuple[QueueOptions, str, str]:
-    """Return a queue's options, the peer that had it made, and the user for whom it counts."""
+    """Return a queue's options, the peer that made it, and the user who is charged for it."""
     return _decode(value, QueueOptions)
 
 
 def decode_sink_options(value: bytes) -> tuple[SinkOptions, str, str]:
-    """Return a sink's options, the peer that had it made, and the user for whom it counts."""
+    """Return a sink's options, the peer that made it, and the user who is charged for it."""
     return _decode(value, SinkOptions)
 
 
@@ -124,7 +127,7 @@ _BETWEEN = b"\0"
 
 
 def encode_maker(origin: str, user: str = "") -> bytes:
-    """Encode which peer had a binding made, and the user for whom it counts."""
+    """Encode the peer that made a binding, and the user who is charged for it."""
     peer = _octets(origin)
     return peer + _BETWEEN + _octets(user) if user or _BETWEEN in peer else peer
 
@@ -139,7 +142,7 @@ _bindings = Decoder(_Binding)
 
 
 def encode_binding(domain: str, binding: Binding) -> bytes:
-    """Keep a binding; it is its own key."""
+    """Encode a binding; it is its own key."""
     return _encoder.encode(
         _Binding(
             _octets(domain),
@@ -154,7 +157,7 @@ def encode_binding(domain: str, binding: Binding) -> bytes:
 
 
 def decode_binding(key: bytes) -> tuple[str, Binding]:
-    """Give a binding back, and its domain's name."""
+    """Decode a binding and its domain's name."""
     found = _bindings.decode(key)
     binding = Binding(
         _text(found.source),
@@ -186,7 +189,7 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     level: int = 0
     until: float | None = None  # seconds since 1970
     publisher: int = 0
-    life: int = 0  # of the broker; says whether the publisher means anybody
+    life: int = 0  # of the process; a publisher's number means nothing in another one
     expendable: bool = False
     repeated: bool = False
 
@@ -198,10 +201,10 @@ _MOST = 4096
 
 
 class HeadCodec:
-    """Heads of messages with what their queue knows of them besides; made with a domain's directory.
+    """Encodes heads of messages, with what their queue knows of them besides; created with a broker's persistence.
 
-    Who published is given back in the same life of the broker alone: in the next one that session has ended. Heads that
-    are equal are given back as one, so that runs can be put together again.
+    The publisher is decoded in the same process alone: after a restart that session has ended. Heads that are equal are
+    decoded as one object, so that runs can be put together again.
     """
 
     __slots__ = ("_decoded", "_encoded", "_heads", "_life")
@@ -232,7 +235,7 @@ class HeadCodec:
         return encoded
 
     def decode(self, encoded: bytes, now: float) -> tuple[Head, int, float]:
-        """Give the head, the level and the deadline back; the arguments are those of ``encode``."""
+        """Decode the head, the level and the deadline; the arguments are those of ``encode``."""
         known = self._decoded.get(encoded)
         if known is not None:
             return (*known, inf)
@@ -263,7 +266,7 @@ class HeadCodec:
         return head, found.level, inf
 
     def _one(self, head: Head) -> Head:
-        """Give the head that is equal to this one and was given before, if there was one."""
+        """Return the equal head that was returned before, if there was one."""
         if len(self._heads) >= _MOST:
             self._heads.clear()
         return self._heads.setdefault(head, head)

@@ -1,9 +1,24 @@
-"""Confirms: telling a publisher what has been placed, though queues may take their time.
+"""Confirms: telling a publisher what has been placed, though queues and the disk may take their time.
 
-A publish is *placed* when the handler of every queue that it was routed to has run. Usually that is the case before
-the publisher's turn ends; while a queue is being restarted it is not. So each run of publishes gets a ``Receipt``
-that counts what is missing, and each channel in confirm mode a ``Confirms`` that keeps receipts in order and says
-what can be confirmed now: as one "up to here" where nothing earlier is missing, singly where something is.
+    Publisher.publish ─▶ Confirms.expect ─▶ Receipt(missing = messages x queues)
+    each queue ────────▶ Receipt.placed or .refused, and .number: the batch of the store that has the messages
+    endpoint ──────────▶ Confirms.take: what may be confirmed now
+
+Rules:
+
+- A publish is *placed* when the handler of every queue that it was routed to has run. Usually that is the case before
+  the publisher's turn ends; while a queue is being restarted it is not.
+- A receipt is complete when nothing is missing, and may be confirmed when its batch is on disk as well. A transient
+  message has no batch (number 0), so it is confirmed as soon as it is placed.
+- Receipts are confirmed from the front as one "up to here", as far as they go. Behind one that is not placed they are
+  confirmed singly, so that one queue that is being restarted holds up no other. Behind one that waits for the disk they
+  wait as well: batches are on disk in order, so they come with it or after it. While the disk fails, what does not
+  wait for it is confirmed singly.
+- One callback at most waits for the disk: the front's number is the lowest.
+- A message that a queue refused is refused (nack), singly, and never confirmed.
+
+A receipt for each run, not for each message, and plain counting instead of sets of queues: a run of a thousand messages
+to three queues costs one object and three calls.
 """
 
 from collections import deque
@@ -15,11 +30,11 @@ from triomq.core.persistence.persistence import Persistence
 
 
 class Receipt:
-    """What is missing until a run of publishes is placed.
+    """Counts what is missing until a run of publishes is placed.
 
     Created by the publisher with the number of copies that queues will place; queues call ``placed`` and ``refused``.
 
-    ``number`` is the batch of the store that has to be on disk before anything is said; 0 if there is none.
+    ``number`` is the batch of the store that has to be on disk before the run is confirmed; 0 if there is none.
 
     Args:
         first: The publisher's own number of the run's first message.
@@ -53,7 +68,7 @@ class Receipt:
 
 
 class SingleReceipt(Receipt):
-    """The receipt of one message, made by whoever publishes it, without ``Confirms``; ``done`` as for any receipt."""
+    """The receipt of one message, created by its publisher, without ``Confirms``; ``done`` as for any receipt."""
 
     __slots__ = ()
 
@@ -64,12 +79,12 @@ class SingleReceipt(Receipt):
 
 
 class Confirmed(msgspec.Struct, frozen=True):
-    """What a channel can tell its publisher now.
+    """What a channel can confirm to its publisher now.
 
     Args:
-        refused: Numbers to be refused, each singly, before anything else is said.
+        refused: Numbers to be refused, each singly, before any is confirmed.
         single: Numbers to be confirmed one by one.
-        up_to: Everything up to this number is confirmed, which is more than one; 0 says nothing.
+        up_to: Everything up to this number is confirmed, which is more than one; 0 if nothing is.
     """
 
     refused: list[int]
@@ -82,7 +97,7 @@ class Confirms:
 
     Args:
         wake: Called when a receipt that was missing something is complete, so that ``take`` is called soon.
-        keeping: The broker's, if it has a store.
+        persistence: The broker's, if it has a store.
         committed: Called, outside of any turn, when something is on disk that ``take`` had to hold back.
     """
 
@@ -100,7 +115,7 @@ class Confirms:
         self._wake = wake
         self._persistence = persistence
         self._committed = committed
-        self._waits = False  # whether we are told of a commit
+        self._waits = False  # whether a callback is set for a commit
 
     def expect(self, count: int, queues: int) -> Receipt:
         """Number the next run of publishes, which was routed to so many queues, and follow its fate."""
@@ -112,12 +127,12 @@ class Confirms:
         return receipt
 
     def take(self) -> Confirmed:
-        """Collect what can be said now; each number is said once."""
+        """Collect what can be confirmed or refused now; each number is returned once."""
         refused: list[int] = []
         on_disk = 0 if self._persistence is None else self._persistence.journal.committed
         count, up_to = self._take_front(refused, on_disk)
         single = self._take_rest(refused, on_disk) if self._receipts else []
-        # RabbitMQ says "up to here" only of more than one, and some clients take it at its word.
+        # RabbitMQ uses "up to here" only for more than one, and some clients rely on it.
         return Confirmed(refused, [up_to, *single], 0) if count == 1 else Confirmed(refused, single, up_to)
 
     def _take_front(self, refused: list[int], on_disk: int) -> tuple[int, int]:
@@ -145,11 +160,11 @@ class Confirms:
         return count, up_to
 
     def _wait_for(self, number: int) -> None:
-        """Be told when a batch is on disk; about one after the other, for they are so in order."""
+        """Ask for a callback when a batch is on disk; one at a time, since batches are committed in order."""
         assert self._persistence is not None
         if not self._waits:
             self._waits = True
-            self._persistence.when_committed(number, self._on_disk)
+            self._persistence.journal.when_committed(number, self._on_disk)
 
     def _on_disk(self) -> None:
         self._waits = False

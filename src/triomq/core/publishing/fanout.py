@@ -1,6 +1,6 @@
 """A publish to very many queues, cut into turns: the first queues have it at once, the others bit by bit.
 
-To tell 100,000 queues takes a quarter of a second, for which one message would hold the loop. What its publisher
+Telling 100,000 queues takes a quarter of a second, for which one message would hold the loop. What its publisher
 publishes after it goes behind it, so that messages stay in order in each queue; and the publisher has to wait until all
 queues have it, so that no more than one such publish of each client is under way.
 """
@@ -26,7 +26,7 @@ _PER_STEP = 4
 
 
 class FanOut:
-    """The chore; made by a publisher, done by the domain.
+    """The chore; created by a publisher, done by the domain.
 
     Args:
         directory: The domain's.
@@ -44,11 +44,11 @@ class FanOut:
         self._runs.append((message, iter(queues)))
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when all queues have been told."""
+        """Call ``callback`` once, when all queues have been told."""
         self._waiting[callback] = None
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call that no more."""
+        """Withdraw a callback that was not called yet."""
         self._waiting.pop(callback, None)
 
     def step(self, domain: Domain) -> bool:
@@ -59,7 +59,7 @@ class FanOut:
             if self._directory.has(queue):
                 queue.tell_nowait(message)
             elif message.receipt is not None:
-                message.receipt.placed(len(message.contents))  # and gone with the queue, which was deleted meanwhile
+                message.receipt.placed(len(message.contents))  # and removed with the queue, which was deleted meanwhile
         if told:
             return True
         self._runs.popleft()

@@ -1,4 +1,4 @@
-"""What publishers tell and ask queues."""
+"""The messages that publishers send to queues."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,9 @@ class Publish(Message, frozen=True):
 
     Args:
         head: What they share.
-        contents: Their octets.
-        size: Total of the octets.
-        receipt: Where to report that they are placed; None when nobody asks.
+        contents: Their bytes.
+        size: Total of the bytes.
+        receipt: Where to report that they are placed; None without a confirm.
         position: Where in the receipt's run these messages begin.
         delay: Seconds until they become ready.
     """
@@ -30,7 +30,7 @@ class Publish(Message, frozen=True):
     delay: float = 0.0
 
     def split(self) -> Sequence["Publish"]:
-        """Give each message alone, so that the one that crashes a queue takes no other with it."""
+        """Return each message alone, so that the one that crashes a queue takes no other with it."""
         return [
             Publish(self.head, [content], len(content), self.receipt, self.position + offset, self.delay)
             for offset, content in enumerate(self.contents)
@@ -53,7 +53,7 @@ class Offer(Request[bool], frozen=True):
 
 
 def take_now(queue: Ref, offer: Offer) -> bool:
-    """Offer a message to a queue, and tell whether a consumer gets it."""
+    """Offer a message to a queue, and return whether a consumer gets it."""
     try:
         return queue.ask_nowait(offer)
     except (trio.WouldBlock, ActorError):
@@ -61,6 +61,6 @@ def take_now(queue: Ref, offer: Offer) -> bool:
 
 
 class Fits(Request[bool], frozen=True):
-    """To a queue: would you refuse none of these runs, if nobody consumed meanwhile?"""
+    """To a queue: return whether none of these runs would be refused, if no message were consumed meanwhile."""
 
     runs: Sequence[Publish]

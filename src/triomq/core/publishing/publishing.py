@@ -6,11 +6,11 @@
         ├─ the route stands: one comparison with ``Directory.version``
         └─ it does not: permission, sink, bindings, guards ── raise, and nothing of the run is taken
         │
-    each queue is told ``Publish``; the receipt, the turn's budget and the memory account are kept
+    each queue is told ``Publish``; receipt, turn's budget and memory account are updated
 
 Rules:
 
-- What is not taken is raised, never returned. A protocol that forgets a returned verdict says OK for a message that is
+- What is not taken is raised, never returned. A protocol that forgets a returned verdict confirms a message that is
   lost; an exception that it forgets ends its client.
 - A run is taken whole, or nothing of it is. So a protocol that waits may publish the very same run again. Therefore all
   messages that are routed by their content are looked at before the first one is placed, and the guards change between
@@ -19,7 +19,7 @@ Rules:
   sinks, queues, and the begin and the end of each pressure. While a pressure lasts no route is remembered, so every
   publish passes the guards; at all other times the guards cost one comparison for a run of any length.
 - Taken is not placed. ``publish`` returns to how many queues a run went. Whether they have it, or refused it as full,
-  is in the receipt, and when it is on disk the journal knows.
+  is in the receipt, as is the batch with which it is on disk.
 - What to do about a pressure is up to the protocol: stop reading, let a request wait, refuse, or answer "not taken".
   Mandatory is the protocol's as well; when a message expires is the queue's.
 
@@ -42,6 +42,7 @@ import trio
 from triomq.actors import Ref
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import QueueMessage
+from triomq.core.persistence.persistence import MOST_UNWRITTEN
 from triomq.core.publishing.fanout import AT_ONCE, FanOut
 from triomq.core.publishing.publish import Offer, Publish, take_now
 from triomq.core.refusals import Forbidden
@@ -85,10 +86,10 @@ class Permissions(Protocol):
     """What a user may do; ``triomq.security.Access`` is one."""
 
     def may_write(self, name: str, /) -> bool:
-        """Tell whether the user may publish into a sink."""
+        """Return whether the user may publish into a sink."""
 
     def may_read(self, name: str, /) -> bool:
-        """Tell whether the user may consume from a queue."""
+        """Return whether the user may consume from a queue."""
 
 
 class _Everything:
@@ -106,14 +107,14 @@ EVERYTHING: Final[Permissions] = _Everything()
 
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
-"""Deals with messages that no queue is bound for."""
+"""Called with messages that no queue is bound for."""
 
 
 class Expecting(Protocol):
     """Numbers runs and follows their fate: ``Confirms`` does it for a channel, ``SingleReceipt`` for one message."""
 
     def expect(self, count: int, queues: int) -> Receipt:
-        """Make the receipt of a run of so many messages, which goes to so many queues."""
+        """Return the receipt of a run of so many messages, which goes to so many queues."""
 
 
 class CachedRoute:
@@ -135,7 +136,7 @@ class CachedRoute:
         self.version = _NEVER  # of the directory, when ``queues`` was found
 
     def _found(self, queues: tuple[Ref, ...], version: int) -> CachedRoute:
-        """Give a route of the same name that stands."""
+        """Return a route of the same name that stands."""
         route = CachedRoute(self.sink, self.key, self.keys)
         route.queues, route.version = queues, version
         return route
@@ -165,7 +166,7 @@ class Publisher:
         self._directory = directory
         self._access = access
         self._turn = turn
-        self._fanout: FanOut | None = None  # what very many queues are still to be told
+        self._fanout: FanOut | None = None  # what very many queues have not been told yet
         self._memory = directory.memory
         self._persistence = directory.persistence
 
@@ -184,9 +185,9 @@ class Publisher:
         Args:
             route: Where it goes; remembers what is found.
             head: What the messages share.
-            contents: Their octets; the sequence must not change any more.
-            size: Total of the octets.
-            confirms: Follows what becomes of the run; None if nobody asks.
+            contents: Their bytes; the sequence must not change any more.
+            size: Total of the bytes.
+            confirms: Follows what becomes of the run; None without a confirm.
             unrouted: Called with the head, and the messages that no queue is bound for: what mandatory means is the
                 protocol's.
             delay: Seconds until the messages become ready.
@@ -222,7 +223,7 @@ class Publisher:
         return len(queues)
 
     def _spread(self, message: Publish, queues: Sequence[Ref]) -> None:
-        """Tell very many queues, the first ones now."""
+        """Publish to very many queues, to the first ones now."""
         if self._fanout is not None:
             self._fanout.add(message, queues)
             return
@@ -264,7 +265,7 @@ class Publisher:
         """
         route, head, contents, size = run
         queues = route.queues
-        receipt = None if confirms is None else confirms.expect(len(contents), 0)  # nobody will report
+        receipt = None if confirms is None else confirms.expect(len(contents), 0)  # no queue will report
         self.count(len(contents) * len(queues), size)
         missed = [content for content in contents if not self._offer(head, content, queues)]
         if receipt is not None and queues and head.persistent and self._persistence is not None:
@@ -288,13 +289,13 @@ class Publisher:
     # The guards
 
     def _look(self) -> None:
-        """Look at what publishers may have to wait for: before a turn's first publish, and at no other time."""
+        """Check what publishers may have to wait for: before a turn's first publish, and at no other time."""
         if self._fanout is not None:
             self._directory.changed()  # no route stands, so the guards see it
         memory = self._memory
         if memory.fresh > memory.room:
             memory.measure()
-        if self._persistence is not None:
+        if self._persistence is not None and self._persistence.journal.pending_bytes > MOST_UNWRITTEN:
             self._persistence.look()
 
     def admit(self, runs: Sequence[RoutedRun]) -> list[RoutedRun]:
@@ -370,9 +371,9 @@ class Publisher:
         return persistence is None or (persistence.journal.fault is None and not persistence.behind)
 
     def _require_open(self, head: Head, queues: Sequence[Ref]) -> None:
-        """Refuse what some queues are not to get now.
+        """Raise if some queues are not to get messages now.
 
-        Memory comes first: whoever waits for it loses nothing, but a full disk may end a client.
+        Memory comes first: a client that waits for it loses nothing, but a full disk may end a client.
 
         Raises:
             PublishingPaused: That is so.
@@ -387,9 +388,9 @@ class Publisher:
             raise PublishingPaused(Pressure.BEHIND, queues)
 
     def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
-        """Have something called, once, when a pressure is over.
+        """Call ``callback`` once, when a pressure is over.
 
-        To be asked for in the turn that met the pressure. The call may come within somebody else's turn, so it should
+        To be called in the turn that met the pressure. The callback may come within another actor's turn, so it should
         not publish at once.
         """
         if pressure is Pressure.BEHIND and self._fanout is not None:
@@ -411,7 +412,7 @@ class Publisher:
             self.forget(over.set)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         self._memory.forget(callback)
         if self._fanout is not None:
             self._fanout.forget(callback)

@@ -1,8 +1,8 @@
 """A transaction: publishes and settlements over any number of queues, done in one turn, all of them or none.
 
-Until ``commit`` nothing has happened. ``commit`` asks every queue whether it would refuse anything; if one does, the
-answer is its refusal and still nothing has happened. Then all queues are told, in the same turn, so that nobody sees
-a part; with a store all of it is one batch on disk.
+Until ``commit`` nothing has happened. ``commit`` asks every queue whether it would refuse anything; if one would, that
+refusal is raised and still nothing has happened. Then all queues are told, in the same turn, so that no consumer sees a
+part; with a store all of it is one batch on disk.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,14 @@ from triomq.actors import Ref
 from triomq.core.batch import Batch
 from triomq.core.delivery import Outcome, Settle
 from triomq.core.publishing.publish import Fits, Publish
-from triomq.core.refusals import QueueFull, QueueStopped, Restarting
+from triomq.core.refusals import Restarting
 from triomq.core.topology.directory import Directory
-from triomq.errors import ActorError
+from triomq.errors import ActorError, QueueFull, QueueStopped
 
 
 class Transaction:
-    """What is to happen together; made by whoever has one going on, used again after each commit or rollback.
+    """Gathers what is to happen together; created by the side that has a transaction open, used again after each commit
+    or rollback.
 
     Args:
         directory: The domain's: a queue that was deleted meanwhile is left out, as routing would have.
@@ -39,16 +40,16 @@ class Transaction:
 
     @property
     def octets(self) -> int:
-        """Total of the octets of what is to be published."""
+        """Total of the bytes of what is to be published."""
         return sum(run.size for runs in self._publishes.values() for run in runs)
 
     def publish(self, queues: Sequence[Ref], message: Publish) -> None:
-        """Let a run go to some queues at the commit."""
+        """Gather a run for some queues."""
         for queue in queues:
             self._publishes.setdefault(queue, []).append(message)
 
     def settle(self, batch: Batch, outcome: Outcome, positions: Sequence[int] | None = None) -> None:
-        """Let deliveries be settled at the commit; until then they hold their room in the windows."""
+        """Gather settlements; until the commit they hold their room in the windows."""
         self._settlements.append((batch, outcome, positions))
 
     def commit(self) -> int:
@@ -63,7 +64,7 @@ class Transaction:
             Restarting: A queue is being restarted; nothing was done, commit again when it runs.
         """
         present = {queue: runs for queue, runs in self._publishes.items() if self._directory.has(queue)}
-        for queue in present:  # what has expired by now goes first: it may become another's dead letters
+        for queue in present:  # what has expired by now goes first: it may become a dead letter in another queue
             self._check(queue, ())
         for queue, runs in present.items():
             self._check(queue, runs)
@@ -92,6 +93,6 @@ class Transaction:
             raise QueueFull(self._directory.name_of(queue))
 
     def rollback(self) -> None:
-        """Forget everything."""
+        """Drop everything that was gathered."""
         self._publishes = {}
         self._settlements = []

@@ -35,7 +35,7 @@ class WaitingPublisher:
         self._publisher = publisher
         self._directory = directory
         self._turn = turn
-        self._lines: dict[QueueState, trio.Lock] = {}  # of those who wait for room, by queue
+        self._lines: dict[QueueState, trio.Lock] = {}  # callbacks of publishers that wait for room, by queue
 
     async def publish(self, run: RoutedRun, delay: float = 0.0, unrouted: Unrouted | None = None) -> Receipt:
         """Publish one message, and wait until every queue has answered and what is persistent is on disk.
@@ -58,7 +58,7 @@ class WaitingPublisher:
         await trio.lowlevel.checkpoint_if_cancelled()
         answered = trio.Event()
         receipt = SingleReceipt(1, 1, 0, answered.set)
-        waited: set[QueueState] = set()  # whose lines we have stood in until it was our turn
+        waited: set[QueueState] = set()  # queues that were waited for already
         while (obstacle := self._turn.run(self._place, run, receipt, delay, unrouted, waited)) is not None:
             if isinstance(obstacle, Pressure):
                 await self._publisher.wait_open(obstacle)
@@ -130,13 +130,13 @@ class WaitingPublisher:
         raise paused
 
     def _has_room(self, queue: QueueState, run: RoutedRun, waited: Collection[QueueState]) -> bool:
-        """Tell whether it is our turn at a queue, and it has room."""
+        """Return whether it is our turn at a queue, and it has room."""
         if queue in self._lines and queue not in waited:
             return False
         return _fits(queue, _told(run, 0.0))
 
     async def _stand_in_line(self, queue: QueueState, told: Publish) -> None:
-        """Wait until it is our turn and the queue has room, or is gone."""
+        """Wait in line until the queue has room, or is deleted."""
         line = self._lines.setdefault(queue, trio.Lock())
         try:
             async with line:
@@ -147,7 +147,7 @@ class WaitingPublisher:
                 self._lines.pop(queue, None)
 
     async def _wait_change(self, queue: QueueState) -> None:
-        """Wait until a queue may have more room, runs again, or is gone."""
+        """Wait until a queue may have more room, runs again, or is deleted."""
         if queue.ref.state != "running":
             try:
                 await queue.ref.wait_running()
@@ -166,7 +166,7 @@ class WaitingPublisher:
 
 
 def makes_wait(queue: QueueState) -> bool:
-    """Tell whether a queue makes publishers wait for room."""
+    """Return whether a queue makes publishers wait for room."""
     return queue.options.overflow is Overflow.WAIT and queue.options.is_bounded
 
 
@@ -175,7 +175,7 @@ def _told(run: RoutedRun, delay: float) -> Publish:
 
 
 def _fits(queue: QueueState, told: Publish) -> bool:
-    """Tell whether a queue would take a message now; one that is gone does not matter.
+    """Return whether a queue would take a message now; one that is gone does not matter.
 
     Raises:
         LimitExceeded: It will never have room.
@@ -197,4 +197,4 @@ def _fits(queue: QueueState, told: Publish) -> bool:
 
 
 def _nothing() -> None:
-    """Nobody waits for this receipt."""
+    """Do nothing: no caller waits for this receipt."""

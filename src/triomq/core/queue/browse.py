@@ -1,8 +1,8 @@
-"""Browsing: looking at ready messages in their places, and forgetting what one has seen.
+"""Browsing: looking at the ready messages of a queue in their places, and removing those that were seen.
 
-A browser takes nothing: messages stay ready for feeds. Their ids stay the same as long as they are in the queue, so
-that a browser goes on behind the last id it saw, and can discard everything up to it, which never touches what has
-arrived since. A message that is out with a consumer is not seen, and stands in its old place again when it comes back.
+A browser takes nothing: messages stay ready for feeds. An id stays the same as long as its message is in the queue, so
+a browser goes on behind the last id it saw, and can discard everything up to that id without touching what has arrived
+since. An unsettled message is not seen; it stands in its old place again when it comes back.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from triomq.core.backlog import Entry
 
 
 class Browse(Request[Sequence[Entry]], frozen=True):
-    """To a queue: show ready messages in the order of their ids, which is the order in which they arrived.
+    """To a queue: return ready messages in the order of their ids, which is the order in which they arrived.
 
-    A queue with priorities hands them out in another order; but whoever goes through it page by page, or discards what
-    was seen, must not pass over the less urgent ones.
+    A queue with priorities hands messages out in another order; a client that pages through it, or discards what it
+    saw, must not pass over the less urgent ones.
 
     The answer is shorter than asked for where the messages are large, or where more have to be read from the store; it
     is empty only if there are no more.

@@ -1,12 +1,12 @@
-"""Dead letters: what becomes of a message that its queue will not deliver any more.
+"""Dead letters: what happens to a message that its queue will not deliver any more.
 
-It is published again, to the sink and with the key that the queue names, in the same turn and in the very queue's name.
-Its headers tell its history in the form that RabbitMQ's clients know: ``x-death`` lists, newest first, which queue gave
-it up, why and how often; ``x-first-death-…`` keep how it began. Where the queue names no key, the further keys of the
-header ``CC`` count again; where it does, that header is taken off.
+It is published again, to the sink and with the key that the queue's options name, in the same turn and in the queue's
+own name. Its headers carry its history in the form that RabbitMQ's clients know: ``x-death`` lists, newest first, which
+queue gave it up, why and how often; ``x-first-death-…`` hold how it began. Where the queue names no key, the further
+keys of the header ``CC`` count again; where it does, that header is removed.
 
 Queues may dead-letter into each other. A message that comes back to a queue by expiry alone would go round for ever, so
-it is dropped there; with a rejection in the circle somebody has decided each time, and it may go on.
+it is dropped there. With a rejection in the circle a consumer has decided each time, and the message may go on.
 """
 
 import logging
@@ -57,7 +57,7 @@ def dead_letter(state: "QueueState", head: Head, contents: Iterable[bytes], reas
     Args:
         state: The queue's.
         head: What the messages share.
-        contents: Their octets.
+        contents: Their bytes.
         reason: Why.
 
     Returns:
@@ -97,7 +97,7 @@ def _dead_letter_one(state: "QueueState", sink: str, message: QueueMessage, reas
 
 
 def _readable(codecs: Codecs, message: QueueMessage) -> tuple[QueueMessage, Properties]:
-    """Read the properties; a message that came with some that nobody can read goes on without them."""
+    """Decode the properties; a message whose properties cannot be decoded goes on without them."""
     properties = codecs.read(message)
     if properties is not None:
         return message, properties
@@ -109,7 +109,7 @@ def _readable(codecs: Codecs, message: QueueMessage) -> tuple[QueueMessage, Prop
 
 
 def _bytes_if_not_text(name: str) -> str | bytes:
-    """Give a name as a header says it: wires may name things with octets that are no UTF-8."""
+    """Return a name as a header holds it: wires may name things with bytes that are no UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -118,7 +118,7 @@ def _bytes_if_not_text(name: str) -> str | bytes:
 
 
 def _head_of(head: Head, sink: str, key: str, encoded: bytes, flags: int) -> Head:
-    """Make the head of a dead letter: the sink and the key are new, the expiration is gone."""
+    """Return the head of a dead letter: the sink and the key are new, the expiration is gone."""
     start = len(encoded)
     return Head(
         codec=head.codec,
@@ -141,7 +141,7 @@ def _history_of(found: HeaderValue) -> History:
 
 
 def _merged(history: History) -> History:
-    """Join deaths of one queue and reason, as RabbitMQ does: old brokers told each one alone, without a count.
+    """Join deaths of one queue and reason, as RabbitMQ does: old brokers listed each one alone, without a count.
 
     Where the first of them has a count, that is taken for all; where it has none, they are counted.
     """
@@ -149,7 +149,7 @@ def _merged(history: History) -> History:
         return history
     merged: dict[tuple[str | bytes, str], dict[str, HeaderValue]] = {}
     counting: dict[tuple[str | bytes, str], int] = {}
-    others: History = []  # which nobody but the publisher understands
+    others: History = []  # which only the publisher understands
     for entry in history:
         queue, reason = entry.get("queue"), entry.get("reason")
         if not isinstance(queue, str | bytes) or not isinstance(reason, str):
@@ -203,8 +203,8 @@ def _continued(
 def _first_death(
     headers: Mapping[str, HeaderValue], queue: str | bytes, head: Head, reason: Reason
 ) -> dict[str, HeaderValue]:
-    """Say how it began, once."""
-    if "x-death" in headers:  # of whatever kind: it is not the first, or somebody wants it to look so
+    """Return the headers that hold how the history began; they are set once."""
+    if "x-death" in headers:  # of any type: it is not the first death, or the publisher wants it to look so
         return {}
     return {
         "x-first-death-exchange": _bytes_if_not_text(head.exchange),
@@ -214,7 +214,7 @@ def _first_death(
 
 
 def _is_circle(history: Sequence[Mapping[str, HeaderValue]], queue: str | bytes) -> bool:
-    """Tell whether the message was in this queue before, and nobody has rejected it since."""
+    """Return whether the message was in this queue before, and no consumer has rejected it since."""
     for entry in history:
         if entry.get("reason") == Reason.REJECTED.value:
             return False

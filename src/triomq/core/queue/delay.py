@@ -10,6 +10,7 @@ from math import inf
 
 import msgspec
 
+from triomq.core.batch import Batch
 from triomq.core.message import Head
 from triomq.store import DelayedFound
 
@@ -19,9 +20,9 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         head: What they share.
-        contents: Their octets.
-        size: Total of their octets.
-        number: Their own in the queue's part of the store; 0 if they are not kept.
+        contents: Their bytes.
+        size: Total of their bytes.
+        number: Their own in the queue's part of the store; 0 if they are not durable.
     """
 
     head: Head
@@ -31,11 +32,11 @@ class DelayedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delayed:
-    """The delayed messages of one queue, by time and then by arrival; made with the first of them.
+    """The delayed messages of one queue, by time and then by arrival; created with the first of them.
 
-    Belongs to what outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many octets
-    those have that are in memory. ``expected`` are those that the store has from an earlier life of the broker and that
-    have not been read yet, by their numbers.
+    It outlives the queue's incarnations. ``count`` is how many messages wait, ``size`` how many bytes those have that
+    are in memory. ``expected`` are those that the store has from before a restart and that have not been read yet, by
+    their numbers.
     """
 
     __slots__ = ("_heap", "_sequence", "count", "expected", "last_number", "size")
@@ -55,7 +56,7 @@ class Delayed:
         self.count += found.count
 
     def arrive(self, number: int) -> bool:
-        """Tell whether messages are still to be read, which they are not any more; whoever has them pushes them."""
+        """Return whether messages are still to be read; the caller has read them, and pushes them now."""
         found = self.expected.pop(number, None)
         if found is None:
             return False  # forgotten meanwhile, or read twice
@@ -63,7 +64,7 @@ class Delayed:
         return True
 
     def push(self, run: DelayedRun, due: float) -> None:
-        """Keep messages until a time, in seconds of the domain's clock."""
+        """Delay messages until a time, in seconds of the domain's clock."""
         self._sequence += 1
         self.last_number = max(self.last_number, run.number)
         self.count += len(run.contents)
@@ -76,7 +77,7 @@ class Delayed:
         return self._heap[0][0] if self._heap else inf
 
     def take_due(self, now: float) -> DelayedRun | None:
-        """Take out the first run whose time has come."""
+        """Remove and return the first run that is due; None if there is none."""
         if self.next_due > now:
             return None
         run = heappop(self._heap)[2]
@@ -89,9 +90,59 @@ class Delayed:
         return [*self.expected, *(run.number for _, _, run in self._heap)]
 
     def purge(self) -> int:
-        """Forget all and tell how many they were."""
+        """Remove all messages and return how many they were."""
         count, self.count = self.count, 0
         self.size = 0
         self._heap.clear()
         self.expected.clear()
         return count
+
+
+# Postponed messages
+
+_FIRST_DELAY = 1.0
+"""Seconds; long enough that a supervisor which allows three restarts in five seconds survives one bad message."""
+
+_LONGEST_DELAY = 60.0
+"""Seconds; what it needs may be back by then, and a line a minute in the log is still seen."""
+
+MOST_FAILURES = 5
+"""Deliveries that a message gets before it becomes a dead letter: with the delays between them, 15 seconds."""
+
+
+def delay_after(failures: int) -> float:
+    """Return how many seconds a message waits after so many failures, 1 for the first."""
+    return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(failures - 1, 16))
+
+
+class Postponed:
+    """The postponed messages of one queue, each in a batch of its own, by time; made with the first of them."""
+
+    __slots__ = ("_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Batch]] = []
+        self._sequence = 0  # batches cannot be compared
+
+    def __len__(self) -> int:
+        """Count the messages."""
+        return len(self._heap)
+
+    def push(self, batch: Batch, due: float) -> None:
+        """Add a message until a time, in seconds of the domain's clock."""
+        self._sequence += 1
+        heappush(self._heap, (due, self._sequence, batch))
+
+    @property
+    def next_due(self) -> float:
+        """When the next message goes back; infinity when none waits."""
+        return self._heap[0][0] if self._heap else inf
+
+    def take_due(self, now: float) -> Batch | None:
+        """Remove and return the first message that is due; None if there is none."""
+        return heappop(self._heap)[2] if self.next_due <= now else None
+
+    def take_all(self) -> list[Batch]:
+        """Remove and return all messages."""
+        heap, self._heap = self._heap, []
+        return [batch for _, _, batch in heap]

@@ -12,7 +12,7 @@ from triomq.core.queue.queue_state import QueueState
 
 
 def drop_expired(state: QueueState, now: float) -> bool:
-    """Drop the messages that have expired, or let them become dead letters.
+    """Drop the messages that have expired, as dead letters if the queue has a sink for them.
 
     Args:
         state: The queue's.
@@ -64,12 +64,12 @@ class Unexpired:
 
     @property
     def run_length(self) -> int:
-        """How many messages ``take_turns`` can deal."""
+        """How many messages ``take_turns`` can hand out."""
         return self._backlog.run_length
 
 
 def next_deadline(state: QueueState) -> float:
-    """Tell when the queue must be looked at next, in seconds of the domain's clock; infinity if never."""
+    """Return when the queue has its next deadline, in seconds of the domain's clock; infinity if never."""
     deadline = state.backlog.next_deadline()
     if state.delayed is not None:
         deadline = min(deadline, state.delayed.next_due)
@@ -81,6 +81,6 @@ def next_deadline(state: QueueState) -> float:
 
 
 def is_unused(state: QueueState, now: float) -> bool:
-    """Tell whether nobody has used the queue for so long that it goes."""
+    """Return whether the queue was not used for as long as it lives without."""
     expires = state.options.expires
     return expires is not None and not state.feeds and state.used + expires <= now < inf

@@ -1,6 +1,6 @@
 """The intake of a queue with a TTL or priorities: which messages of a run share a deadline and a level.
 
-A queue without either does not come here, unless messages say themselves when they expire.
+A queue without either does not come here, unless messages have an expiration of their own.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 def sort_out(
     head: Head, contents: Sequence[bytes], size: int, options: QueueOptions, codecs: Codecs, now: float
 ) -> list[Part]:
-    """Cut a run into parts, in order, as few as there can be.
+    """Split a run into parts, in order, as few as possible.
 
     Args:
-        head: What the messages share; it says whether their properties are worth decoding.
-        contents: Their octets.
-        size: Total of the octets.
+        head: What the messages share; its flags show whether their properties are worth decoding.
+        contents: Their bytes.
+        size: Total of the bytes.
         options: The queue's.
         codecs: How properties are decoded.
         now: The time, in seconds of the domain's clock.
@@ -57,7 +57,7 @@ def sort_out(
 
 
 def _shortest(options: QueueOptions, properties: Properties) -> float | None:
-    """Give the shorter of the queue's and the message's own time to live."""
+    """Return the shorter of the queue's and the message's own time to live."""
     own, general = properties.expiration, options.message_ttl
     if own is None or general is None:
         return general if own is None else own
@@ -65,7 +65,7 @@ def _shortest(options: QueueOptions, properties: Properties) -> float | None:
 
 
 def _deadline(seconds: float | None, now: float) -> float:
-    """Say when a time to live ends; what has none to live is over now."""
+    """Return when a time to live ends; a message whose time to live is 0 or below is over now."""
     if seconds is None or not seconds < _FOREVER:  # so that no number is too large, nor is what is no number
         return inf
     return ceil((now + seconds) / _GRAIN) * _GRAIN if seconds > 0 else now

@@ -1,12 +1,25 @@
 """A queue: ordered messages, and the feeds that they leave by.
 
-A queue never waits and never makes anyone wait. What arrives is stored by its handler; at the end of the turn it
-dispatches once to the feeds that have room. Being full is an answer: the oldest give way, or the newest are refused.
+Rules:
 
-Its messages live in a ``Backlog`` that the domain owns, so that they outlive a crash: the domain puts what was out with
-consumers back in its place, marked, tells the consumers that their feeds are closed, and starts the next incarnation.
+- A queue never waits and never makes a client wait. What arrives is stored by its handler; at the end of the turn it
+  dispatches once to the feeds that have room. So a run of a thousand messages costs one dispatch.
+- Being full is an answer: the oldest messages give way, or the newest are refused (``limits``).
+- The messages live in a ``Backlog`` that belongs to the ``QueueState``, which the domain owns. When a queue crashes,
+  the domain puts unsettled messages back in their places, marked, tells the consumers that their feeds are closed, and
+  starts the next incarnation.
+- Deadlines are the ``Timekeeper``'s. Most queues have none, and never read the clock.
+- In a broker with a store the backlog pages: a queue asks it for more when few messages are resident (``after_batch``),
+  and the answers come as ``Arrived`` and ``PageRead``.
 
-Its ``Timekeeper`` looks after messages that expire or wait. Most queues have none, and never look at the clock.
+What one turn does:
+
+    Publish ─▶ publish ─▶ delay, limits or ceiling ─▶ Backlog.push
+    Settle ──▶ settle ──▶ Backlog.accept or requeue ─▶ Feed.give
+    end of turn ─▶ after_batch ─▶ expired ─▶ dispatch ─▶ Deliver to consumers ─▶ shed ─▶ page in
+
+Not done: dispatching in ``publish`` (it would be a batch for each run instead of one for each turn), and a timer for
+each queue (ten thousand queues share one task, see ``Clock``).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,27 +30,34 @@ from triomq.core.backlog import Entry, PagedBacklog, Remains
 from triomq.core.batch import Batch
 from triomq.core.delivery import CloseFeed, Deliver, Get, MoveFeed, OpenFeed, Outcome, Postpone, Settle
 from triomq.core.dispatch.dispatch import Dispatch, ReadyMessages
-from triomq.core.dispatch.feed import Feed, Wake
+from triomq.core.dispatch.feed import UNLIMITED, Feed, Wake, Window
 from triomq.core.dispatch.strategies import suitable_dispatch
-from triomq.core.dispatch.window import UNLIMITED, Window
 from triomq.core.message import Head
 from triomq.core.persistence.recorded_delay import DelayedRead, forget_delayed, read_delayed
 from triomq.core.publishing.confirms import Receipt
 from triomq.core.publishing.publish import Fits, Offer, Publish
 from triomq.core.queue.browse import Browse, Discard, Purge
-from triomq.core.queue.ceiling import bytes_of, fits_below, make_room
 from triomq.core.queue.deadletter import Reason, dead_letter
 from triomq.core.queue.expiry import is_unused
-from triomq.core.queue.freeing import free
 from triomq.core.queue.intake import sort_out
-from triomq.core.queue.limits import bytes_ready, count_fitting, fits_all, is_full, shed
+from triomq.core.queue.limits import (
+    bytes_of,
+    bytes_ready,
+    count_fitting,
+    fits_all,
+    fits_below,
+    is_full,
+    make_room,
+    shed,
+)
 from triomq.core.queue.queue_state import Arrived, Enlist, OptionsChanged, PageRead, QueueState, QueueStatistics
 from triomq.core.queue.settling import forget_postponed, give_up, postpone, put_back
 from triomq.core.queue.timekeeper import Due, Timekeeper
-from triomq.core.refusals import InExclusiveUse, NotResident, QueueUnreadable
+from triomq.core.refusals import NotResident
+from triomq.core.topology.chores import free
 from triomq.core.topology.options import Overflow
 from triomq.core.topology.requests import QueueExpired, QueueUnused
-from triomq.errors import Refused
+from triomq.errors import InExclusiveUse, QueueUnreadable, Refused
 
 
 class Queue(InPlaceActor):
@@ -49,6 +69,7 @@ class Queue(InPlaceActor):
         "_ceiling",
         "_checks",
         "_dispatch",
+        "_journal",
         "_rejects",
         "_sheds",
         "_slack",
@@ -60,28 +81,30 @@ class Queue(InPlaceActor):
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self._backlog = state.backlog
+        persistence = state.directory.persistence
+        self._journal = persistence.journal if persistence is not None and state.durable else None
         self._look()
         self._time = Timekeeper(state)
         self._dispatch: Dispatch | None = None
-        self._called: list[tuple[Window, Feed]] | None = None  # feeds whose turn it is in a window
+        self._called: list[tuple[Window, Feed]] | None = None  # feeds called by a window in this turn
 
     def _look(self) -> None:
-        """See what the options ask of this queue."""
+        """Read the options: which checks a run has to pass."""
         options = self._state.options
         self._rejects = options.is_bounded and options.overflow is not Overflow.DROP_HEAD
         self._sheds = options.is_bounded and options.overflow is Overflow.DROP_HEAD
         self._ceiling = 0 if options.is_bounded else self._state.ceiling
         self._checks = self._rejects or self._ceiling > 0  # whether some of a run may not be stored
-        self._slack = 0  # octets that fit below the ceiling, at least
+        self._slack = 0  # bytes that certainly fit below the ceiling
         self._sorts = options.message_ttl is not None or options.max_priority > 0
 
     def options_changed(self, message: OptionsChanged) -> None:
-        """Live by other options from now on; ``after_batch`` lets messages give way to new limits."""
+        """Apply changed options; ``after_batch`` removes what exceeds new limits."""
         self._look()
         self._time.begin()
 
     def on_start(self) -> None:
-        """Set the first deadline, should there be one, and have read anew what an earlier incarnation waited for."""
+        """Set the first deadline, if there is one, and repeat the reads that an earlier incarnation waited for."""
         self._time.begin()
         if isinstance(self._backlog, PagedBacklog):
             self._backlog.forget_reading()
@@ -119,16 +142,16 @@ class Queue(InPlaceActor):
             if state.options.overflow is Overflow.REJECT_PUBLISH_DLX:
                 state.dead_lettered += dead_letter(state, message.head, message.contents[placed:], Reason.MAX_LENGTH)
         if message.receipt is not None:
-            if placed and state.persists(message.head):
-                assert state.directory.persistence is not None
-                message.receipt.number = state.directory.persistence.journal.open_batch
             self._report(message.receipt, message, placed)
 
     def _report(self, receipt: Receipt, message: Publish, placed: int) -> None:
+        """Report to a publisher how many messages were stored, and in which batch of the store they will be on disk."""
         refused = len(message.contents) - placed
         if refused:
             receipt.refused(message.position + placed, refused)
         if placed:
+            if self._journal is not None and message.head.persistent:
+                receipt.number = self._journal.open_batch
             receipt.placed(placed)
 
     def _push(self, head: Head, contents: Sequence[bytes], size: int) -> None:
@@ -144,7 +167,7 @@ class Queue(InPlaceActor):
                 self._time.expect_expiry(now)
 
     def _push_fitting(self, run: Publish) -> int:
-        """Store as much as fits, letting feeds make room as long as they can; tell how many messages were stored."""
+        """Store as much as fits, dispatching in between to make room; return how many messages were stored."""
         contents, placed = run.contents, 0
         while placed < len(contents):
             self._deliver()
@@ -174,7 +197,7 @@ class Queue(InPlaceActor):
         return count
 
     def offer(self, message: Offer) -> bool:
-        """Take a message if a feed takes it from us at once, and leave no trace of it otherwise."""
+        """Store a message if a feed takes it at once, and leave no trace of it otherwise; return whether one did."""
         self._deliver()
         backlog = self._backlog
         if backlog.ready:
@@ -192,7 +215,7 @@ class Queue(InPlaceActor):
         return True
 
     def fits(self, message: Fits) -> bool:
-        """Tell whether nothing of some runs would be refused."""
+        """Return whether nothing of some runs would be refused."""
         if not self._rejects and not self._ceiling:
             return True
         self._deliver()
@@ -222,7 +245,7 @@ class Queue(InPlaceActor):
                 self._relist(feed)
 
     def postpone(self, message: Postpone) -> None:
-        """Put a message back after a while, and give its room back at once."""
+        """Requeue a message after a delay, and give its room in windows back at once."""
         batch = message.batch
         if self._backlog.holds(batch):
             count, size = postpone(self._state, batch, message.position, message.reason)
@@ -232,14 +255,14 @@ class Queue(InPlaceActor):
                 self._relist(batch.feed)
 
     def _relist(self, feed: Feed) -> None:
-        """Let a feed take part in the dispatch again, if it is still open."""
+        """Add a feed to the ready list again, if it is still open."""
         if self._dispatch is not None and self._state.feeds and feed in self._state.feeds:
             self._dispatch.add(feed)
 
     # Consuming
 
     def open_feed(self, message: OpenFeed) -> None:
-        """Let a feed take part in the dispatch."""
+        """Open a feed."""
         feeds = self._state.feeds
         if feeds and (message.feed.exclusive or next(iter(feeds)).exclusive):  # an exclusive feed is always alone
             raise InExclusiveUse(self._state.name)
@@ -256,7 +279,7 @@ class Queue(InPlaceActor):
         feeds[message.feed] = None
 
     def move_feed(self, message: MoveFeed) -> None:
-        """Let a feed take the place of another one of the same kind."""
+        """Replace a feed by another one of the same kind."""
         feeds, feed, successor = self._state.feeds, message.feed, message.successor
         if not feeds or feed not in feeds or self._dispatch is None:
             return
@@ -271,7 +294,7 @@ class Queue(InPlaceActor):
         self._state.dropped += 1
 
     def close_feed(self, message: CloseFeed) -> None:
-        """Deliver no more to a feed; tell the domain when the last one leaves an auto-delete queue."""
+        """Close a feed; tell the domain if it was the last one of an auto-delete queue."""
         feeds, feed = self._state.feeds, message.feed
         if not feeds or feed not in feeds:
             return
@@ -302,7 +325,7 @@ class Queue(InPlaceActor):
         return batch
 
     def purge(self, message: Purge) -> int:
-        """Forget all messages that no consumer has, after feeds have taken what they can."""
+        """Remove all ready messages, after feeds have taken what they can; return how many they were."""
         self._deliver()
         state = self._state
         if state.delayed is not None:
@@ -317,7 +340,7 @@ class Queue(InPlaceActor):
         return count
 
     def browse(self, message: Browse) -> Sequence[Entry]:
-        """Show ready messages, after feeds have taken what they can."""
+        """Return ready messages by id, after feeds have taken what they can."""
         self._deliver()
         if self._backlog.paged and not self._backlog.resident:
             self._look_for_more()
@@ -328,7 +351,7 @@ class Queue(InPlaceActor):
         return entries
 
     def discard(self, message: Discard) -> int:
-        """Forget ready messages up to an id; those that are paged are paged in for it, some at a time."""
+        """Remove ready messages up to an id; paged ones are paged in for it, some at a time."""
         count = self._backlog.discard(message.up_to)
         while self._backlog.has_paged(message.up_to):
             if not self._page_in():
@@ -337,21 +360,21 @@ class Queue(InPlaceActor):
         return count
 
     def enlist(self, message: Enlist) -> QueueStatistics:
-        """Take a snapshot, after feeds have taken what they can."""
+        """Return a snapshot, after feeds have taken what they can."""
         self._deliver()
         return self._state.statistics()
 
     # Time and dispatching
 
     def due(self, message: Due) -> None:
-        """Go, if nobody has used the queue for long; ``after_batch`` looks at the messages."""
+        """Ask the domain to delete the queue if it is unused; ``after_batch`` looks at the messages."""
         self._time.needs_clock = True
         if is_unused(self._state, self._state.directory.clock.now()):
             assert self.ref.parent is not None
             self.ref.parent.tell_nowait(QueueExpired(self._state.name))
 
     def wake(self, message: Wake) -> None:
-        """Let a feed take part again that waited for a window."""
+        """Add a feed to the ready list that waited for a window."""
         self._wake(message.feed, message.window)
 
     def _wake(self, feed: Feed, window: Window) -> None:
@@ -387,7 +410,7 @@ class Queue(InPlaceActor):
         return found
 
     def _expect_expiring(self, backlog: PagedBacklog) -> None:
-        """Note that messages may expire that were paged in."""
+        """Set a deadline if messages were paged in that may expire."""
         if backlog.expiring_paged_in:
             backlog.expiring_paged_in = False
             self._time.expect_expiry()
@@ -408,7 +431,7 @@ class Queue(InPlaceActor):
         return QueueUnreadable(self._state.name) if self._backlog.is_unreadable else NotResident(self._state, done)
 
     def page_read(self, message: PageRead) -> None:
-        """Have ready what was read for somebody who browses."""
+        """Hand the backlog what was read for a browser."""
         assert isinstance(self._backlog, PagedBacklog)
         self._backlog.page_read(message.reading)
         self._state.notify_arrived()
@@ -425,7 +448,7 @@ class Queue(InPlaceActor):
         self._time.put_back(message)
 
     def _deliver(self) -> bool:
-        """Hand out what feeds have room for, then let the oldest give way if there is still too much.
+        """Dispatch to feeds that have room, then remove the oldest messages if there are still too many.
 
         Returns:
             Whether what is ready now may be delivered; if not, too much has expired for one turn.
@@ -454,7 +477,7 @@ class Queue(InPlaceActor):
             batch.feed.consumer.tell_nowait(Deliver(batch.feed, batch))
 
     def _pass_on(self) -> None:
-        """End the turns of feeds that windows had called; whoever is called next may be one of this queue's too."""
+        """End the turns of feeds that windows had called; the next ones may be feeds of this queue too."""
         called, self._called = self._called, None
         for window, feed in called or ():
             following = window.pass_on(feed)

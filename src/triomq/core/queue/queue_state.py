@@ -1,4 +1,4 @@
-"""What of a queue outlives its incarnations: its options, its messages, the list of its feeds."""
+"""The state of a queue that outlives its incarnations: options, messages, feeds, counters."""
 
 from collections.abc import Callable
 from math import inf
@@ -11,8 +11,7 @@ from triomq.core.backlog import Backlog, MemoryBacklog, PagedPlainBacklog, Paged
 from triomq.core.delivery import FeedClosed
 from triomq.core.dispatch.feed import Feed
 from triomq.core.message import Head
-from triomq.core.queue.delay import Delayed
-from triomq.core.queue.postponed import Postponed
+from triomq.core.queue.delay import Delayed, Postponed
 from triomq.core.routing.bindings import Binding
 from triomq.core.topology.options import QueueOptions
 from triomq.core.topology.policy import Policy, queue_options
@@ -30,14 +29,14 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         ready: Messages that no consumer has.
-        ready_bytes: Octets of their bodies.
-        unsettled: Messages that are out with consumers.
+        ready_bytes: Bytes of their bodies.
+        unsettled: Messages that consumers have and have not settled.
         feeds: Open feeds.
         published: Messages stored since the queue was declared.
         delivered: Messages handed out since then, again and again counted again.
         dropped: Messages that gave way or were refused because the queue was full, or that no feed would take.
-        delayed: Messages whose time has not come, or over which a consumer failed and that come back after a while.
-        expired: Messages whose time was over.
+        delayed: Messages that become ready later, since they were published so or a consumer failed over them.
+        expired: Messages that expired.
         dead_lettered: Copies of given up messages that went to other queues.
         rejected: Messages that a consumer rejected.
         exhausted: Messages that came back more often than the delivery limit allows.
@@ -58,7 +57,7 @@ class QueueStatistics(msgspec.Struct, frozen=True, gc=False):
 
 
 class Enlist(Request[QueueStatistics], frozen=True):
-    """To a queue: what is in you, now that everything before this has been dealt with?"""
+    """To a queue: return a snapshot, taken when everything before this request has been handled."""
 
 
 class Arrived(Message, frozen=True):
@@ -68,7 +67,7 @@ class Arrived(Message, frozen=True):
 
 
 class PageRead(Message, frozen=True):
-    """To a queue: here are the messages that you wanted to show to somebody who browses."""
+    """To a queue: messages that were read for a browser."""
 
     reading: Reading | StoreError
 
@@ -78,18 +77,18 @@ class OptionsChanged(Message, frozen=True):
 
 
 class QueueState:
-    """What of a queue outlives its incarnations; made and kept by the domain.
+    """The state of a queue that outlives its incarnations; created and owned by the domain.
 
-    ``options`` are those in force: what was declared, under the policy that applies. ``durable`` says whether it is
-    there again after a restart: what belongs to one session is not.
+    ``options`` are those in force: what was declared, under the policy that applies. ``durable`` is whether the queue
+    is there again after a restart: a durable declaration, and no owner.
 
     Args:
         name: The queue's name.
         declared: What it was declared with.
         directory: The domain's directory.
         owner: The session that has the queue for itself.
-        origin: The peer that had it made; empty if it is our own.
-        user: Whose session declared it, for whom it counts; empty if it was the program itself.
+        origin: The peer that made it; empty if it is this broker's own.
+        user: The user whose session declared it, who is charged for it; empty if it was the program itself.
         number: Its number in the store, if that knows it already.
     """
 
@@ -150,7 +149,7 @@ class QueueState:
         self.backlog = self._make_backlog(number)
         self.delayed: Delayed | None = None
         self.postponed: Postponed | None = None
-        self.used = 0.0  # when somebody last used the queue, in seconds of the clock; kept only if it can expire
+        self.used = 0.0  # when a client used it last, in seconds of the clock; set only if it can expire
         self.room_wanted: list[Callable[[], None]] | None = None
         self.arrived_wanted: list[Callable[[], None]] | None = None
         self.gone = False  # whether it was deleted; then its bindings go bit by bit
@@ -162,8 +161,8 @@ class QueueState:
         self.expired = 0
         self.dead_lettered = 0
         self.lost = 0  # of those dropped: what gave way to a ceiling
-        self.ceiling = 0  # octets above which expendable messages give way; 0 is none
-        self.warned = -inf  # when the log was told last that there is no room
+        self.ceiling = 0  # bytes above which expendable messages give way; 0 is none
+        self.warned = -inf  # when the log last got a line about lack of room
         self.rejected = 0
         self.exhausted = 0
         self.apply_policy()
@@ -187,23 +186,23 @@ class QueueState:
         return self.durable and head.persistent and self.directory.persistence is not None
 
     def set_ceiling(self, octets: int) -> None:
-        """Let expendable messages give way above so many octets, unless the options set a limit of their own."""
+        """Set the bytes above which expendable messages give way, unless the options set a limit of their own."""
         self.ceiling = octets
         self.ref.tell_nowait(OptionsChanged())
 
     def apply_policy(self) -> bool:
-        """Live under the policy that the directory has for this queue; tell whether options differ from before."""
+        """Apply the policy that the directory has for this queue; return whether its options have changed."""
         self.policy, before = self.directory.policies.of_queue(self.name), self.options
         self.options = queue_options(self.declared, self.policy)
         return self.options != before
 
     def use(self) -> None:
-        """Note that somebody uses the queue now."""
+        """Record that the queue is used now."""
         if self.options.expires is not None:
             self.used = self.directory.clock.now()
 
     def statistics(self) -> QueueStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         backlog, postponed = self.backlog, len(self.postponed or ())
         feeds = len(self.feeds) if self.feeds else 0
         return QueueStatistics(
@@ -223,9 +222,9 @@ class QueueState:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody works on a message, and none waits for its time or for a feed that is there.
+        """Whether no consumer has an unsettled message, and no message waits for its time or for an open feed.
 
-        What the queue was told and has not handled is still to happen: dead letters of another queue in this turn,
+        Messages that the queue's actor has not handled yet count as work: dead letters of another queue in this turn,
         publishes while it is being restarted.
         """
         backlog, options = self.backlog, self.options
@@ -235,39 +234,39 @@ class QueueState:
         return not backlog.ready or not (self.feeds or dying)
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when the queue may have room again or is gone."""
+        """Call ``callback`` once, when the queue may have room again or is deleted."""
         if self.room_wanted is None:
             self.room_wanted = []
         self.room_wanted.append(callback)
 
     def forget_room(self, callback: Callable[[], None]) -> None:
-        """Call that no more, should it not have been called yet."""
+        """Withdraw a callback that was not called yet."""
         if self.room_wanted and callback in self.room_wanted:
             self.room_wanted.remove(callback)
 
     def notify_room(self) -> None:
-        """Call whoever waits for room."""
+        """Call what waits for room."""
         wanted, self.room_wanted = self.room_wanted, None
         for callback in wanted or ():
             callback()
 
     def when_arrived(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, when messages are in memory that had to be read."""
+        """Call ``callback`` once, when messages are in memory that had to be read."""
         if self.arrived_wanted is None:
             self.arrived_wanted = []
         self.arrived_wanted.append(callback)
 
     def notify_arrived(self) -> None:
-        """Call whoever waits for messages to be in memory."""
+        """Call what waits for messages to be in memory."""
         wanted, self.arrived_wanted = self.arrived_wanted, None
         for callback in wanted or ():
             callback()
 
     def take_back(self, reason: str) -> None:
-        """Close every feed, and put what is out back in its place, marked; for when an incarnation of the queue ends.
+        """Close every feed, and requeue unsettled messages, marked; called when an incarnation of the queue ends.
 
-        The feeds of a queue that was deleted are closed by its domain.
-        What its consumers settle from now on is ignored, so the room that it took in windows is given back here.
+        The feeds of a deleted queue are closed by its domain. What their consumers settle from now on is ignored, so
+        the room that it took in windows is given back here.
         """
         feeds, self.feeds = self.feeds, None
         for feed in feeds or ():

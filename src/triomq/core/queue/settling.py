@@ -1,18 +1,18 @@
-"""Settling what no consumer will have: it becomes dead letters, or goes back to its places."""
+"""Settlements other than accept: messages become dead letters, go back to their places, or come back after a delay."""
 
 import logging
 from collections.abc import Sequence
 
 from triomq.core.batch import Batch
 from triomq.core.queue.deadletter import Reason, dead_letter
-from triomq.core.queue.postponed import MOST_FAILURES, Postponed, delay_after
+from triomq.core.queue.delay import MOST_FAILURES, Postponed, delay_after
 from triomq.core.queue.queue_state import QueueState
 
 _log = logging.getLogger("triomq.core")
 
 
 def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, reason: Reason) -> tuple[int, int]:
-    """Let messages that are out become dead letters, if their queue has a sink for them.
+    """Settle messages that will not be delivered again, as dead letters if their queue has a sink for them.
 
     Args:
         state: The queue's.
@@ -21,7 +21,7 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
         reason: Why.
 
     Returns:
-        How many messages and how many octets are outstanding no longer.
+        How many messages and how many bytes are outstanding no longer.
     """
     if state.options.dead_letter_sink is not None:
         going = batch.unsettled() if positions is None else dict.fromkeys(positions)
@@ -37,7 +37,7 @@ def give_up(state: QueueState, batch: Batch, positions: Sequence[int] | None, re
 
 
 def put_back(state: QueueState, batch: Batch, positions: Sequence[int] | None, *, marked: bool) -> tuple[int, int]:
-    """Put messages back in their places, except those that have come back too often, which are given up.
+    """Requeue messages in their places, except those that have come back too often, which become dead letters.
 
     Args:
         state: The queue's.
@@ -46,7 +46,7 @@ def put_back(state: QueueState, batch: Batch, positions: Sequence[int] | None, *
         marked: Whether a consumer may have seen them.
 
     Returns:
-        How many messages and how many octets are outstanding no longer.
+        How many messages and how many bytes are outstanding no longer.
     """
     limit = state.options.delivery_limit
     if marked and limit is not None and batch.attempts >= limit:
@@ -55,9 +55,9 @@ def put_back(state: QueueState, batch: Batch, positions: Sequence[int] | None, *
 
 
 def postpone(state: QueueState, batch: Batch, position: int, reason: str) -> tuple[int, int]:
-    """Put a message back after a while over which a consumer failed; after too many failures it becomes a dead letter.
+    """Requeue a message after a delay over which a consumer failed; after too many failures it becomes a dead letter.
 
-    Without a place for dead letters it goes on coming back, unless its queue has a delivery limit.
+    Without a dead-letter sink it goes on coming back, unless its queue has a delivery limit.
 
     Args:
         state: The queue's.
@@ -66,7 +66,7 @@ def postpone(state: QueueState, batch: Batch, position: int, reason: str) -> tup
         reason: What the consumer failed of, for the log.
 
     Returns:
-        How many messages and how many octets are outstanding with the consumer no longer.
+        How many messages and how many bytes are outstanding with the consumer no longer.
     """
     content, number = batch.contents[position], batch.ids[position]
     if content is None:
@@ -79,7 +79,7 @@ def postpone(state: QueueState, batch: Batch, position: int, reason: str) -> tup
 
 
 def _after(state: QueueState, batch: Batch, position: int, failures: int) -> dict[str, object]:
-    """Do with a message what its last failure calls for, and say what that is."""
+    """Do what the last failure of a message calls for; return log fields that name it."""
     content, limit = batch.contents[position], state.options.delivery_limit
     assert content is not None
     if limit is not None and failures > limit:
@@ -97,6 +97,6 @@ def _after(state: QueueState, batch: Batch, position: int, failures: int) -> dic
 
 
 def forget_postponed(state: QueueState) -> int:
-    """Forget the messages over which a consumer failed, and tell how many they were."""
+    """Remove the messages over which a consumer failed; return how many they were."""
     found = state.postponed.take_all() if state.postponed is not None else []
     return sum(state.backlog.accept(batch)[0] for batch in found if state.backlog.holds(batch))

@@ -1,7 +1,7 @@
-"""What a queue does as time passes: messages become ready whose time has come, others are over.
+"""What a queue does as time passes: delayed messages become ready, others expire.
 
-Time is the domain's: a queue that has a deadline sets it in the domain's clock, and is told ``Due``. What expires may
-still be taken in the turn in which it came, so that a time to live of 0 means: at once, or never.
+Time is the domain's: a queue sets its next deadline in the domain's clock, and is told ``Due`` when it comes. A message
+that expires may still be taken in the turn in which it came, so that a time to live of 0 means: at once, or never.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,11 +44,12 @@ class Timekeeper:
         self.has_expiring = state.backlog.resident > 0
 
     def begin(self) -> None:
-        """Set the first deadline, should there be one; who starts a queue, or gives it other options, uses it.
+        """Set the first deadline, if there is one; called when a queue starts or gets other options, which counts as a
+        use.
 
-        A queue may begin with too much, if its domain has crashed and what was out came back. That gives way a moment
-        later, for dead letters go to queues that may not run yet. Where messages that are only on disk may become dead
-        letters by themselves, somebody has to look.
+        A queue may start with more than its limits allow, if its domain has crashed and unsettled messages came back.
+        These give way a moment later, since dead letters go to queues that may not run yet. A queue with paged messages
+        that may expire or have to give way is looked at once, to page them in.
         """
         state = self._state
         self.needs_clock = True
@@ -60,12 +61,12 @@ class Timekeeper:
             state.directory.clock.set(state, deadline)
 
     def expect_expiry(self, came: float = inf) -> None:
-        """Note that messages which can expire came at a time, or came back."""
+        """Expect messages to expire that came at a time, or that came back."""
         self._turn_began = min(self._turn_began, came)
         self.needs_clock = self.has_expiring = True
 
     def put_off(self, run: Publish) -> None:
-        """Keep a run until its time has come; it is stored then, whatever the limits say."""
+        """Delay a run until its time has come; it is stored then, whatever the limits are."""
         state = self._state
         delayed = state.delayed
         if delayed is None:
@@ -78,22 +79,22 @@ class Timekeeper:
         self.needs_clock = True
 
     def put_back(self, message: DelayedRead) -> None:
-        """Keep runs until their time has come, which an earlier life of the broker has put off."""
+        """Delay runs again that were delayed before a restart of the broker."""
         put_back_delayed(self._state, message)
         self.needs_clock = True
 
     def hurry(self) -> None:
-        """Let the queue be told ``Due`` at once: it has more to do than one turn should take."""
+        """Ask for ``Due`` at once: there is more to do than one turn should take."""
         self.needs_clock = self._hurries = True
 
     def use(self) -> None:
-        """Note that somebody uses the queue."""
+        """Record that a client uses the queue."""
         if self._state.options.expires is not None:
             self._state.use()
             self.needs_clock = True
 
     def catch_up(self, push: Callable[[Head, Sequence[bytes], int], None]) -> bool:
-        """Make ready what was put off until now, and drop what was over before this turn; tell whether all of it."""
+        """Make ready what is due, and drop what expired before this turn; return whether all of it was dropped."""
         state, now = self._state, self._state.directory.clock.now()
         while state.delayed is not None and (run := state.delayed.take_due(now)) is not None:
             push(run.head, run.contents, run.size)
@@ -108,11 +109,11 @@ class Timekeeper:
         return False
 
     def _over_before(self) -> float:
-        """Say up to when deadlines count: what is over when it comes may still be taken in its turn."""
+        """Return up to which time deadlines count: what is over when it comes may still be taken in its turn."""
         return min(self._state.directory.clock.now(), nextafter(self._turn_began, -inf))
 
     def look_ahead(self) -> bool:
-        """Drop what nobody took in time, and set the next deadline; tell whether all of it is dropped."""
+        """Drop what was not taken in time, and set the next deadline; return whether all of it was dropped."""
         state = self._state
         clock = state.directory.clock
         now = clock.now()
@@ -127,7 +128,7 @@ class Timekeeper:
         return dropped_all
 
     def dispatch_unexpired(self, deal: Callable[[ReadyMessages], list[Batch]]) -> list[Batch]:
-        """Deal up to the first message that is over, drop it, and go on behind it."""
+        """Dispatch up to the first message that has expired, drop it, and go on behind it."""
         over, backlog = self._over_before(), self._state.backlog
         batches: list[Batch] = []
         while drop_expired(self._state, over):

@@ -21,7 +21,7 @@ from triomq.errors import PreconditionFailed
 T = TypeVar("T", bound=Hashable)
 
 Headers = Callable[[], Mapping[str, object]]
-"""Gives a message's headers; called only by those who need them, since it may have to decode them."""
+"""Returns a message's headers; called only where they are needed, since it may have to decode them."""
 
 
 class Target(Enum):
@@ -87,27 +87,27 @@ class RoutingTable(Protocol[T]):
         """What a look-up can cost, in queue pushes."""
 
     def add(self, binding: Binding, destination: T) -> None:
-        """Let a binding lead to a destination.
+        """Add a binding that leads to a destination.
 
         Raises:
             PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
         """
 
     def remove(self, binding: Binding, destination: T) -> None:
-        """Take a binding back that was added."""
+        """Remove a binding that was added."""
 
     def weight(self, binding: Binding) -> int:
         """Return the steps that a look-up can take for this binding at worst; 0 if it is found without looking."""
 
     def require_room(self, binding: Binding) -> None:
-        """Require that look-ups stay cheap with one more binding, whatever it says.
+        """Check that look-ups stay cheap with one more binding, whatever it contains.
 
         Raises:
             PreconditionFailed: They would not.
         """
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give each destination once."""
+        """Return each destination once."""
 
 
 class DirectTable(Generic[T]):
@@ -126,7 +126,7 @@ class DirectTable(Generic[T]):
         found[destination] = found.get(destination, 0) + 1
 
     def remove(self, binding: Binding, destination: T) -> None:
-        """Take one ``add`` back."""
+        """Undo one ``add``."""
         found = self._keys[binding.key]
         _take_one(found, destination)
         if not found:
@@ -137,10 +137,10 @@ class DirectTable(Generic[T]):
         return 0
 
     def require_room(self, binding: Binding) -> None:
-        """Have room."""
+        """Do nothing: a look-up stays one."""
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with this very key."""
+        """Return what is bound with this very key."""
         return self._keys.get(key, ())
 
 
@@ -159,7 +159,7 @@ class FanoutTable(Generic[T]):
         self._all[destination] = self._all.get(destination, 0) + 1
 
     def remove(self, binding: Binding, destination: T) -> None:
-        """Take one ``add`` back."""
+        """Undo one ``add``."""
         _take_one(self._all, destination)
 
     def weight(self, binding: Binding) -> int:
@@ -167,10 +167,10 @@ class FanoutTable(Generic[T]):
         return 0
 
     def require_room(self, binding: Binding) -> None:
-        """Have room."""
+        """Do nothing: there is nothing to look up."""
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give all destinations."""
+        """Return all destinations."""
         return self._all
 
 
@@ -192,7 +192,7 @@ class TopicTable(Generic[T]):
         self._trie.add(binding.key, destination)
 
     def remove(self, binding: Binding, destination: T) -> None:
-        """Take one ``add`` back."""
+        """Undo one ``add``."""
         self._trie.remove(binding.key, destination)
 
     def weight(self, binding: Binding) -> int:
@@ -208,7 +208,7 @@ class TopicTable(Generic[T]):
         self._trie.require_room(binding.key)
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with a pattern that matches."""
+        """Return what is bound with a pattern that matches."""
         return self._trie.match(key)
 
 
@@ -238,7 +238,7 @@ class HeadersTable(Generic[T]):
         self._arguments += rule.weight
 
     def remove(self, binding: Binding, destination: T) -> None:
-        """Take one ``add`` back."""
+        """Undo one ``add``."""
         rule, _ = self._rules.pop(binding)
         self._arguments -= rule.weight
 
@@ -259,7 +259,7 @@ class HeadersTable(Generic[T]):
             )
 
     def match(self, key: str, headers: Headers) -> Collection[T]:
-        """Give what is bound with a rule that matches."""
+        """Return what is bound with a rule that matches."""
         if not self._rules:
             return ()
         values = headers()

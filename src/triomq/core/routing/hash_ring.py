@@ -2,11 +2,12 @@
 
 A fixed number of slots, each the place of many texts. For each slot all bindings run a race; their times are drawn from
 the binding's name and the slot alone: at random, but the same in each process and after each restart. A binding of
-weight 2 runs twice as fast as one of weight 1. Whoever wins the slot gets its texts. So a new binding takes from each
-of the others what it wins and moves nothing else; who goes leaves each slot of its own to whoever came second.
+weight 2 runs twice as fast as one of weight 1. The winner of the slot gets its texts. So a new binding takes from each
+of the others what it wins and moves nothing else; a binding that goes leaves each of its slots to the one that came
+second.
 
-Beside the usual ring of points: any weight costs the same, shares differ from weights by what chance leaves in
-thousands of slots (a few per cent), and a look is one into a list.
+Compared to the usual ring of points: any weight costs the same, shares differ from weights by what chance leaves in
+thousands of slots (a few per cent), and a look-up is one index into a list.
 """
 
 from collections.abc import Collection, Hashable
@@ -34,7 +35,7 @@ _WEIGHT = 100
 slots that it won take longer when it goes."""
 
 _SLOT_BITS = 12
-_OPEN = -inf  # a time that nobody beats: the slot's race is still to be run
+_OPEN = -inf  # a time that every binding beats: the slot's race is still to be run
 _WORD = Struct("<I")
 _WORDS = Struct(f"<{SLOTS}I")
 _HIGHEST_WORD = 1 << 32
@@ -96,7 +97,7 @@ def _time(word: int, weight: float) -> float:
 class HashTable(Generic[T]):
     """Each text has one destination; a binding's key is its weight. A destination bound twice has both weights.
 
-    When a binding goes, the slots that it won are left without a winner until somebody looks: all races at once would
+    When a binding goes, the slots that it won are left without a winner until the next look-up: all races at once would
     take seconds where hundreds of bindings have the weight of one.
     """
 
@@ -126,7 +127,7 @@ class HashTable(Generic[T]):
         self._runners[binding] = runner
 
     def remove(self, binding: "Binding", destination: T) -> None:
-        """Take an ``add`` back."""
+        """Undo one ``add``."""
         gone = self._runners.pop(binding)
         if not self._runners:
             self._times, self._winners = [], []
@@ -136,7 +137,7 @@ class HashTable(Generic[T]):
                 self._times[slot], self._winners[slot] = _OPEN, None
 
     def _winner(self, slot: int) -> _Runner[T]:
-        """Find who has a slot, by a race if nobody knows."""
+        """Return the winner of a slot, by a race if it has none yet."""
         winner = self._winners[slot]
         if winner is None:
             winner = min(self._runners.values(), key=lambda runner: runner.time(slot))
@@ -160,5 +161,5 @@ class HashTable(Generic[T]):
             )
 
     def match(self, key: str, headers: "Headers") -> Collection[T]:
-        """Give the one destination that the text belongs to, if there is any."""
+        """Return the one destination that the text belongs to, if there is any."""
         return (self._winner(slot_of(key)).destination,) if self._runners else ()

@@ -44,7 +44,7 @@ class HeaderRule:
         return 2 + len(self._wanted)
 
     def matches(self, headers: Mapping[str, object]) -> bool:
-        """Tell whether a message with these headers passes."""
+        """Return whether a message with these headers passes."""
         for name, wanted in self._wanted.items():
             if _matches(headers, name, wanted) is self._any:
                 return self._any

@@ -1,9 +1,8 @@
 """Predicates: conditions that a message's headers must fulfil before a binding leads anywhere.
 
-All conditions of a predicate must hold; whoever needs "or" makes several bindings. Values compare by what they are,
-not by how they are encoded: all numbers are numbers, and truth values are none. A condition on a header that is
-missing, or is of another type, does not hold; except for the three that say "not", which hold exactly when what they
-deny does not.
+All conditions of a predicate must hold; for "or", make several bindings. Values compare by what they are, not by how
+they are encoded: all numbers are numbers, and truth values are none. A condition on a header that is missing, or is of
+another type, does not hold; except for the three negations, which hold exactly when what they deny does not.
 """
 
 import operator
@@ -50,7 +49,7 @@ class Condition(msgspec.Struct, frozen=True):
         name: The header's name; upper and lower case differ.
         comparison: How it is compared.
         value: What it is compared with: a number, a point in time (all comparisons of size, and equality), a text
-            (equality, and its parts), a truth value or octets (equality); nothing for presence and absence.
+            (equality, and its parts), a truth value or bytes (equality); nothing for presence and absence.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Predicate(msgspec.Struct, frozen=True, gc=False):
         return tuple(Condition(name, Comparison(word), value) for name, word, value in _decoder.decode(self.encoded))
 
     def rule(self) -> Callable[[Mapping[str, object]], bool]:
-        """Make a function that tells whether a message with these headers passes, for many messages."""
+        """Return a function that returns whether a message with these headers passes, for many messages."""
         tests = [(one.name, _TESTS[one.comparison], one.value) for one in self.conditions]
 
         def passes(headers: Mapping[str, object]) -> bool:
@@ -106,7 +105,7 @@ def _encode(condition: Condition) -> bytes:
 
 
 def _require_meaning(condition: Condition) -> None:
-    """Refuse a condition whose value is nothing that its comparison can be made with."""
+    """Raise for a condition whose value its comparison cannot be made with."""
     if not condition.name:
         raise PreconditionFailed("a condition names no header; say which one it is about")
     kind, fitting = _kind(condition.value), _FITTING[condition.comparison]
@@ -139,7 +138,7 @@ _KINDS: dict[type, str] = {
 
 
 def _kind(value: object) -> str | None:
-    """Tell with what else a value can be compared; None for what compares with nothing, such as lists and NaN."""
+    """Return what else a value can be compared with; None for what compares with nothing, such as lists and NaN."""
     match value:
         case float():
             return None if isnan(value) else _NUMBER
@@ -172,7 +171,7 @@ _FITTING: dict[Comparison, tuple[str, ...]] = {
 
 
 def _alike(test: Callable[..., bool]) -> Callable[[object, object], bool]:
-    """Make a test that fails for a header that is of another kind than what is wanted."""
+    """Return a test that fails for a header of another type than the wanted one."""
 
     def alike(found: object, wanted: object) -> bool:
         same = type(found) is type(wanted) and type(found) in _KINDS

@@ -4,14 +4,15 @@ Routing is a read, so it is a function of the directory over the sinks' tables, 
 messages to the sink's actor.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from typing import Generic, TypeVar
 
 from triomq.actors import InPlaceActor, Ref, Request
 from triomq.core.packing import pack_arguments
 from triomq.core.properties import Properties
 from triomq.core.queue.queue_state import QueueState
 from triomq.core.routing.bindings import Binding, Headers, RoutingTable, Target, make_table
-from triomq.core.routing.guards import Guards
+from triomq.core.routing.predicate import Predicate
 from triomq.core.topology.options import SinkKind, SinkOptions
 from triomq.core.topology.policy import Policies, Policy, sink_options
 from triomq.core.topology.requests import SinkUnused
@@ -20,17 +21,68 @@ _HOP = 10
 """Steps for which a binding to another sink counts: to go there takes some 3 µs."""
 
 
-class SinkState:
-    """What of a sink outlives its incarnations; made and kept by the domain.
+T = TypeVar("T")
 
-    ``options`` are those in force: what was declared, under the policy that applies.
+
+class _Guard(Generic[T]):
+    """What a table leads to instead of the destination behind a predicate."""
+
+    __slots__ = ("admits", "destination")
+
+    def __init__(self, predicate: Predicate, destination: T) -> None:
+        self.admits = predicate.rule()
+        self.destination = destination
+
+
+class Guards(Generic[T]):
+    """The guarded bindings of one sink, looked up first as its kind looks up others, then by their predicates.
+
+    Made by a sink with the first of them, so that a sink without pays nothing.
+    """
+
+    __slots__ = ("_guards", "_table")
+
+    def __init__(self, kind: SinkKind) -> None:
+        self._table: RoutingTable[_Guard[T]] = make_table(kind)
+        self._guards: dict[Binding, _Guard[T]] = {}
+
+    def __len__(self) -> int:
+        """Return how many bindings are guarded."""
+        return len(self._guards)
+
+    def add(self, binding: Binding, destination: T) -> None:
+        """Add a binding that has a predicate.
+
+        Raises:
+            PreconditionFailed: The binding's arguments mean nothing to this kind of sink.
+        """
+        assert binding.predicate is not None
+        guard = _Guard(binding.predicate, destination)
+        self._table.add(binding, guard)
+        self._guards[binding] = guard
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that was added."""
+        self._table.remove(binding, self._guards.pop(binding))
+
+    def match(self, key: str, headers: Headers) -> Iterable[T] | None:
+        """Return the destinations of all that match; None when no header had to be looked at."""
+        found = list(self._table.match(key, headers))
+        if not found:
+            return None
+        values = headers()
+        return [guard.destination for guard in found if guard.admits(values)]
+
+
+class SinkState:
+    """The state of a sink that outlives its incarnations; created and owned by the domain.
 
     Args:
         name: The sink's name.
         declared: What it was declared with.
         policies: Those of the domain.
-        origin: The peer that had it made; empty if it is our own.
-        user: Whose session declared it, for whom it counts; empty if it was the program itself.
+        origin: The peer that made it; empty if it is this broker's own.
+        user: The user whose session declared it, who is charged for it; empty if it was the program itself.
     """
 
     __slots__ = (
@@ -56,9 +108,9 @@ class SinkState:
     def __init__(self, name: str, declared: SinkOptions, policies: Policies, origin: str = "", user: str = "") -> None:
         self.name = name
         self.origin = origin
-        self.origins: dict[Binding, str] | None = None  # of bindings that peers had made
+        self.origins: dict[Binding, str] | None = None  # of bindings that peers made
         self.user = user
-        self.makers: dict[Binding, str] | None = None  # the users for whom bindings count
+        self.makers: dict[Binding, str] | None = None  # the users who are charged for bindings
         self.declared = declared
         self.options = declared
         self.policy: Policy | None = None
@@ -70,14 +122,14 @@ class SinkState:
         self.apply_policy(policies)
 
     def apply_policy(self, policies: Policies) -> bool:
-        """Live under the policy that there is for this sink; tell whether options differ from before."""
+        """Apply the policy that there is for this sink; return whether its options have changed."""
         self.policy, before = policies.of_sink(self.name), self.options
         self.options = sink_options(self.declared, self.policy)
         self._look()
         return self.options != before
 
     def _look(self) -> None:
-        """See whether a message's key and the table are all that it takes to find its way."""
+        """Check whether a message's key and the table are all that a route needs."""
         options = self.options
         by_properties = options.kind is SinkKind.HEADERS or options.hash_header is not None
         self.is_plain = not (
@@ -103,7 +155,7 @@ class SinkState:
         self.bindings[binding] = destination
 
     def remove(self, binding: Binding) -> "Destination | None":
-        """Route by a binding no longer; give where it led, None if it is not there."""
+        """Route by a binding no longer; return where it led, None if it is not there."""
         destination = self.bindings.pop(binding, None)
         if destination is None:
             return None
@@ -122,7 +174,7 @@ class SinkState:
         return destination
 
     def origin_of(self, binding: Binding) -> str:
-        """Tell which peer had a binding made; empty if it is our own."""
+        """Return which peer had a binding made; empty if it is this broker's own."""
         return "" if self.origins is None else self.origins.get(binding, "")
 
     def weight(self, binding: Binding) -> int:
@@ -130,7 +182,7 @@ class SinkState:
         return self.table.weight(binding) + (_HOP if binding.target is Target.SINK else 0)
 
     def set_maker(self, binding: Binding, origin: str, user: str) -> None:
-        """Note which peer had a binding made, and for which user it counts; either may be empty."""
+        """Record which peer made a binding, and which user is charged for it; either may be empty."""
         if origin:
             self.origins = {} if self.origins is None else self.origins
             self.origins[binding] = origin
@@ -139,7 +191,7 @@ class SinkState:
             self.makers[binding] = user
 
     def maker_of(self, binding: Binding) -> str:
-        """Tell for which user a binding counts; empty if for none."""
+        """Return the user who is charged for a binding; empty if there is none."""
         return "" if self.makers is None else self.makers.get(binding, "")
 
     def search(self, keys: tuple[str, ...], headers: Headers, properties: "PropertiesOf") -> "Found":
@@ -167,7 +219,7 @@ class SinkState:
         return found, by_headers
 
     def _hashed(self, key: str, headers: Headers, properties: "PropertiesOf") -> str:
-        """Give the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
+        """Return the text by which a consistent-hash sink chooses; all that lack what is asked for belong together."""
         options = self.options
         if options.hash_header is not None:
             return _text(headers().get(options.hash_header))
@@ -178,21 +230,21 @@ class SinkState:
 
 
 PropertiesOf = Callable[[], Properties | None]
-"""Gives a message's properties, None if nobody can read them; called only by those who need them."""
+"""Returns a message's properties, None if they cannot be decoded; called only where they are needed."""
 
 Found = tuple[Collection["Destination"], bool]
 """Destinations, each once, and whether more than keys was looked at."""
 
 
 def _text(value: object) -> str:
-    """Give a header's value as a text, equal ones an equal text; a text stands for itself."""
+    """Return a header's value as a text, equal ones an equal text; a text stands for itself."""
     if isinstance(value, str):
         return value
     return "" if value is None else pack_arguments({"": value}).decode("latin-1")
 
 
 Destination = QueueState | SinkState
-"""What a binding leads to, as the tables keep it."""
+"""What a binding leads to, as the tables hold it."""
 
 
 class AddBinding(Request[bool], frozen=True):

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 _SIZE = 2048
-"""States of a block: an integer of 256 octets, at which the arithmetic takes about as long as its interpretation."""
+"""States of a block: an integer of 256 bytes, at which the arithmetic takes about as long as its interpretation."""
 
 
 class Group(Generic[T]):
@@ -34,7 +34,7 @@ class Group(Generic[T]):
         self.starts: dict[Block[T], int] = {}  # their first states
 
     def flip(self, tail: "Tail[T]") -> None:
-        """Note where a tail starts, or forget it."""
+        """Add the place where a tail starts, or remove it."""
         states = self.starts.get(tail.block, 0) ^ tail.start
         if states:
             self.starts[tail.block] = states
@@ -43,7 +43,7 @@ class Group(Generic[T]):
 
 
 class Tail(Generic[T]):
-    """What of a pattern begins with its first wildcard, and where it leads.
+    """The part of a pattern from its first wildcard on, and what it leads to.
 
     Args:
         words: The words.
@@ -95,7 +95,7 @@ class Block(Generic[T]):
         return self._live * 2 < self._used
 
     def has_room(self, tail: Tail[T]) -> bool:
-        """Tell whether there is room for the states of one more pattern."""
+        """Return whether there is room for the states of one more pattern."""
         return self._used + len(tail.words) < self._size
 
     def add(self, tail: Tail[T]) -> None:
@@ -108,14 +108,14 @@ class Block(Generic[T]):
         self._ends[self._used - 1] = tail
 
     def remove(self, tail: Tail[T]) -> None:
-        """Forget a pattern; its states are not used again."""
+        """Remove a pattern; its states are not used again."""
         self._flip(tail)
         tail.group.flip(tail)
         self._live -= len(tail.words) + 1
         del self._ends[tail.first + len(tail.words)]
 
     def _flip(self, tail: Tail[T]) -> None:
-        """Note what a pattern's states are in front of, or forget it."""
+        """Add what a pattern's states are in front of, or remove it."""
         state = tail.start
         for word in tail.words:
             if word == "*":

@@ -1,13 +1,20 @@
 """Topic patterns: a trie for the words before the first wildcard, blocks of bits for all that follows.
 
-A pattern is words between dots; ``*`` stands for one word, ``#`` for any number of words, also none. Most patterns
-begin with words, and a key leads down one path of the trie however many there are. A matcher that tries one branch
-after the other at wildcards needs exponential time for patterns with several ``#``; what begins with the first wildcard
-is matched by ``Block``, which says how. Of such tails only those are looked at whose anchor is in the key: the one of
-their words that fewest others of the same place have. A ``#`` that ends a pattern without other wildcards, the most
-common case, needs no block.
+    root ── shop ── orders ──▶ values            of "shop.orders"
+              │       └─ rest ──▶ values         of "shop.orders.#"
+              └─ tails ("*", "paid") ──▶ Block   of "shop.*.paid", anchored at "paid"
 
-AMQP 0-9-1 section 3.1.3.3.
+Rules (AMQP 0-9-1 section 3.1.3.3):
+
+- A pattern is words between dots; ``*`` stands for one word, ``#`` for any number of words, also none.
+- Most patterns begin with words, and a key leads down one path of the trie however many there are.
+- A ``#`` that ends a pattern without other wildcards, the most common case, needs no block.
+- What begins with the first wildcard otherwise (the *tail*) is matched by ``Block``. Of the tails at a node only those
+  are looked at whose *anchor* is in the key: the one of their words that fewest other tails of the node have.
+- Words behind wildcards are limited for each sink, so that no key takes longer than some milliseconds.
+
+Not done: a matcher that tries one branch after the other at wildcards needs exponential time for patterns with several
+``#``, and any client may bind such patterns.
 """
 
 from collections.abc import Collection, Hashable, Iterable
@@ -39,7 +46,7 @@ class _Node(Generic[T]):
         self.groups: dict[str | None, Group[T]] | None = None  # the same, by their anchors
 
     def is_empty(self) -> bool:
-        """Tell whether nothing hangs on this node."""
+        """Return whether nothing hangs on this node."""
         return not (self.values or self.children or self.rest or self.tails)
 
     def group_of(self, words: Iterable[str]) -> Group[T]:
@@ -156,7 +163,7 @@ class TopicTrie(Generic[T]):
         self._behind_hash += sign * behind_hash
 
     def remove(self, pattern: str, value: T) -> None:
-        """Take back one ``add``, and the nodes that nobody needs any more.
+        """Undo one ``add``, and remove the nodes that are empty then.
 
         Raises:
             KeyError: The pair is not there.
@@ -172,7 +179,7 @@ class TopicTrie(Generic[T]):
             del path[-1].children[word]
 
     def _take(self, node: _Node[T], words: tuple[str, ...], value: T) -> None:
-        """Take back one value of the patterns that go on like this at a node."""
+        """Undo one value of the patterns that go on like this at a node."""
         if not words:
             found: dict[T, int] | None = node.values
         elif words == ("#",):
@@ -188,7 +195,7 @@ class TopicTrie(Generic[T]):
             self._drop(node, words)
 
     def _drop(self, node: _Node[T], words: tuple[str, ...]) -> None:
-        """Forget a tail that leads nowhere any more."""
+        """Remove a tail that leads nowhere any more."""
         if words == ("#",):
             node.rest = None
             return
@@ -207,7 +214,7 @@ class TopicTrie(Generic[T]):
             self._dissolve(block)
 
     def _dissolve(self, block: Block[T]) -> None:
-        """Place the tails of a block anew, most of whose others were removed."""
+        """Place the tails of a block again, most of whose others were removed."""
         if self._open is block:
             self._open = None
         for tail in block.tails:
@@ -215,7 +222,7 @@ class TopicTrie(Generic[T]):
             self._place(tail)
 
     def match(self, key: str) -> Collection[T]:
-        """Give each value that has at least one pattern which matches the key, once."""
+        """Return each value that has at least one pattern which matches the key, once."""
         words = _words(key)
         found: dict[T, int] = {}
         started: dict[Block[T], dict[int, int]] = {}

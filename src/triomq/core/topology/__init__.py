@@ -1,1 +1,1 @@
-"""What there is in a domain, and who may make it."""
+"""What exists in a domain, and who may make it."""

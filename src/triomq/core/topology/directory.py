@@ -1,8 +1,16 @@
 """The directory of a domain: its sinks and queues by name, and the way from a sink to queues.
 
-Everything here is a read, which anyone may call at any time; only the domain and its sinks write. ``version`` grows
-with every change that can lead messages elsewhere, so that publishers may keep the routes they found until it
-differs.
+    domain (actor) ──writes──▶ sinks, queues, policies, version ──reads──▶ publishers, endpoints, console
+    sinks (actors) ──write───▶ bindings, in their SinkState
+
+Rules:
+
+- Everything here is a read, which any code may call at any time, in any turn; only the domain and its sinks write. So a
+  route costs a function call, not a message.
+- ``version`` grows with every change that can lead messages elsewhere, or that changes what a publisher may do:
+  publishers hold the routes they found until it differs, and need no other notice.
+- It is data: it outlives the domain's incarnations, and a domain that crashes comes back with what it had.
+- What one route may cost is limited (``_MOST_WORK``), since bindings of sinks to sinks can multiply.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +26,14 @@ from triomq.core.memory import MemoryAlarm
 from triomq.core.persistence.persistence import Persistence
 from triomq.core.properties import Codecs
 from triomq.core.queue.queue_state import QueueState
-from triomq.core.refusals import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, TooManyKeys
+from triomq.core.refusals import TooManyKeys
 from triomq.core.routing.bindings import Headers
 from triomq.core.routing.sink import Destination, PropertiesOf, SinkState
 from triomq.core.topology.chores import Chores
 from triomq.core.topology.observer import Observers
 from triomq.core.topology.policy import Policies
 from triomq.core.topology.quotas import Quotas
-from triomq.errors import StoreError
+from triomq.errors import NoSuchQueue, NoSuchSink, QueueLocked, QueueStopped, SinkInternal, StoreError
 
 if TYPE_CHECKING:
     from triomq.core.topology.session import Session
@@ -50,7 +58,7 @@ _NOWHERE = Route(())
 
 
 def _none() -> None:
-    """Give no properties."""
+    """Return no properties."""
 
 
 def _none_to_spend(pushes: int) -> None:
@@ -65,14 +73,14 @@ _CHEAP = 16
 
 
 class Directory:
-    """What is in a domain, by name; made by whoever starts the domain, so that it outlives the domain's incarnations.
+    """What is in a domain, by name; created by the code that starts the domain, outlives the domain's incarnations.
 
     Args:
         name: The domain's name, for texts.
         codecs: How properties from each wire are decoded; without it only the core's own are.
-        memory: Watches what its queues hold; without it nobody does.
-        keeping: How durable things are kept; without it everything is in memory alone.
-        quotas: Counts what users have, in this domain and others; without it nobody has a limit.
+        memory: Watches what its queues hold; without it there is no alarm.
+        persistence: Records what is durable; without it everything is in memory alone.
+        quotas: Counts what users have, in this domain and others; without it no user has a limit.
     """
 
     def __init__(
@@ -104,12 +112,12 @@ class Directory:
         self.idle_wanted: list[Callable[[], None]] = []
 
     def number_session(self) -> int:
-        """Give the next session's number, from 1."""
+        """Return the next session's number, from 1."""
         self._sessions += 1
         return self._sessions
 
     def changed(self) -> None:
-        """Note that routes found so far may be wrong from now on."""
+        """Invalidate the routes that were found so far."""
         self.version += 1
 
     def sink(self, name: str) -> SinkState:
@@ -142,16 +150,16 @@ class Directory:
 
     @staticmethod
     def name_of(queue: Ref) -> str:
-        """Tell the name of the queue behind an actor."""
+        """Return the name of the queue behind an actor."""
         return queue.name.removeprefix(QUEUE)
 
     def has(self, queue: Ref) -> bool:
-        """Tell whether a queue, known by its actor, is still there."""
+        """Return whether a queue, known by its actor, is still there."""
         found = self.queues.get(self.name_of(queue))
         return found is not None and found.ref is queue
 
     def fault_of(self, queues: Iterable[Ref]) -> StoreError | None:
-        """Say why messages cannot be kept in some queues: one of them is durable, and the store cannot be written."""
+        """Return the store's fault if one of some queues is durable and the store cannot be written."""
         if self.persistence is None or self.persistence.journal.fault is None:
             return None
         durable = any(self.queues[self.name_of(queue)].durable for queue in queues)
@@ -163,14 +171,14 @@ class Directory:
         return all(queue.idle for queue in self.queues.values())
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Have something called, once, at the end of the turn in which the domain becomes idle; at once if it is."""
+        """Call ``callback`` once, at the end of the turn in which the domain becomes idle; at once if it is."""
         if self.idle:
             callback()
         else:
             self.idle_wanted.append(callback)
 
     def look_idle(self) -> None:
-        """Call whoever waits for the domain to be idle, if it is; for queues, when they may have become so."""
+        """Call what waits for the domain to be idle, if it is; called by queues, when they may have become so."""
         if self.idle_wanted and self.idle:
             wanted, self.idle_wanted = self.idle_wanted, []
             for callback in wanted:
@@ -185,7 +193,7 @@ class Directory:
         properties: PropertiesOf = _none,
         inside: bool = False,
     ) -> Route:
-        """Find the queues for a message published into a sink; the empty name is the default sink.
+        """Return the queues for a message published into a sink; the empty name is the default sink.
 
         The default sink leads to the queue that is called like the key (AMQP 0-9-1 section 3.1.3.1).
 
@@ -279,6 +287,6 @@ class Directory:
         return Route(tuple(queues), by_headers)
 
     def _alternate(self, sink: SinkState) -> tuple[SinkState, ...]:
-        """Give the sink that takes what another leads nowhere, if there is one, and it is there."""
+        """Return the sink that takes what another leads nowhere, if there is one, and it is there."""
         alternate = self.sinks.get(sink.options.alternate or "")
         return () if alternate is None else (alternate,)

@@ -1,9 +1,19 @@
 """A domain: a namespace of sinks and queues, and their supervisor. Nothing in the core refers across domains.
 
-Its requests are answered in place, in the asker's turn: a declare is done when it returns. The stores of its sinks and
-queues stand in a ``Directory`` that outlives it, so that even a domain that crashes comes back with what it had.
+    endpoint ── DeclareQueue, Bind, … ──▶ Domain ──▶ Directory (data)
+                                            ├──▶ persistence.recorded_…   if durable, in the same turn
+                                            ├──▶ Observers                who copies or traces changes
+                                            ├──▶ Sink and Queue actors    its children, restarted one by one
+                                            └──▶ Chores                   what takes longer than a turn
 
-It also keeps the time for its queues: one task that waits for the next deadline of them all.
+Rules:
+
+- Requests are answered in place, in the asker's turn: a declare is done when it returns.
+- The states of sinks and queues stand in a ``Directory`` that outlives the domain, so that even a domain that crashes
+  comes back with what it had.
+- What is deleted is out of the directory at once; its bindings follow as a chore.
+- A request is checked as a whole before anything changes: name, equivalence, owner, origin, quota.
+- The domain runs the clock of its queues: one task that waits for the next deadline of them all.
 """
 
 import trio
@@ -21,17 +31,7 @@ from triomq.core.queue.expiry import is_unused
 from triomq.core.queue.queue import Queue
 from triomq.core.queue.queue_state import Enlist, QueueState, QueueStatistics
 from triomq.core.queue.timekeeper import Due
-from triomq.core.refusals import (
-    BeingDeleted,
-    ForeignName,
-    ForeignResource,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-    Restarting,
-    SinkBroken,
-    SinkInUse,
-)
+from triomq.core.refusals import BeingDeleted, ForeignName, Restarting
 from triomq.core.routing.bindings import Binding, Target
 from triomq.core.routing.sink import AddBinding, Destination, RemoveBinding, Sink, SinkState
 from triomq.core.topology.chores import PER_TURN, ApplyPolicies, CloseFeeds, EndSession, Forget, TakeBindings
@@ -54,7 +54,17 @@ from triomq.core.topology.requests import (
     Unbind,
 )
 from triomq.core.topology.session import Session
-from triomq.errors import ActorError, ActorStopped, HandlerFailed
+from triomq.errors import (
+    ActorError,
+    ActorStopped,
+    ForeignResource,
+    HandlerFailed,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    SinkBroken,
+    SinkInUse,
+)
 
 _COST = 10
 """What a declare or a bind counts against the turn's budget, in queue pushes: each takes some 20 µs."""
@@ -89,12 +99,12 @@ class Domain(DynamicSupervisor):
         self.start_task(directory.chores.run, self)
 
     async def _breathe(self, number: int) -> None:
-        """Let others have the loop when the broker starts; after a crash of ours nobody is to see half a domain."""
+        """Yield to other tasks when the broker starts; after a crash of the domain no client is to see half of it."""
         if self.ref.epoch == 1 and number % PER_TURN == PER_TURN - 1:
             await trio.lowlevel.checkpoint()
 
     async def _keep_time(self) -> None:
-        """Tell queues when their deadlines have come."""
+        """Tell queues that their deadlines have come."""
         clock, earlier = self.directory.clock, trio.Event()
         clock.on_earlier = lambda: earlier.set()
         while True:
@@ -106,7 +116,7 @@ class Domain(DynamicSupervisor):
                 await trio.lowlevel.checkpoint()
 
     def declare_sink(self, message: DeclareSink) -> bool:
-        """Make a sink, or check that the one there is the same."""
+        """Declare a sink, or check that the existing one is the same."""
         directory = self.directory
         existing = directory.sinks.get(message.name)
         if existing is not None:
@@ -150,7 +160,7 @@ class Domain(DynamicSupervisor):
         return True
 
     def remove_sink(self, sink: SinkState, session: Session | None = None) -> None:
-        """Take a sink away, and its bindings as far as they fit into this turn."""
+        """Remove a sink, and its bindings as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
         del directory.sinks[sink.name]
@@ -163,7 +173,7 @@ class Domain(DynamicSupervisor):
         self._notify(Action.DELETED, ChangeKind.SINK, sink, session)
 
     def _take_bindings(self, resource: Destination, session: Session | None, *, durable: bool) -> None:
-        """Take away the bindings from and to something that was deleted."""
+        """Remove the bindings from and to a deleted sink or queue."""
         chore = TakeBindings(resource, session)
         self.directory.chores.begin(chore, self)
         if durable and self.directory.persistence is not None and not chore.over.is_set():
@@ -186,7 +196,7 @@ class Domain(DynamicSupervisor):
             self.remove_sink(sink)
 
     def declare_queue(self, message: DeclareQueue) -> QueueState:
-        """Make a queue, or check that the one there is the same."""
+        """Declare a queue, or check that the existing one is the same."""
         directory, options = self.directory, message.options
         owner = message.session if options.exclusive else None
         existing = directory.queues.get(message.name)
@@ -236,7 +246,7 @@ class Domain(DynamicSupervisor):
         return statistics
 
     def remove_queue(self, queue: QueueState, session: Session | None = None) -> None:
-        """Take a queue away, and the bindings to it as far as they fit into this turn."""
+        """Remove a queue, and the bindings to it as far as they fit into this turn."""
         directory = self.directory
         self.system.turn.charge(_COST)
         del directory.queues[queue.name]
@@ -265,13 +275,13 @@ class Domain(DynamicSupervisor):
             self.remove_queue(queue)
 
     def queue_expired(self, message: QueueExpired) -> None:
-        """Delete a queue that nobody has used for long, unless somebody has begun to meanwhile."""
+        """Delete a queue that was unused for as long as it lives without, unless it was used meanwhile."""
         queue = self.directory.queues.get(message.name)
         if queue is not None and is_unused(queue, self.directory.clock.now()):
             self.remove_queue(queue)
 
     def set_policies(self, message: SetPolicies) -> PolicyChange:
-        """Let other policies apply, to what is there already as well."""
+        """Replace the policies, also for what exists."""
         directory = self.directory
         directory.policies = Policies(message.policies)
         apply_policy = ApplyPolicies(directory.sinks.values(), directory.queues.values())
@@ -332,7 +342,7 @@ class Domain(DynamicSupervisor):
         return removed
 
     def take_binding(self, sink: SinkState, binding: Binding, session: Session | None) -> None:
-        """Take a binding away that is there; either of its ends may be gone."""
+        """Remove a binding that is there; either of its ends may be gone."""
         origin, user, destination = sink.origin_of(binding), sink.maker_of(binding), sink.bindings[binding]
         sink.remove(binding)
         if not sink.gone:
@@ -350,7 +360,7 @@ class Domain(DynamicSupervisor):
         user: str,
         session: Session | None,
     ) -> None:
-        """Count a binding no longer; tell the store and observers, unless another sink of that name has its like."""
+        """Record that a binding is gone, unless another sink of that name has an equal one."""
         directory = self.directory
         directory.quotas.give(user, "bindings")
         directory.quotas.give(user, "steps", sink.weight(binding))
@@ -360,7 +370,7 @@ class Domain(DynamicSupervisor):
             self._notify_binding(Action.DELETED, binding, session, origin)
 
     def forget_origin(self, message: ForgetOrigin) -> int:
-        """Delete what a peer had made: bindings, then what they lead to and come from."""
+        """Delete what a peer made: bindings, then what they lead to and come from."""
         directory, origin = self.directory, message.origin
         if not origin:
             return 0  # that would be all of our own
@@ -405,7 +415,7 @@ def _ask(sink: SinkState, request: Request[bool]) -> bool:
 
 
 def _enlist(queue: QueueState) -> QueueStatistics:
-    """Let a queue's feeds take what they can before it is counted; one that cannot answer is counted as it stands."""
+    """Dispatch what a queue's feeds can take and count it; a queue that cannot answer is counted as it stands."""
     try:
         return queue.ref.ask_nowait(Enlist())
     except (trio.WouldBlock, ActorError):

@@ -1,7 +1,7 @@
 """Leases: what a session asks for on one connection to open another one with, or to outlive one.
 
-Whoever shows a lease is taken for the session that it was given to, so nobody can guess one, it serves once, and not
-for long. Until it is used or has expired its session lives, though the connection that has asked for it may end first.
+The holder of a lease is taken for the session that it was given to, so a lease cannot be guessed, serves once, and not
+for long. Until it is used or has expired its session lives, though the connection that asked for it may end first.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ class Lease(msgspec.Struct, frozen=True, eq=False):
     """What a lease stands for.
 
     Args:
-        session: Whose it is.
+        session: The session that it was given to.
         target: What it opens.
         name: The sink's or the queue's name.
         until: When it expires, in the seconds of its ``Leases``.
-        key: The own note of who gave it; the core never looks at it.
+        key: The giver's own value; the core never looks at it.
     """
 
     session: Session
@@ -68,7 +68,7 @@ class Leases:
         return len(self._leases)
 
     def grant(self, session: Session, target: LeaseTarget, name: str, *, key: object = None) -> str:
-        """Give a session a lease, 128 bits of chance as 22 characters.
+        """Return a session a lease, 128 bits of chance as 22 characters.
 
         Raises:
             TooManyLeases: The session has many that it does not use.
@@ -84,7 +84,7 @@ class Leases:
         return secret
 
     def take(self, secret: str) -> Lease:
-        """Use a lease; nobody can a second time. The caller has its session go on, or not, and then calls ``done``.
+        """Use a lease, once. The caller attaches its session, or not, and then calls ``done``.
 
         Raises:
             LeaseInvalid: It was never given, or used, or has expired.
@@ -97,11 +97,11 @@ class Leases:
         return lease
 
     def done(self, lease: Lease) -> None:
-        """Let the session go that a lease has kept alive until it was taken."""
+        """Detach the session that a lease has held until it was taken."""
         lease.session.detach()
 
     def expire(self) -> None:
-        """Forget leases whose time is over, which stand in front; to be called now and then."""
+        """Remove leases whose time is over, which stand in front; to be called now and then."""
         now = self._now()
         while self._leases:
             secret, lease = next(iter(self._leases.items()))
@@ -112,7 +112,7 @@ class Leases:
             self.done(lease)
 
     def close(self) -> None:
-        """Forget all leases."""
+        """Remove all leases."""
         for lease in self._leases.values():
             self.done(lease)
         self._leases.clear()

@@ -38,8 +38,8 @@ class Changed(Message, frozen=True):
         kind: What kind of thing.
         name: Its name; of a binding, its source's.
         binding: The binding, if it is one.
-        session: Who did it; None for the broker itself, such as an expiry.
-        origin: The peer whose thing it is; empty if it is our own.
+        session: The session that did it; None for the broker itself, such as an expiry.
+        origin: The peer whose thing it is; empty if it is this broker's own.
     """
 
     action: Action

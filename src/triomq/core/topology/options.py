@@ -4,7 +4,7 @@ from enum import Enum
 
 import msgspec
 
-from triomq.core.refusals import Inequivalent
+from triomq.errors import Inequivalent
 
 
 class Overflow(Enum):
@@ -13,11 +13,11 @@ class Overflow(Enum):
     DROP_HEAD = "drop-head"
     """The oldest ready message gives way."""
     REJECT_PUBLISH = "reject-publish"
-    """The new message is refused; publishers with confirms hear of it."""
+    """The new message is refused; publishers with confirms get a nack."""
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
     """The new message is refused, and becomes a dead letter as well."""
     WAIT = "wait"
-    """A publisher in this process waits for room; whoever cannot wait is refused."""
+    """A publisher in this process waits for room; a publisher that cannot wait is refused."""
 
 
 class SinkKind(Enum):
@@ -35,7 +35,7 @@ HASHABLE = ("correlation_id", "message_id", "timestamp")
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """How a sink behaves.
+    """The options of a sink.
 
     Args:
         kind: How it routes.
@@ -45,7 +45,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
         alternate: The sink that takes what no binding of this one matches; None lets it go nowhere.
         hash_header: The header by which a consistent-hash sink chooses; None takes the key.
         hash_property: The same for a property, one of ``HASHABLE``.
-        remarks: Arguments that mean nothing to anybody here; kept to be shown.
+        remarks: Arguments that mean nothing to this broker; stored to be shown.
     """
 
     kind: SinkKind = SinkKind.DIRECT
@@ -59,27 +59,27 @@ class SinkOptions(msgspec.Struct, frozen=True):
 
 
 class QueueOptions(msgspec.Struct, frozen=True):
-    """How a queue behaves.
+    """The options of a queue.
 
     Args:
         durable: Whether it is there again after a restart.
         exclusive: Whether it belongs to the session that declares it, and ends with it.
         auto_delete: Whether it goes when its last feed closes.
-        max_length: How many ready messages it keeps; None keeps all.
-        max_bytes: How many octets of ready bodies it keeps; None keeps all.
+        max_length: How many ready messages it holds; None for no limit.
+        max_bytes: How many bytes of ready bodies it holds; None for no limit.
         overflow: What it does when it is full.
-        message_ttl: Seconds that a message may be ready before it expires; None keeps it for ever. What is 0 expires
+        message_ttl: Seconds that a message may be ready before it expires; None for never. What is 0 expires
             unless a feed takes it at once.
-        expires: Seconds that it may go unused (no feed, no get, no declare) before it is deleted; None keeps it.
+        expires: Seconds that it may go unused (no feed, no get, no declare) before it is deleted; None for never.
         dead_letter_sink: Where rejected, expired and shed messages are published to; None drops them.
-        dead_letter_key: With which key; None keeps each message's own.
+        dead_letter_key: With which key; None for each message's own.
         max_priority: The highest priority that counts; 0 takes messages in the order in which they came.
         delivery_limit: How often a message may come back before it becomes a dead letter; None sets no limit.
         single_active: Whether one feed gets everything until it is closed, and then the next.
         consumer_timeout: Seconds that a consumer behind a wire may leave a delivery unsettled; 0 for ever, None as the
-            wire's endpoint says.
+            wire's endpoint sets.
         notes: Arguments that mean nothing to the core but must be equal at a second declare.
-        remarks: Arguments that mean nothing to anybody here; kept to be shown.
+        remarks: Arguments that mean nothing to this broker; stored to be shown.
     """
 
     durable: bool = True

@@ -1,9 +1,10 @@
-"""Policies: options that whoever runs a broker gives to queues and sinks by their names, whoever declares them.
+"""Policies: options that the operator of a broker gives to queues and sinks by their names, whichever client declares
+them.
 
-One policy at most applies to a queue or a sink: of those that match the one with the highest priority, of several such
-the first. What it does not speak of stays as declared. What both speak of: of two numbers the smaller one holds, of
-anything else what was declared. Policies may come, change and go while queues are in use; what is declared stays what a
-second declare is compared with.
+At most one policy applies to a queue or a sink: of those that match the one with the highest priority, of several such
+the first. Options that it leaves out stay as declared. Where both set a number the smaller one holds, of anything else
+what was declared. Policies may come, change and go while queues are in use; a second declare is compared with what was
+declared.
 """
 
 import re
@@ -30,12 +31,12 @@ class AppliesTo(Enum):
 
 
 class PolicyOptions(Checked, frozen=True, kw_only=True):
-    """What a policy says, in the words of ``QueueOptions`` and ``SinkOptions``; None says nothing.
+    """The options of a policy, in the words of ``QueueOptions`` and ``SinkOptions``; None leaves an option as declared.
 
     Args:
-        max_length: How many ready messages a queue keeps.
-        max_bytes: How many octets of ready bodies it keeps.
-        overflow: What it does when it is full; to have been declared with ``DROP_HEAD`` says nothing against it.
+        max_length: How many ready messages a queue holds.
+        max_bytes: How many bytes of ready bodies it holds.
+        overflow: What it does when it is full; a queue declared with ``DROP_HEAD`` follows it.
         message_ttl: Seconds that a message which comes from now on may be ready before it expires.
         expires: Seconds that the queue may go unused before it is deleted.
         dead_letter_sink: Where rejected, expired and shed messages are published to.
@@ -61,7 +62,7 @@ class Policy(Checked, frozen=True):
     Args:
         name: Its name, for people.
         pattern: A regular expression, found anywhere in the names of what it applies to.
-        options: What it says.
+        options: What it sets.
         applies_to: Whether it is about queues, sinks or both.
         priority: The higher one holds where several match.
 
@@ -120,11 +121,11 @@ class PolicyChange:
         self._done = trio.Event()
 
     def finish(self) -> None:
-        """Note that all were looked at."""
+        """Record that all were looked at."""
         self._done.set()
 
     async def wait_done(self) -> int:
-        """Wait until all were looked at; tell how many have changed."""
+        """Wait until all were looked at; return how many have changed."""
         await self._done.wait()
         return self.changed
 
@@ -134,7 +135,7 @@ _DECLARED = ("dead_letter_sink", "dead_letter_key")
 
 
 def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions:
-    """Give the options of a queue under a policy."""
+    """Return the options of a queue under a policy."""
     if policy is None:
         return declared
     given, changes = policy.options, dict[str, object]()
@@ -148,7 +149,7 @@ def queue_options(declared: QueueOptions, policy: Policy | None) -> QueueOptions
 
 
 def sink_options(declared: SinkOptions, policy: Policy | None) -> SinkOptions:
-    """Give the options of a sink under a policy."""
+    """Return the options of a sink under a policy."""
     if policy is None or policy.options.alternate is None or declared.alternate is not None:
         return declared
     return msgspec.structs.replace(declared, alternate=policy.options.alternate)

@@ -16,7 +16,8 @@ Resource: TypeAlias = Literal["connections", "channels", "queues", "sinks", "bin
 
 MOST_STEPS = 150_000
 """Steps of all bindings of a user, in all sinks, which may lead to each other: a publish through all of them takes some
-45 ms. Who may have any number of bindings may have any number of these."""
+45 ms. A user without a limit of bindings has no limit of these.
+"""
 
 
 class UserLimitReached(PreconditionFailed):
@@ -24,7 +25,7 @@ class UserLimitReached(PreconditionFailed):
 
     Args:
         what: What cannot be done, such as ``declare queue 'q'``.
-        user: Who.
+        user: The user's name.
         resource: What it has too many of.
         limit: How many it may have.
     """
@@ -35,15 +36,15 @@ class UserLimitReached(PreconditionFailed):
 
 
 def _unlimited(user: str, resource: Resource) -> int | None:
-    """Limit nobody."""
+    """Return no limit."""
     return None
 
 
 class Quotas:
-    """Made with a broker, shared by its domains and endpoints.
+    """Counts of what users have; created with a broker, shared by its domains and endpoints.
 
     Args:
-        limit_of: Tells how much of something a user may have; None is no limit.
+        limit_of: Returns how much of something a user may have; None is no limit.
     """
 
     def __init__(self, limit_of: Callable[[str, Resource], int | None] = _unlimited) -> None:
@@ -51,7 +52,7 @@ class Quotas:
         self._counts: Counter[tuple[str, Resource]] = Counter()
 
     def limit(self, user: str, resource: Resource) -> int | None:
-        """Give a limit; None if there is none."""
+        """Return a limit; None if there is none."""
         if not user:
             return None
         if resource == "steps":
@@ -59,20 +60,20 @@ class Quotas:
         return self.limit_of(user, resource)
 
     def count(self, user: str, resource: Resource) -> int:
-        """Give what a user has."""
+        """Return what a user has."""
         return self._counts[user, resource]
 
     def has_room(self, user: str, resource: Resource, more: int = 1) -> bool:
-        """Tell whether so much more is within a user's limit."""
+        """Return whether so much more is within a user's limit."""
         limit = self.limit(user, resource)
         return limit is None or self._counts[user, resource] + more <= limit
 
     def require(self, what: str, user: str, resource: Resource, more: int = 1) -> None:
-        """Require that so much more is within a user's limit.
+        """Check that so much more is within a user's limit.
 
         Args:
             what: What is to be done, for the text.
-            user: Who; empty for the program itself.
+            user: The user's name; empty for the program itself.
             resource: What there will be more of.
             more: How much.
 

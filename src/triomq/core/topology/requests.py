@@ -1,7 +1,7 @@
-"""What a domain can be asked and told; it answers in place, in the asker's turn.
+"""The requests and messages of a domain: declare, bind, delete; it answers in place, in the asker's turn.
 
-Whatever makes or deletes something may say an origin: the name of a peer whose thing it is. What a peer had made,
-only that peer can have deleted again; without an origin it is about things of our own.
+Whatever makes or deletes something may name an origin: the peer whose thing it is. What a peer made, only that peer can
+delete; without an origin a request is about things of this broker's own.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeclareSink(Request[bool], frozen=True):
-    """To a domain: let there be a sink. Answers whether it is new.
+    """To a domain: declare a sink. Answers whether it is new.
 
     Raises (in the asker):
         Inequivalent: It exists and differs.
@@ -30,7 +30,7 @@ class DeclareSink(Request[bool], frozen=True):
 
 
 class DeleteSink(Request[bool], frozen=True):
-    """To a domain: let there be a sink no longer. Answers whether it was there.
+    """To a domain: delete a sink. Answers whether it was there.
 
     Raises (in the asker):
         ForeignResource: It is another one's.
@@ -44,7 +44,7 @@ class DeleteSink(Request[bool], frozen=True):
 
 
 class DeclareQueue(Request[QueueState], frozen=True):
-    """To a domain: let there be a queue.
+    """To a domain: declare a queue. Answers its state.
 
     Raises (in the asker):
         Inequivalent: It exists and differs.
@@ -58,7 +58,7 @@ class DeclareQueue(Request[QueueState], frozen=True):
 
 
 class DeleteQueue(Request[QueueStatistics | None], frozen=True):
-    """To a domain: let there be a queue no longer. Answers what was in it, None if there was none.
+    """To a domain: delete a queue. Answers what was in it, None if there was none.
 
     Raises (in the asker):
         QueueLocked: It belongs exclusively to another session.
@@ -102,7 +102,7 @@ class Unbind(Request[bool], frozen=True):
 
 
 class ForgetOrigin(Request[int], frozen=True):
-    """To a domain: delete all that a peer had made, for it will not come back. Answers how many things those are."""
+    """To a domain: delete all that a peer made, for it will not come back. Answers how many things those are."""
 
     origin: str
 
@@ -126,7 +126,7 @@ class QueueUnused(Message, frozen=True):
 
 
 class QueueExpired(Message, frozen=True):
-    """To a domain: nobody has used a queue for as long as it lives without."""
+    """To a domain: a queue was unused for as long as it lives without."""
 
     name: str
 

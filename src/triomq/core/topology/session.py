@@ -1,8 +1,8 @@
-"""A session: who is here.
+"""A session: the identity of a client, and the owner of what must not outlive it.
 
 It owns exclusive queues and open feeds, and lives until its last connection ends. Its number is the publisher's
-identity, which messages carry (``Head.publisher``); its origin says as which peer it may make things. A feed belongs
-to a session and not to a channel: consumer and channel are two things.
+identity, which messages carry (``Head.publisher``); its origin is the peer in whose name it makes things. A feed
+belongs to a session and not to a channel: consumer and channel are two things.
 """
 
 from collections import deque
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """The owner of what must not outlive a client; made by the endpoint with a client's first connection.
+    """The owner of what must not outlive a client; created by the endpoint with a client's first connection.
 
     Args:
         domain: The domain in which it lives.
         directory: The domain's directory.
         user: The authenticated user's name.
-        origin: Who it is if it is a peer: whatever it makes as such is that one's; empty for this program.
+        origin: The peer's name, if it is one: whatever it makes as such is that peer's; empty for this program.
     """
 
     __slots__ = ("_connections", "_feeds", "domain", "ended", "number", "origin", "queues", "user")
@@ -66,7 +66,7 @@ class Session:
             feed.queue.tell_nowait(CloseFeed(feed))
 
     def move_feed(self, feed: Feed, successor: Feed) -> None:
-        """Let a feed's messages go to another one of the same queue, if it is this session's."""
+        """Replace a feed by another one of the same queue, if it is this session's."""
         if feed in self._feeds:
             del self._feeds[feed]
             self._feeds[successor] = None
@@ -77,11 +77,11 @@ class Session:
         return [feed for feed in self._feeds if feed.consumer is consumer]
 
     def forget_feed(self, feed: Feed) -> None:
-        """Own a feed no longer: its queue has closed it."""
+        """Drop a feed that its queue has closed."""
         self._feeds.pop(feed, None)
 
     def end(self) -> None:
-        """Have all feeds closed and the exclusive queues deleted; a second call does nothing."""
+        """Close all feeds and delete the exclusive queues, bit by bit; a second call does nothing."""
         if not self.ended:
             self.ended = True
             self.domain.tell_nowait(SessionEnded(self))

@@ -306,6 +306,7 @@ class Channel:
         # These hold the channel: cycles, which only the collector would find.
         self.transaction = None
         self.unsettled = Ledger()
+        self.publisher.confirms = None
         del self.publisher
 
 

@@ -81,7 +81,6 @@ class AMQPServerConnection(StreamClient):
         self.virtual_hosts = virtual_hosts
         self.login = AMQPLogin(context, transport.peer, mechanisms)
         self.open_channels: dict[int, Channel] = {}
-        self._confirming: dict[Channel, None] = {}
         self.blocked = Blocked(self)
         self.timeouts = AckTimeouts(consumer_timeout, self.unacknowledged)
         self.closed_by_client = False  # in order: the socket is the client's to close
@@ -147,8 +146,7 @@ class AMQPServerConnection(StreamClient):
     def refuse(self, channel: Channel, answer: Answer, class_id: int, method_id: int) -> None:
         """Close a channel, or the connection where the code wants that; the numbers name the method to blame."""
         if answer.code in HARD_CODES:
-            self.fail(answer.code, answer.text)
-            self.engine.close(answer.code, answer.text, class_id, method_id)
+            self.fail(answer.code, answer.text, class_id, method_id)
         else:
             channel.publisher.confirm()  # what was done on the channel before is told before it is closed
             self.note(logging.INFO, "channel failed", channel=channel.number, code=answer.code, reason=answer.text)
@@ -163,11 +161,24 @@ class AMQPServerConnection(StreamClient):
         """Refuse a channel whose client has left deliveries unsettled for too long; no method is to blame."""
         self.refuse(channel, answer, 0, 0)
 
-    def fail(self, code: int, text: str) -> None:
-        """End all channels, since the connection fails; the engine sends why."""
+    def fail(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
+        """End all channels and close, since something has failed."""
+        self.note_failure(code, text)
+        self.close(code, text, class_id, method_id)
+
+    def note_failure(self, code: int, text: str) -> None:
+        """Log that the connection fails, and end all channels."""
         self.note(logging.WARNING, "connection failed", code=code, reason=text)
         self.ending = self.ending or text
         self.end_channels()
+        self.reschedule()
+
+    def close(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
+        """Send connection.close; the client's close-ok ends the connection, or the engine's deadline does."""
+        self.engine.close(code, text, class_id, method_id)
+        self.resume()  # the client's answer is to be read
+        self.reschedule()
+        self.ref.touch()
 
     # What is too much
 
@@ -192,8 +203,6 @@ class AMQPServerConnection(StreamClient):
     def refuse_unfinished(self, reason: str) -> None:
         """Close with 506: what the client has begun does not come, and others wait."""
         self.fail(506, reason)
-        self.engine.close(506, reason)
-        self.ref.touch()
 
     # What others tell
 
@@ -226,13 +235,7 @@ class AMQPServerConnection(StreamClient):
     def closing(self, reason: str) -> None:
         """Close; the client's close-ok ends the connection, or the engine's deadline does."""
         self.end_channels()
-        self._close(320, reason)
-
-    def _close(self, code: int, reason: str) -> None:
-        """Close; the client's answer is to be read."""
-        self.engine.close(code, reason)
-        self.resume()
-        self.ref.touch()
+        self.close(320, reason)
 
     @property
     def channels(self) -> int:
@@ -267,7 +270,6 @@ class AMQPServerConnection(StreamClient):
             self.ref.touch()
         if self.blocked.take_due(now):
             self.fail(506, GAVE_UP)
-            self._close(506, GAVE_UP)
 
     def watch_unsettled(self, queue: QueueState) -> None:
         """Note that deliveries of a queue are going out that the client is to settle in time."""
@@ -276,27 +278,11 @@ class AMQPServerConnection(StreamClient):
 
     # Writing
 
-    def confirming(self, channel: Channel) -> None:
-        """Have a channel's publisher told at the end of the turn what is placed by then."""
-        self._confirming[channel] = None
-        self.ref.touch()
-
     def to_wire(self, message: QueueMessage) -> tuple[bytes, bytes]:
         """Return a message's properties, as AMQP writes them, and its body."""
         if message.head.codec == AMQP_CODEC:
             return message.properties, message.body
         return to_amqp(self.context.codecs.decode(message)), message.body
-
-    def after_batch(self) -> None:
-        """Confirm and encode what is due, and write once; leave when nothing more will come."""
-        if self._confirming:
-            confirming, self._confirming = self._confirming, {}
-            for channel in confirming:
-                if channel.open:
-                    channel.publisher.confirm()
-        super().after_batch()
-        if self.engine.state != "running" and not self._left:
-            self.reschedule()  # the handshake and the end bring timers of their own
 
     def drop(self, consumer: Consumer) -> None:
         """Return what is not encoded yet of a consumer's deliveries to its place."""
@@ -318,7 +304,6 @@ class AMQPServerConnection(StreamClient):
         """End a channel, step by step."""
         channel = self.open_channels.pop(number)
         self.context.quotas.give(self.user, "channels")
-        self._confirming.pop(channel, None)
         self.drop_channel(channel)
         yield
         yield from channel.end(connection_ends=connection_ends)

@@ -47,8 +47,7 @@ def _channel_opened(connection: "AMQPServerConnection", event: ChannelOpened) ->
     if not quotas.has_room(connection.user, "channels"):
         allowed = f"maximum allowed user limit of ({quotas.limit(connection.user, 'channels')})"
         text = f"number of channels opened for user '{connection.user}' has reached the {allowed}"
-        connection.fail(530, text)
-        connection.engine.close(530, text, 20, 10)
+        connection.fail(530, text, 20, 10)
         return
     quotas.take(connection.user, "channels")
     connection.system.turn.charge(_OPEN_COST)
@@ -103,7 +102,7 @@ def _received_control(connection: "AMQPServerConnection", event: Received) -> No
 
 
 def _failed(connection: "AMQPServerConnection", event: Failed) -> None:
-    connection.fail(event.code, event.text)
+    connection.note_failure(event.code, event.text)
 
 
 def _closed(connection: "AMQPServerConnection", event: Closed) -> None:

@@ -6,9 +6,6 @@ A handler gets the channel and the method, asks the core in place, and replies. 
 
 from typing import cast
 
-from triomq.core import (
-    Confirms,
-)
 from triomq.endpoints.amqp.answers import AnswerError
 from triomq.endpoints.amqp.channel import Channel, Handler
 from triomq.endpoints.amqp.consuming import CONSUMING
@@ -50,14 +47,7 @@ def _flow(channel: Channel, method: ChannelFlow) -> None:
 def _confirm_select(channel: Channel, method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise AnswerError(406, "cannot switch from tx to confirm mode")
-    publisher = channel.publisher
-    if publisher.confirms is None:
-        connection = channel.connection
-        publisher.confirms = Confirms(
-            lambda: connection.confirming(channel),
-            connection.directory.persistence,
-            lambda: connection.ref.run_in_turn(connection.confirming, channel),
-        )
+    channel.publisher.select_confirms()
     if not method.no_wait:
         channel.reply(ConfirmSelectOk())
 

@@ -123,7 +123,7 @@ def open_requested(connection: "AMQPServerConnection", event: OpenRequested) -> 
     domain_name = connection.virtual_hosts.get(name)
     domain = None if domain_name is None else connection.context.domains.get(domain_name)
     if domain_name is None or domain is None:
-        connection.engine.close(530, f"vhost {name} not found", 10, 40)
+        connection.close(530, f"vhost {name} not found", 10, 40)
         return
     access = connection.context.users.access(user, domain_name)
     if not access.may_enter:
@@ -144,7 +144,7 @@ def open_requested(connection: "AMQPServerConnection", event: OpenRequested) -> 
 def _keep_out(connection: "AMQPServerConnection", text: str) -> None:
     connection.note(logging.WARNING, "connection refused", reason=text)
     connection.ending = text
-    connection.engine.close(530, text, 10, 40)
+    connection.close(530, text, 10, 40)
 
 
 def secret_updated(connection: "AMQPServerConnection", method: ConnectionUpdateSecret) -> None:
@@ -174,7 +174,7 @@ def _judge_update(connection: "AMQPServerConnection", step: Step, *, method: Con
     connection.context.failed_logins.count(connection.peer, connection.user, trio.current_time())
     connection.ending = connection.ending or "secret refused"
     connection.end_channels()
-    connection.engine.close(530, "New secret was refused by one of the backends", 10, 70)
+    connection.close(530, "New secret was refused by one of the backends", 10, 70)
 
 
 def _renewed(connection: "AMQPServerConnection", method: ConnectionUpdateSecret) -> None:

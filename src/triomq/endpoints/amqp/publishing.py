@@ -332,6 +332,20 @@ class ChannelPublisher:
                 except PublishingPaused:
                     self.confirms.expect(1, 1).refused(0, 1)
 
+    # Confirms
+
+    def select_confirms(self) -> None:
+        """Confirm what is published from now on; a second time changes nothing."""
+        if self.confirms is None:
+            persistence = self._channel.connection.directory.persistence
+            self.confirms = Confirms(self._confirm_soon, persistence, self._committed)
+
+    def _confirm_soon(self) -> None:
+        self._channel.connection.reply_later(self.confirm)
+
+    def _committed(self) -> None:
+        self._channel.connection.ref.run_in_turn(self._confirm_soon)
+
     def confirm(self) -> None:
         """Tell the publisher what is placed by now: refusals singly, then the rest."""
         channel = self._channel

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from triomq.core import Batch, Window
-from triomq.endpoints.base.client import return_unseen
+from triomq.endpoints.base.domain_work import return_unseen
 from triomq.protocols import Engine
 from triomq.transports import Transport
 

@@ -109,6 +109,7 @@ class StreamClient(Client):
         self._outbox = engine.outbox
         self._receive = engine.receive_data
         self._events: deque[Any] = deque()
+        self._replies: dict[Callable[[], None], None] = {}
 
     # Hooks: what a protocol defines, beside those of ``Client``
 
@@ -311,13 +312,25 @@ class StreamClient(Client):
         self.writer.drop(lambda batch: batch.feed is not None and batch.feed.key is subscription)
         super().unsubscribe(subscription)
 
+    @final
+    def reply_later(self, reply: Callable[[], None]) -> None:
+        """Call something at the end of the turn, once, before anything is written: it replies to all of the turn."""
+        self._replies[reply] = None
+        self.ref.touch()
+
     def after_batch(self) -> None:
-        """Encode what is due, and write once; leave when nothing more will come."""
+        """Make the replies that are due, encode deliveries, and write once; leave when nothing more will come."""
+        if self._replies:
+            replies, self._replies = self._replies, {}
+            for reply in replies:
+                reply()
         self.writer.flush(self.encode)
         if not self.writer.may_write:
             self._wait_for_reader()
         if self._outbox.finished and not self._left and not self._events and not self.writer.is_held:
             self.leave()
+        elif not self.entered:
+            self.reschedule()  # each step of a handshake brings a timer of its own
 
     def _wait_for_reader(self) -> None:
         """Read nothing while too much waits for the client to read, and see that it does."""

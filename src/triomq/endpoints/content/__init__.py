@@ -1,6 +1,6 @@
 """What messages look like inside the broker when they come over AMQP or a protocol of its family.
 
-Their properties stay in the form of an AMQP content header as long as nobody asks for them; what several endpoints
+Their properties stay in the form of an AMQP content header until they are decoded on demand; what several endpoints
 read, check or change in them is here, so that no endpoint has to know another. Whatever is not acceptable is refused
 as ``InvalidProperties``, for which each endpoint has its own code.
 """

@@ -1,4 +1,4 @@
-"""What a message says of itself that the broker answers for, and which messages have to be looked into at all."""
+"""Properties that the broker answers for, and which messages have to be looked into at all."""
 
 import re
 from collections.abc import Sequence

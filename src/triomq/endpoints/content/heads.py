@@ -63,15 +63,15 @@ def head_of(
     expendable: bool = False,
     repeated: bool = False,
 ) -> Head:
-    """Say what messages share that came in one shape.
+    """Return the head of messages that came in one shape.
 
     Args:
         exchange: Where they were published.
         routing_key: With which key.
         shape: Where properties and body stand in their contents.
-        publisher: The number of the session that published them; 0 if nobody knows.
+        publisher: The number of the session that published them; 0 if that is not known.
         persistent: Whether durable queues are to keep them.
-        expendable: Whether nobody is ever told that they are safe.
+        expendable: Whether their publisher never gets a confirm, so that they may be dropped.
         repeated: Whether they may have been here before.
     """
     return Head(

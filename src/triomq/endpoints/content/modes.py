@@ -32,7 +32,7 @@ def by_mode(shape: PropertiesShape, contents: list[bytes]) -> list[tuple[bool, l
 
 
 def is_persistent(properties: bytes) -> bool:
-    """Tell whether encoded properties say that their message is."""
+    """Return whether encoded properties are those of a persistent message."""
     flags = int.from_bytes(properties[:2], "big")
     place = _place_of(flags, properties, 2)
     return bool(flags & HAS_DELIVERY_MODE) and properties[place : place + 1] == _PERSISTENT

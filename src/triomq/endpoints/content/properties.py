@@ -26,7 +26,7 @@ _MILLISECONDS = re.compile(r"\+?[0-9]+|-0+")
 
 
 class InvalidProperties(PreconditionFailed):
-    """A message says something of itself that cannot be, or that its publisher may not say; it is not taken."""
+    """A message has a property that is not possible, or that its publisher may not set; it is refused."""
 
 
 def from_amqp(encoded: bytes) -> Properties:
@@ -72,7 +72,7 @@ def headers_of(encoded: bytes) -> dict[str, HeaderValue]:
 
 
 def to_amqp(properties: Properties) -> bytes:
-    """Encode the core's properties as a content header carries them, flags first; what AMQP cannot say is left out."""
+    """Encode the core's properties as a content header carries them, flags first; other properties are left out."""
     headers = properties.headers
     basic = BasicProperties(
         content_type=properties.content_type,
@@ -98,13 +98,13 @@ def to_amqp(properties: Properties) -> bytes:
 
 def _sayable(basic: BasicProperties) -> BasicProperties:
     """Leave out properties and headers that AMQP has no form for: a text too long, a number too large."""
-    headers = {name: value for name, value in (basic.headers or {}).items() if _is_sayable("headers", {name: value})}
+    headers = {name: value for name, value in (basic.headers or {}).items() if _is_encodable("headers", {name: value})}
     whole = msgspec.structs.replace(basic, headers=headers or None)
-    said = {name: value for name, value in msgspec.structs.asdict(whole).items() if _is_sayable(name, value)}
-    return BasicProperties(**said)
+    encodable = {name: value for name, value in msgspec.structs.asdict(whole).items() if _is_encodable(name, value)}
+    return BasicProperties(**encodable)
 
 
-def _is_sayable(name: str, value: object) -> bool:
+def _is_encodable(name: str, value: object) -> bool:
     try:
         encode_properties(msgspec.structs.replace(_NOTHING, **{name: value}))
     except LocalProtocolError:
@@ -113,7 +113,7 @@ def _is_sayable(name: str, value: object) -> bool:
 
 
 def _milliseconds(expiration: float | None) -> str | None:
-    """Say seconds as RabbitMQ reads expiration; what is past is over at once, what never comes is not said."""
+    """Return seconds as RabbitMQ reads expiration; what is past is 0, what never comes None."""
     if expiration is None or not isfinite(expiration):
         return None
     return str(max(0, round(expiration * 1000)))
@@ -132,7 +132,7 @@ def _moment(seconds: int) -> datetime | None:
 
 
 def plain_value(value: FieldValue, depth: int = 0) -> HeaderValue:
-    """Give a field's value without its wire type, nested ones as deep as makes sense."""
+    """Return a field's value without its wire type, nested ones as deep as makes sense."""
     if depth > _DEEPEST:
         return None
     match value:
@@ -171,7 +171,7 @@ def _told_field(name: str, value: HeaderValue) -> FieldValue:
 
 
 def _set_field(value: HeaderValue, before: FieldValue) -> FieldValue:
-    """Give a header that the broker sets; of a list, such as x-death, what was in it already keeps its wire types."""
+    """Return a header that the broker sets; of a list, such as x-death, what was in it already keeps its wire types."""
     if not isinstance(value, list):
         return _to_wide_field(value)
     known = before if isinstance(before, list) else []
@@ -180,7 +180,7 @@ def _set_field(value: HeaderValue, before: FieldValue) -> FieldValue:
 
 
 def _to_wide_field(value: HeaderValue) -> FieldValue:
-    """Give a field whose numbers have 64 bits, as RabbitMQ's have: clients in Java cast its counts to Long."""
+    """Return a field whose numbers have 64 bits, as RabbitMQ's have: clients in Java cast its counts to Long."""
     match value:
         case list():
             return [_to_wide_field(item) for item in value]

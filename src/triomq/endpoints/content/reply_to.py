@@ -7,7 +7,7 @@ from triomq.endpoints.content.properties import InvalidProperties
 from triomq.protocols import replace_text
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-"""The queue that is none: who consumes from it gets direct replies (RabbitMQ's direct reply-to)."""
+"""The queue that is none: its consumers get direct replies (RabbitMQ's direct reply-to)."""
 
 _OCTETS = REPLY_TO.encode()
 
@@ -21,14 +21,14 @@ class Asker(Protocol):
 
 
 def is_reply_queue(name: str) -> bool:
-    """Tell whether a name belongs to direct replies: the one that clients write, or one that the broker makes of it."""
+    """Return whether a name belongs to direct replies: that which clients write, or one that the broker makes of it."""
     return name.startswith(REPLY_TO) and (name == REPLY_TO or name[len(REPLY_TO)] == ".")
 
 
 def without_secret(text: str) -> str:
     """Return a text without the secret part of a name for direct replies, in whose place there is a hash of it.
 
-    Whoever knows the name can send replies that the asker takes for answers, so nobody is shown it who was not sent it.
+    A client that knows the name can send replies in place of others, so it is shown only to those that it was sent to.
     """
     start, name, secret = text.partition(f"{REPLY_TO}.")
     if not secret:

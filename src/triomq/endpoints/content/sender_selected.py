@@ -32,7 +32,7 @@ _TYPE_NAMES = {
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """What CC and BCC of one message say.
+    """The further keys of one message, from CC and BCC.
 
     Args:
         keys: The further keys, in their order; the message's own is not among them.
@@ -63,8 +63,8 @@ def copies_of(encoded: bytes) -> Copies:
         raise InvalidProperties(f"invalid message: CC and BCC name {len(keys)} routing keys; {MOST_KEYS} are allowed")
     if "BCC" not in headers:
         return Copies(tuple(keys))
-    kept = {name: value for name, value in headers.items() if name != "BCC"}
-    return Copies(tuple(keys), encode_properties(msgspec.structs.replace(properties, headers=kept)))
+    rest = {name: value for name, value in headers.items() if name != "BCC"}
+    return Copies(tuple(keys), encode_properties(msgspec.structs.replace(properties, headers=rest)))
 
 
 def _keys(name: str, value: FieldValue) -> list[str]:
@@ -74,7 +74,7 @@ def _keys(name: str, value: FieldValue) -> list[str]:
 
 
 def _text(item: FieldValue) -> str | None:
-    """Give a text as routing keys are read; None for anything else."""
+    """Return a text as routing keys are read; None for anything else."""
     if isinstance(item, Typed) and item.code == "S" and isinstance(item.value, bytes):
         return item.value.decode("utf-8", "surrogateescape")
     return item if isinstance(item, str) else None

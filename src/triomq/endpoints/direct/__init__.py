@@ -1,4 +1,4 @@
-"""Direct connections, as both sides of one see them: who leases a sink or a feed, and who works for the lease.
+"""Direct connections, as both sides see them: the lessee of a sink or a feed, and the connection with the lease.
 
 Neither side knows the protocol of the other. On one side is a client's principal connection, today one that speaks
 AMQP, on the other a connection that carries messages one way and nothing else, today one that speaks DMP::
@@ -11,7 +11,7 @@ AMQP, on the other a connection that carries messages one way and nothing else, 
     DirectFeeds.detach: and here again   <-  ends
     ReturnMessage, MessagesLost          <-  tells what became of messages, since it cannot tell its client
 
-The broker says in ``BrokerContext.direct`` which protocol direct connections speak.
+``BrokerContext.direct`` is the protocol that direct connections speak.
 """
 
 from triomq.endpoints.direct.flow import FeedPace, SinkFlow

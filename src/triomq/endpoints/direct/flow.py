@@ -2,7 +2,7 @@
 
 After each turn a sink's connection looks at the feeds that it has published to. While the backlog of one is above its
 mark nothing is read from the sink, until the backlog is a step below; so a publisher at full rate gets the rate of its
-slowest reader, and nothing is lost. The queues never wait, and neither does anyone else who publishes into them.
+slowest reader, and nothing is lost. The queues never wait, and neither do other publishers.
 
 A feed may hold a sink back as long as it takes at least a tenth of what the fastest feed of that sink takes, and
 anything at all within five seconds. Amounts do not tell that, since a sink that is held back gives all feeds the same.
@@ -78,7 +78,7 @@ class Pace(Protocol):
 
     @property
     def backlog(self) -> int:
-        """Octets that its queue has for it; 0 while nobody consumes."""
+        """Bytes that its queue has for it; 0 while it has no consumer."""
 
     @property
     def taken(self) -> int:
@@ -97,7 +97,7 @@ class FeedPace:
         taker: The feed's connection.
     """
 
-    __slots__ = ("_queue", "_quiet_until", "_taker", "_told", "followers", "name", "waiting")
+    __slots__ = ("_queue", "_quiet_until", "_reported", "_taker", "followers", "name", "waiting")
 
     def __init__(self, queue: QueueState, taker: FeedTaker) -> None:
         self.name = queue.name
@@ -105,12 +105,12 @@ class FeedPace:
         self.waiting: set[SinkFlow] = set()
         self._queue = queue
         self._taker = taker
-        self._told = queue.lost  # how many lost messages the client knows of, or has never wanted
+        self._reported = queue.lost  # how many lost messages the client knows of, or has never wanted
         self._quiet_until = 0.0
 
     @property
     def backlog(self) -> int:
-        """Octets that its queue has for it; 0 while nobody consumes."""
+        """Bytes that its queue has for it; 0 while it has no consumer."""
         queue = self._queue
         return bytes_ready(queue) if queue.feeds else 0
 
@@ -125,22 +125,22 @@ class FeedPace:
         return self._taker.progress
 
     def has_lost(self, now: float) -> bool:
-        """Tell whether the client should hear that messages were lost."""
-        return self._queue.lost > self._told and now >= self._quiet_until
+        """Return whether the client should be informed of lost messages."""
+        return self._queue.lost > self._reported and now >= self._quiet_until
 
     def take_lost(self, now: float) -> int:
-        """Count what was lost since this was asked last, and say no more about it for a while."""
-        lost, self._told = self._queue.lost - self._told, self._queue.lost
+        """Return how many messages were lost since the last call, and be quiet about more for a while."""
+        lost, self._reported = self._queue.lost - self._reported, self._queue.lost
         self._quiet_until = now + STALL
         return lost
 
     def look(self) -> None:
-        """Let sinks that wait for this feed see whether they still have to."""
+        """Ask the sinks that wait for this feed to check whether they still have to."""
         for sink in list(self.waiting):
             sink.look_after(self)
 
     def close(self) -> None:
-        """Let no sink wait for this feed any more."""
+        """End: no sink waits for this feed any more."""
         for sink in list(self.followers):
             sink.forget(self)
 
@@ -172,7 +172,7 @@ class _Account(msgspec.Struct):
         self.taken = taken
 
     def pass_time(self, now: float, fastest: float, *, held: bool) -> None:
-        """Take the time since the last look off the feed's patience, or give some back.
+        """Subtract the time since the last look from the feed's patience, or add some.
 
         Args:
             now: The time in seconds.
@@ -188,7 +188,7 @@ class _Account(msgspec.Struct):
         self.patience = min(STALL, self.patience)
 
     def has_stalled(self, now: float, progress: int) -> bool:
-        """Tell whether the feed's client has read nothing for long."""
+        """Return whether the feed's client has read nothing for long."""
         if progress != self.progress:
             self.progress, self.moved_at = progress, now
         return now - self.moved_at >= STALL
@@ -200,8 +200,8 @@ class SinkFlow:
     Args:
         feeds: All direct feeds of the broker, by their queues.
         now: Gives the time in seconds.
-        go_on: Called when there is no feed to wait for any more, in somebody else's turn.
-        note: Called with a level, an event and fields when a feed is left behind or waited for again.
+        go_on: Called when there is no feed to wait for any more, in the turn of another actor.
+        log: Called with a level, an event and fields when a feed is left behind or waited for again.
     """
 
     __slots__ = (
@@ -212,8 +212,8 @@ class SinkFlow:
         "_go_on",
         "_held",
         "_left",
+        "_log",
         "_looked_at",
-        "_note",
         "_now",
         "_window",
         "_window_at",
@@ -221,14 +221,14 @@ class SinkFlow:
     )
 
     def __init__(
-        self, feeds: Mapping[Ref, Pace], now: Callable[[], float], go_on: Callable[[], None], note: Callable[..., None]
+        self, feeds: Mapping[Ref, Pace], now: Callable[[], float], go_on: Callable[[], None], log: Callable[..., None]
     ) -> None:
         self._feeds = feeds
         self._now = now
         self._go_on = go_on
-        self._note = note
+        self._log = log
         self.published: list[tuple[Ref, ...]] = []
-        """The queues of each run of this turn, to be added by who publishes: a call for each would cost more."""
+        """The queues of each run of this turn, which the publisher adds itself: a call for each would cost more."""
         self._accounts: dict[Pace, _Account] = {}
         self._behind: dict[Pace, _Account] = {}  # those that are waited for
         self._left: dict[Pace, _Account] = {}  # those that are left behind
@@ -278,7 +278,7 @@ class SinkFlow:
         return account
 
     def _find_fastest(self) -> None:
-        """Look for the feed that takes most among those that have caught up."""
+        """Find the feed that takes most among those that have caught up."""
         counted = self._accounts.keys() - self._left.keys()
         done = [self._accounts[feed].share for feed in counted - self._behind.keys() if feed.backlog <= _DONE]
         self._held = bool(done)
@@ -290,12 +290,12 @@ class SinkFlow:
     # While it waits
 
     def look_after(self, feed: Pace) -> None:
-        """Look, as a feed that is waited for has taken something; if it has caught up, or nobody has looked lately."""
+        """Check, as a feed that is waited for has taken something: if it has caught up, or not every time."""
         if feed.backlog <= self._accounts[feed].mark - STEP or self._now() >= self._looked_at + _OFTEN:
             self.look()
 
     def look(self) -> None:
-        """See whether the feeds that are waited for have caught up, or have used up their patience."""
+        """Check whether the feeds that are waited for have caught up, or have used up their patience."""
         if not self._behind:
             return
         now = self._looked_at = self._now()
@@ -316,7 +316,7 @@ class SinkFlow:
         feed.waiting.discard(self)
 
     def forget(self, feed: Pace) -> None:
-        """Look no more at a feed that has ended."""
+        """Remove a feed that has ended."""
         del self._accounts[feed]
         self._left.pop(feed, None)
         self._window.pop(feed, None)
@@ -324,10 +324,10 @@ class SinkFlow:
             self._end_wait(feed)
             if not self._behind:
                 self._go_on()
-        self._find_fastest()  # the others are not held up by one that has gone
+        self._find_fastest()  # the others are not compared with one that has gone
 
     def close(self) -> None:
-        """Be told by no feed any more."""
+        """Leave all feeds."""
         for feed in self._accounts:
             feed.followers.discard(self)
             feed.waiting.discard(self)
@@ -335,11 +335,11 @@ class SinkFlow:
     # Who is left behind
 
     def _leave(self, feed: Pace, account: _Account, now: float) -> None:
-        """Go on without a feed."""
+        """Leave a feed behind."""
         if not self._left:
             self._begin_window(now)
         self._left[feed] = account
-        self._note(logging.WARNING, "direct feed is left behind", queue=feed.name, backlog=feed.backlog)
+        self._log(logging.WARNING, "direct feed is left behind", queue=feed.name, backlog=feed.backlog)
 
     def _begin_window(self, now: float) -> None:
         """Compare what feeds take from now on."""
@@ -355,5 +355,5 @@ class SinkFlow:
                 del self._left[feed]
                 account.at, account.patience, account.share = now, STALL, max(account.share, self._fastest)
                 account.mark = max(MARK, feed.backlog - STEP)
-                self._note(logging.INFO, "direct feed is waited for again", queue=feed.name, backlog=feed.backlog)
+                self._log(logging.INFO, "direct feed is waited for again", queue=feed.name, backlog=feed.backlog)
         self._begin_window(now)

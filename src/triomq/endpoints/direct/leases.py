@@ -1,4 +1,4 @@
-"""Leases: what is remembered of one, who has taken it, and what the direct connection tells that one."""
+"""Leases: what is remembered of one, its lessee, and what the direct connection tells that lessee."""
 
 from enum import Enum
 from typing import Protocol
@@ -14,7 +14,7 @@ class DirectFeed(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Its actor, which is told of them."""
+        """Its actor, which gets ``Deliver``."""
 
     @property
     def window(self) -> Window:
@@ -25,13 +25,13 @@ class DirectFeeds(Protocol):
     """The queues whose messages direct connections take, in place of the consumers of one principal connection."""
 
     def __contains__(self, queue: object, /) -> bool:
-        """Tell whether a direct connection takes the messages of a queue."""
+        """Return whether a direct connection takes the messages of a queue."""
 
     def attach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let all consumers of a queue, and those to come, get their messages on a direct connection."""
+        """Move all consumers of a queue, and those to come, to a direct connection."""
 
     def detach(self, queue: QueueState, direct: DirectFeed) -> None:
-        """Let consumers to come get their messages at home again, if this one is attached."""
+        """Leave consumers to come with the principal connection again, if this direct one is attached."""
 
 
 class ReplyWriter(Protocol):
@@ -108,7 +108,7 @@ class Undelivered(Enum):
 
 
 class ReturnMessage(Message, frozen=True):
-    """To a principal connection: this message came over a direct one and reaches nobody."""
+    """To a principal connection: this message came over a direct one and was placed nowhere."""
 
     lessee: Lessee
     reason: Undelivered
@@ -139,7 +139,7 @@ class DirectFeedClosed(Message, frozen=True):
 
 
 def check_sink(directory: Directory, name: str) -> None:
-    """See that one may publish into a sink; the empty name is the default one.
+    """Check that clients may publish into a sink; the empty name is the default one.
 
     Raises:
         NoSuchSink: There is none of that name.
@@ -150,13 +150,13 @@ def check_sink(directory: Directory, name: str) -> None:
 
 
 def attach_direct(grant: Grant, direct: DirectFeed) -> None:
-    """Let all consumers of a leased queue get their messages on a direct connection."""
+    """Move all consumers of a leased queue to a direct connection."""
     assert grant.queue is not None
     grant.lessee.connection.direct_feeds.attach(grant.queue, direct)
 
 
 def detach_direct(grant: Grant, direct: DirectFeed) -> None:
-    """Let consumers get their messages at home again; those whose lessee has ended with its connection end now."""
+    """Move consumers back to their principal connection; those whose lessee has ended with its connection end now."""
     assert grant.queue is not None
     connection = grant.lessee.connection
     connection.direct_feeds.detach(grant.queue, direct)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_MESSAGE = (1 << 24) - 1
-"""Octets that a listener may allow one message at most: what the 24 bits can say that DMP has for its length."""
+"""Bytes that a listener may allow one message at most: what fits into the 24 bits of DMP's length."""
 
 
 class DirectLimits(NamedTuple):
@@ -31,7 +31,7 @@ class DirectProtocol(NamedTuple):
     """A protocol for direct connections, on the port of another one.
 
     Args:
-        header: The octets by which a connection says that it is one.
+        header: The bytes with which a direct connection begins.
         connect: Makes the connection over a transport whose first octets have come; without leases it refuses.
     """
 

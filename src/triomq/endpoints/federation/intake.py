@@ -1,9 +1,20 @@
 """What a peer delivers to us: from its pipes straight into our own queues.
 
-Messages pass no sink, for the peer has routed them; so nothing can go round in circles. A message is acked when its
-queue has it, on disk if it keeps it there: until then the peer keeps it, and delivers it again should the connection be
-lost. So a message may come twice, and none is lost. What we may not take yet, since memory is short or the store cannot
-be written, stays within the peer's prefetch.
+Messages pass no sink, for the peer has routed them; so nothing can go round in circles.
+
+    basic.deliver x:weather ──► pipe known? queue there? ──► Publisher: on the queue, on disk if it is durable
+                                      │ no                        │ confirmed       │ memory short, disk full
+                                      ▼                           ▼                 ▼
+                                basic.reject                 basic.ack       waits here, within the prefetch
+
+Rules:
+
+- A message is acked when its queue has it, on disk if the queue is durable: until then the peer stores it, and delivers
+  it again should the connection be lost. So a message may come twice, and none is lost.
+- Only queues that were announced to this peer get anything: a peer cannot fill others.
+- Acks come in runs, in the order of the tags, after each turn; a later message that is on disk first waits for none.
+- Delivery tags count from 1 on each connection, which is what confirms are counted by; a peer that counts otherwise
+  could not be answered, and is disconnected.
 """
 
 from collections import deque
@@ -37,7 +48,7 @@ class Intake:
     Args:
         peering: The connection.
         directory: Where our queues are.
-        knows: Tells whether a name is that of a pipe that the peer was told of: no other queue gets anything.
+        knows: Returns whether a name is that of a pipe that was announced to the peer: no other queue gets anything.
         actor: Whose turns it works in; its ``after_batch`` calls ``settle``.
     """
 
@@ -57,7 +68,7 @@ class Intake:
         self._go_on = partial(_soon, actor, self._take_delayed)
 
     def take(self, run: DeliverRun) -> None:
-        """Take deliveries; to be called in a turn."""
+        """Handle deliveries; to be called in a turn."""
         if self._delayed:
             self._delayed.append(run)
             return
@@ -112,11 +123,11 @@ class Intake:
             self._peering.settle(up_to=confirmed.up_to, single=confirmed.single, refused=confirmed.refused)
 
     def forget(self) -> None:
-        """Take nothing more: the peer will deliver again what it has no ack for."""
+        """Drop what waits: the peer will deliver again what it has no ack for."""
         self._delayed.clear()
         self._publisher.forget(self._go_on)
 
 
 def _soon(actor: InPlaceActor, function: Callable[[], None]) -> None:
-    """Call something in a turn of its own: whoever calls this may be in the middle of another."""
+    """Call a function in a turn of its own: the caller may be in the middle of another."""
     trio.lowlevel.current_trio_token().run_sync_soon(actor.ref.run_in_turn, function)

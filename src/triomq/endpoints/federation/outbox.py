@@ -1,11 +1,23 @@
-"""What a peer is still to be told: all resources of our own when it comes, then each change.
+"""What a peer is still to be sent of our resources: all of them when it connects, then each change.
 
-Every create is known by the delete that would undo it; so one table says what the peer has been told, what it need not
-be told twice, and of what it must hear that it is gone. The table outlives connections, for what is deleted while the
-peer is away is in it alone.
+    begin ──► replay: feeds, then each pipe with its joins, then deletes ──┐
+                                                                           ├──► take ──► methods for the peer
+    changed ──► changes, at most ``limit`` ────────────────────────────────┘
+                     └── more: begin again
 
-Changes wait in a list of limited length. When that overflows, the list is dropped and everything is told once more,
-which does no harm: resources are told in a way that may be repeated.
+The class restms has no replies, and creates and deletes may be repeated. So there is no protocol to find out what a
+peer missed while it was not connected: it is sent everything. Deletes are the exception, for a peer would never learn
+of them. Therefore:
+
+- Each create is stored under the delete that would undo it (``_announced``). That one table answers what the peer
+  knows, what need not be sent twice, and what must be deleted. It outlives connections.
+- A delete that was sent may be lost with the connection. It stays in ``_gone`` until the peer has answered a mark that
+  was sent behind it (``mark_reached``), and is sent again in the next replay.
+- What was announced before a replay and is not met in it (``_former``) is gone: its delete is sent at the end.
+- The replay is a generator over the directory itself, not a copy: changes that come meanwhile are changes, and what
+  the generator then finds is as new as they are. An announcement that the peer knows already is left out.
+
+A list of all changes since the last connection was the alternative: it grows for as long as a peer is not there.
 """
 
 from collections import deque
@@ -47,7 +59,7 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
         announced: Resources that the peer knows of.
         sent: Methods that were given out, all in all.
         waiting: Changes that wait.
-        replays: How often everything was told.
+        replays: How often everything was announced.
     """
 
     announced: int
@@ -57,7 +69,7 @@ class OutboxStatistics(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResourceOutbox:
-    """Made once for a peer, with its specification; outlives connections to it and crashes of who sends.
+    """Made once for a peer, with its specification; outlives connections to it and crashes of its actor.
 
     Args:
         pipe_type: What the peer calls a pipe.
@@ -67,10 +79,10 @@ class ResourceOutbox:
     def __init__(self, pipe_type: str, limit: int) -> None:
         self._pipe_type = pipe_type
         self._limit = limit
-        self._told: dict[Delete, Create] = {}
-        self._gone: dict[Delete, int] = {}  # told, behind which mark; the peer may not have heard it
+        self._announced: dict[Delete, Create] = {}
+        self._gone: dict[Delete, int] = {}  # deletes that may not have arrived: with the mark before them
         self._mark = 0
-        self._former: dict[Delete, Create] = {}  # what had been told when the present replay began
+        self._former: dict[Delete, Create] = {}  # what had been announced when the present replay began
         self._changes: deque[Change] = deque()
         self._replay: Iterator[Create | Delete] = iter(())
         self._is_live = False
@@ -79,22 +91,22 @@ class ResourceOutbox:
     # Filling
 
     def begin(self, directory: Directory) -> None:
-        """Tell everything, and from now on each change: the peer is there."""
+        """Begin with a connection: announce everything, and from now on each change."""
         self._changes.clear()
-        self._former = {**self._former, **self._told}
-        self._told = {}
+        self._former = {**self._former, **self._announced}
+        self._announced = {}
         self._replay = self._all(directory)
         self._is_live = True
         self._replays += 1
 
     def end(self) -> None:
-        """Keep no changes: the peer is away, and will be told everything."""
+        """End with a connection: changes are not stored, since the next one begins with everything."""
         self._is_live = False
         self._changes.clear()
         self._replay = iter(())
 
     def changed(self, change: Changed, directory: Directory) -> bool:
-        """Take a change of a domain; tell whether there is anything to give out."""
+        """Add a change of a domain; return whether there is anything to send."""
         if change.origin or not self._is_live:
             return False
         found = _change_of(change, directory, self._pipe_type)
@@ -109,74 +121,74 @@ class ResourceOutbox:
     # Emptying
 
     def take(self, most: int) -> list[Create | Delete]:
-        """Give out what is next, in order, about so many; empty when there is nothing left."""
+        """Remove and return the next methods to send, in order, about so many; empty when there is nothing left."""
         found = list(islice(self._replay, most))
         while self._changes and len(found) < most:
-            found += self._tell(*self._changes.popleft())
+            found += self._announce(*self._changes.popleft())
         self._sent += len(found)
         return found
 
     def mark(self) -> int:
-        """Give a mark: what is given out from now on comes behind it."""
+        """Return a new mark: what is taken from now on comes behind it."""
         self._mark += 1
         return self._mark
 
     def mark_reached(self, mark: int) -> bool:
-        """Note that the peer has heard all before a mark; tell whether that is all that was given out."""
+        """Drop the deletes that the peer has worked off, all before a mark; return whether it knows everything."""
         self._gone = {undo: before for undo, before in self._gone.items() if before >= mark}
         return mark == self._mark and not self._changes
 
     def knows(self, pipe: str) -> bool:
-        """Tell whether the peer has been told of a pipe of ours."""
-        return RestMSPipeDelete(pipe) in self._told
+        """Return whether the peer knows a pipe of ours."""
+        return RestMSPipeDelete(pipe) in self._announced
 
-    def tell_again(self, pipe: str, directory: Directory) -> None:
-        """Tell of a pipe and its joins once more: the peer delivers nothing from it any longer."""
+    def announce_again(self, pipe: str, directory: Directory) -> None:
+        """Add a pipe and its joins once more: the peer delivers nothing from it any longer."""
         queue = directory.queues.get(pipe)
         if queue is not None and self.knows(pipe):
             for create in _pipe_and_joins(queue, directory, self._pipe_type):
-                self._told.pop(_undoing(create), None)
+                self._announced.pop(_undoing(create), None)
                 self._changes.append((_undoing(create), create))
 
     def statistics(self) -> OutboxStatistics:
-        """Take a snapshot."""
-        return OutboxStatistics(len(self._told), self._sent, len(self._changes), self._replays)
+        """Return a snapshot."""
+        return OutboxStatistics(len(self._announced), self._sent, len(self._changes), self._replays)
 
-    def _tell(self, undo: Delete, create: Create | None) -> list[Create | Delete]:
-        """Say one change, unless the peer has been told of it."""
-        told = self._told.get(undo)
-        if told == create:
+    def _announce(self, undo: Delete, create: Create | None) -> list[Create | Delete]:
+        """Return the methods of one change, none if the peer knows of it."""
+        known = self._announced.get(undo)
+        if known == create:
             return []
-        said: list[Create | Delete] = []
-        if told is not None:
-            del self._told[undo]
+        methods: list[Create | Delete] = []
+        if known is not None:
+            del self._announced[undo]
             self._gone[undo] = self._mark
-            said.append(undo)
+            methods.append(undo)
         if create is not None:
-            self._told[undo] = create
-            said.append(create)
-        return said
+            self._announced[undo] = create
+            methods.append(create)
+        return methods
 
     # Replaying
 
     def _all(self, directory: Directory) -> Iterator[Create | Delete]:
-        """Give out all that there is, feeds first, then what is no more; changes come meanwhile."""
+        """Yield all that there is, feeds first, then the deletes of what is gone; changes come meanwhile."""
         for create in _resources(directory, self._pipe_type):
             undo = _undoing(create)
             if self._former.pop(undo, create) != create or undo in self._gone:
                 self._gone.pop(undo, None)
                 yield undo  # it is another one of that name
-            yield from self._tell(undo, create)
+            yield from self._announce(undo, create)
         # Deletes that the last connection may have lost, then what went while there was none; joins before their ends.
         for undo in (*self._gone, *reversed(self._former)):
-            if undo not in self._told:
+            if undo not in self._announced:
                 self._gone[undo] = self._mark
                 yield undo
         self._former = {}
 
 
 def _resources(directory: Directory, pipe_type: str) -> Iterator[Create]:
-    """Give all resources of our own: feeds, then each pipe followed by its joins.
+    """Yield all resources of our own: feeds, then each pipe followed by its joins.
 
     What comes while this goes on may be left out, for it is a change.
     """
@@ -211,7 +223,7 @@ def _pipe(queue: QueueState, pipe_type: str) -> RestMSPipeCreate | None:
 
 
 def _may_be_pipe(queue: QueueState) -> bool:
-    """Tell whether a queue could be a pipe there: its deliveries' tag is its name with two octets before it."""
+    """Return whether a queue could be a pipe there: its deliveries' tag is its name with two octets before it."""
     if queue.owner is not None or queue.name.startswith(_SYSTEM):
         return False
     return len(queue.name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME
@@ -226,7 +238,7 @@ def _join(binding: Binding, sink: SinkState | None, queue: QueueState | None) ->
 
 
 def _is_plain(binding: Binding) -> bool:
-    """Tell whether a join says all that a binding does."""
+    """Return whether a join can express all of a binding."""
     return binding.target is Target.QUEUE and not binding.encoded_arguments and binding.predicate is None
 
 
@@ -241,7 +253,7 @@ def _undoing(create: Create) -> Delete:
 
 
 def _change_of(change: Changed, directory: Directory, pipe_type: str) -> Change | None:
-    """Say a change in the words of the class; None where it has none, or where it is over already."""
+    """Return a change in the methods of the class; None where it has none, or where the change is undone already."""
     if change.action is Action.DELETED:
         undo = _delete_of(change)
         return None if undo is None else (undo, None)

@@ -1,6 +1,6 @@
-"""The configuration of a peer: a broker that is told of what there is here, so that its clients can publish to ours.
+"""The configuration of a peer: a broker to which our resources are announced, so that its clients can publish to ours.
 
-The actor that tells it is a client of the peer, and is loaded with the first one: most brokers have none.
+The actor that does so is a client of the peer, and its modules are loaded with the first one: most brokers have none.
 """
 
 import ssl
@@ -30,10 +30,10 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
         origin: The name that our resources have there, beside the user's; without it this machine's name. Two brokers
             that log in to one peer as the same user need different ones.
         pipe_type: What it calls a pipe; OpenAMQ says fifo, and all others pipe.
-        force: Tell also a peer that does not announce that it can be told; one that cannot closes the connection. It
+        force: Announce also to a peer that does not offer the class; one that does not know it disconnects. It
             needs ``pipe_type``, which such a peer does not announce either.
         prefetch: Messages that may be on their way from its pipes to our queues.
-        changes: How many changes may wait to be told; when there are more, everything is told once more.
+        changes: How many changes may wait to be announced; when there are more, everything is announced once more.
         retry: Most seconds between two tries to reach it.
         ca: File of the authorities that its certificate may come from, in PEM; without it those of the system.
         certificate: File of our own certificate, in PEM.
@@ -54,18 +54,18 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
     key: str = ""
 
     def __repr__(self) -> str:
-        """Keep the password out of logs."""
+        """Show no password: representations end up in logs."""
         return f"Synchronise({self.name!r})"
 
     @property
     def name(self) -> str:
-        """Where it is, as texts and the tree of actors say it."""
+        """Where it is, as texts and the tree of actors name it."""
         from triomq.clients import parse_amqp_url
 
         return parse_amqp_url(self.url).place.strip("/").replace("/", "-")
 
     def beside(self, folder: Path) -> "Synchronise":
-        """Give the same with files from a folder."""
+        """Return the same configuration with relative files found in a folder."""
         files = {file: getattr(self, file) for file in ("password_file", "ca", "certificate", "key")}
         return msgspec.structs.replace(self, **{file: str(folder / path) for file, path in files.items() if path})
 
@@ -73,7 +73,7 @@ class Synchronise(Checked, frozen=True, forbid_unknown_fields=True):
         """Read the URL, and the password where that is in a file.
 
         Raises:
-            ConfigError: One of them cannot be read, or it is not said what a peer calls a pipe that is to be forced.
+            ConfigError: One of them cannot be read, or ``force`` is set without ``pipe_type``.
         """
         from triomq.clients import parse_amqp_url
 
@@ -121,12 +121,12 @@ class PeerStatistics(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of what goes on with a peer.
 
     Args:
-        is_connected: Whether it is there, and can be told.
-        is_up_to_date: Whether it has heard of everything.
+        is_connected: Whether it is connected, and knows the class.
+        is_up_to_date: Whether it knows everything.
         announced: Resources that it knows of.
         sent: Methods that it was sent, all in all.
         waiting: Changes that wait.
-        replays: How often it was told everything.
+        replays: How often everything was announced.
         received: Messages that have come from its pipes on this connection.
     """
 
@@ -143,16 +143,16 @@ class PeerActor(InPlaceActor):
     """Base of the actor for one peer; a child of the broker's peers."""
 
     def statistics(self) -> PeerStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         raise NotImplementedError
 
     async def wait_announced(self) -> bool:
-        """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
+        """Wait until the peer knows everything; return whether it does, since this incarnation may end first."""
         raise NotImplementedError
 
 
 def peer_spec(config: Synchronise, broker: BrokerContext, name: str) -> ChildSpec:
-    """Say how to make the actor for a peer; what the peer has been told outlives a crash.
+    """Return the specification of the actor for a peer; what the peer knows of us outlives a crash.
 
     Raises:
         ConfigError: There is no such domain, or something cannot be read.

@@ -1,8 +1,15 @@
-"""The actor that tells a peer of what there is here, and takes what comes into our pipes there.
+"""The actor of one peer: announces what there is here, and handles what comes into our pipes there.
 
-The class restms (61501): a peer is told of each sink, queue and binding of a domain that was made here, as feed, pipe
-and join, again whenever it comes back. What it had made here itself is not told: so nothing goes round among brokers.
-What its clients publish into our pipes comes back and goes into our queues; see ``Intake``.
+The class restms (61501): each sink, queue and binding of a domain that was made here is announced to the peer, as feed,
+pipe and join, again whenever it comes back. What the peer itself had made here is not announced to it: so nothing goes
+round among brokers. What its clients publish into our pipes comes back and goes into our queues.
+
+    Directory ── Changed ──► Synchroniser ──► ResourceOutbox ──► Peering.announce ──► peer
+    queues ◄── Intake ◄────── delivered ◄─────────────────────── Peering ◄─────────── peer
+
+``run`` is the one task: connect, announce until there is nothing left, send a mark, wait for a change. The peer is up
+to date when it has answered the last mark. Everything that comes from it is handled in turns of this actor. The outbox
+is passed in by the actor's specification, so that what the peer knows outlives a crash of the actor.
 """
 
 import logging
@@ -24,16 +31,16 @@ __all__ = ["ResourceOutbox", "Synchroniser"]
 _log = logging.getLogger("triomq.synchronise")
 
 _BATCH = 256
-"""Methods that are told before others have the loop: encoding them takes a millisecond."""
+"""Methods that are sent before other tasks run: encoding them takes a millisecond."""
 
 
 class Synchroniser(PeerActor):
-    """The actor for one peer; made by ``peer_spec``, has a task that connects and tells.
+    """The actor for one peer; made by ``peer_spec``, has a task that connects and announces.
 
     Args:
         config: The peer.
-        directory: The domain of which it is told.
-        outbox: What it is still to be told.
+        directory: The domain whose resources are announced.
+        outbox: What is still to be announced.
         url: Where it is.
         context: How to speak TLS with it.
         instance: What tells this broker and domain from others of the same origin.
@@ -58,28 +65,28 @@ class Synchroniser(PeerActor):
         self._reconnect = Reconnect(max_delay=config.retry, delay=min(0.1, config.retry))
         self._intake: Intake | None = None
         self._wake = trio.Event()
-        self._marked = False  # whether it was asked whether it has heard everything
+        self._marked = False  # whether a mark was sent behind everything
         self._is_up_to_date = False
         self._waiting = trio.Event()  # set when it is, and when this incarnation ends
         self._failures = 0  # since the peer was up to date
         self._trouble = ""
 
     def on_start(self) -> None:
-        """Hear of changes."""
+        """Observe the domain."""
         self._directory.observers.add(self.ref)
 
     def on_stop(self) -> None:
-        """Hear of them no longer."""
+        """Stop to observe the domain."""
         self._directory.observers.remove(self.ref)
 
     async def wait_announced(self) -> bool:
-        """Wait until the peer has heard of everything; tell whether it has, for this incarnation may end first."""
+        """Wait until the peer knows everything; return whether it does, since this incarnation may end first."""
         while not self._is_up_to_date and not self._waiting.is_set():
             await self._waiting.wait()
         return self._is_up_to_date
 
     def statistics(self) -> PeerStatistics:
-        """Take a snapshot."""
+        """Return a snapshot."""
         outbox = self._outbox.statistics()
         return PeerStatistics(
             is_connected=self._intake is not None,
@@ -94,13 +101,13 @@ class Synchroniser(PeerActor):
     # What there is to tell
 
     def changed(self, message: Changed) -> None:
-        """Take a change of the domain."""
+        """Handle a change of the domain."""
         if self._outbox.changed(message, self._directory):
             self._is_up_to_date = self._marked = False
             self._wake.set()
 
     async def run(self) -> None:
-        """Be connected, again and again."""
+        """Connect, again and again."""
         try:
             await self._run()
         finally:
@@ -119,18 +126,18 @@ class Synchroniser(PeerActor):
                 ) as peering:
                     await self._serve(peering)
             except TriomqError as error:
-                self._note(logging.WARNING, "peer is away", reason=str(error))
+                self._log_change(logging.WARNING, "peer is away", reason=str(error))
             finally:
                 self._forget()
             await trio.sleep(self._reconnect.seconds(self._failures))
             self._failures += 1
 
     async def _serve(self, peering: Peering) -> None:
-        """Tell the peer everything, then each change, as long as it is there."""
+        """Announce everything to the peer, then each change, as long as it is connected."""
         if not (peering.knows_resources or self._config.force):
-            self._note(logging.WARNING, "peer cannot be told of resources", reason="it does not announce restms")
+            self._log_change(logging.WARNING, "peer cannot be told of resources", reason="it does not announce restms")
             raise await peering.wait_ended()
-        self._note(logging.INFO, "peer is told of resources", origin=f"{self._url.user}@{self._origin}")
+        self._log_change(logging.INFO, "peer is told of resources", origin=f"{self._url.user}@{self._origin}")
         self._intake = Intake(peering, self._directory, self._outbox.knows, self)
         self._outbox.begin(self._directory)
         while True:
@@ -149,7 +156,7 @@ class Synchroniser(PeerActor):
             await self._wake.wait()
 
     def _forget(self) -> None:
-        """Do without the peer."""
+        """End with a connection; the next one begins anew."""
         self._outbox.end()
         if self._intake is not None:
             self._intake.forget()
@@ -159,7 +166,7 @@ class Synchroniser(PeerActor):
     # What the peer sends; called where it is read
 
     def delivered(self, run: DeliverRun) -> None:
-        """Take messages out of its pipes."""
+        """Handle messages from its pipes."""
         if self._intake is not None:
             self.ref.run_in_turn(self._take, self._intake, run)
 
@@ -173,7 +180,7 @@ class Synchroniser(PeerActor):
             self._intake.settle()
 
     def mark_reached(self, mark: int) -> None:
-        """Note that the peer has heard everything up to a mark."""
+        """Handle a mark: the peer knows everything before it."""
         self._is_up_to_date = self._outbox.mark_reached(mark) and self._marked
         if self._is_up_to_date:
             self._failures = 0
@@ -181,21 +188,21 @@ class Synchroniser(PeerActor):
             self._waiting = trio.Event()
 
     def cancelled(self, tag: str) -> None:
-        """Tell of a pipe again from which nothing comes any more: its queue has crashed there, or was deleted."""
-        self._outbox.tell_again(tag[2:], self._directory)
+        """Announce a pipe again that delivers nothing more: its queue has crashed at the peer, or was deleted."""
+        self._outbox.announce_again(tag[2:], self._directory)
         self._wake.set()
 
     def resource_announced(self, method: Method) -> None:
-        """Pass over a resource of the peer's: it tells them on a connection of its own, where it is a client."""
-        self._note(logging.INFO, "resource passed over", method=type(method).__name__)
+        """Pass over a resource of the peer's: it announces them on a connection of its own, as a client."""
+        self._log_change(logging.INFO, "resource passed over", method=type(method).__name__)
 
     def ended(self) -> None:
-        """Look why the connection has ended."""
+        """Wake the task, which finds out why the connection has ended."""
         self._wake.set()
 
-    def _note(self, level: int, event: str, **fields: object) -> None:
-        """Log an event; one that comes again at once, with the same words, is of interest to nobody."""
-        said = f"{event} {fields}"
-        if said != self._trouble:
+    def _log_change(self, level: int, event: str, **fields: object) -> None:
+        """Log an event, unless it is the same as the last one."""
+        text = f"{event} {fields}"
+        if text != self._trouble:
             _log.log(level, event, extra={"fields": {"peer": self._url.place, **fields}})
-        self._trouble = said
+        self._trouble = text

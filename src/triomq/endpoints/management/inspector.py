@@ -219,7 +219,7 @@ class BrokerInspector:
 
 
 def connections_of(asker: Ref) -> Iterator[ClientStatistics]:
-    """Give the open connections of all endpoints, found from one of them: its endpoint, and that one's siblings."""
+    """Return the open connections of all endpoints, found from one of them: its endpoint, and that one's siblings."""
     assert asker.parent is not None
     assert asker.parent.parent is not None
     for endpoint in asker.parent.parent.children.values():
@@ -235,7 +235,7 @@ def _root_of(ref: Ref) -> Ref:
 
 
 def _walk(ref: Ref, most: int) -> Iterator[Ref]:
-    """Give an actor and those below it, of each one's children at most so many, those in trouble first."""
+    """Yield an actor and those below it, of each one's children at most so many, those in trouble first."""
     yield ref
     children = sorted(ref.children.values(), key=lambda child: child.state == "running")
     for child in children[:most] if most else children:
@@ -247,7 +247,7 @@ def _restarts(ref: Ref) -> int:
 
 
 def _named(stores: Mapping[str, S], pattern: str, after: str, most: int | None = None) -> list[tuple[str, S]]:
-    """Give what has a name like the pattern and later than ``after``, as names can be said; all, or the first by name.
+    """Return the values whose names match the pattern and come later than ``after``, all of them or the first by name.
 
     There may be 100,000 of them, all of which are looked at for each page: so most names are looked at alone, without
     calls, and few are sorted.

@@ -18,7 +18,7 @@ class Paged(msgspec.Struct, Generic[T], frozen=True):
     """One item of a list.
 
     Args:
-        cursor: What to say to go on behind it; None when the list has one page only.
+        cursor: The ``after`` that goes on behind it; None when the list has one page only.
         record: The item.
         shorten: Makes it fit into so many octets, if it can be made to.
     """

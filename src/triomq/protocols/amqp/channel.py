@@ -7,14 +7,14 @@ from triomq.protocols.amqp.states import CHANNEL, ChannelPhase
 class ChannelState:
     """Made by channel.open, owned by the engine's table, gone with close-ok.
 
-    ``plain`` says that the fast readers may read the next frame: the channel is usable, no content is under way.
-    ``failed`` says that the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
+    ``plain``: whether the fast readers may read the next frame: the channel is usable, no content is under way.
+    ``failed``: whether the engine closes it, not the endpoint. ``_owed`` are answers to opens and closes of channels
     that had this number before, which the endpoint has yet to give. ``unanswered`` counts our closes that the peer has
     yet to answer, those of channels that had this number before among them.
     """
 
     __slots__ = (
-        "_greeted",
+        "_is_answered",
         "_owed",
         "assembly",
         "close_code",
@@ -36,14 +36,14 @@ class ChannelState:
         self.failed = False
         self.unanswered = 0
         self._owed: list[str] = []
-        self._greeted = False
+        self._is_answered = False
 
     def move(self, event: str) -> bool:
-        """Follow the table; say whether it has this event here."""
+        """Follow the table; return whether it has this event here."""
         state = CHANNEL[self.state].get(event)
         if state is None:
             return False
-        self._greeted |= event == "sent channel.open-ok"
+        self._is_answered |= event == "sent channel.open-ok"
         if state == "closed" and self.unanswered:
             state = "crossed"
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
@@ -58,18 +58,18 @@ class ChannelState:
         channel._owed, channel.unanswered = self._owed, self.unanswered
         if self.state == "crossed":
             return channel
-        if not self._greeted:
+        if not self._is_answered:
             channel._owed.append("channel.open-ok")
         channel._owed.append("channel.close-ok")
         return channel
 
     @property
     def is_behind(self) -> bool:
-        """Whether the endpoint has yet to end a channel that had this number before: what it says is for that one."""
+        """Whether the endpoint has yet to end a channel that had this number before: what it sends is for that one."""
         return bool(self._owed)
 
     def owes(self, name: str) -> bool:
-        """Say whether this word is owed to a channel that had the number before; then it is given now."""
+        """Return whether this method is owed to a channel that had the number before; then it is sent now."""
         if not self._owed or self._owed[0] != name:
             return False
         self._owed.pop(0)
@@ -86,7 +86,7 @@ class ChannelState:
         self.plain = True
 
     def drop_content(self) -> None:
-        """Forget a content that will not be finished."""
+        """Drop a content that will not be finished."""
         if self.assembly is not None:
             self.assembly.drop()
             self.assembly = None

@@ -1,4 +1,25 @@
-"""All channels of one connection: what comes in on them, what may go out on them (AMQP 0-9-1 sections 2.2.5, 4.9)."""
+"""All channels of one connection: what comes in on them, what may be written on them (AMQP 0-9-1 sections 2.2.5, 4.9).
+
+A number is a channel's only while that is open; closes may cross, and a client may open the number again before it has
+seen our answer. All of this happens to real clients, so it is a table (``states.py``) and a few counters:
+
+    client                      server
+      │ ── channel.open 1 ───────► │  opening ─► open
+      │ ── publish ──────────────► │
+      │ ◄────── channel.close 1 ── │  closing: all but close and close-ok is dropped (section 1.5.2.5)
+      │ ── channel.close 1 ──────► │  crossed: answered at once; the number is free with the client's close-ok
+      │ ── channel.open 1 ───────► │  a new channel under the number
+      │ ── channel.close-ok ─────► │  ``unanswered`` goes to 0
+
+Rules:
+
+- An engine reads a whole chunk before its events are acted on. So an endpoint may answer to a channel that has ended,
+  even to one whose number has been opened again: such answers are dropped, or belong to the old one (``owes``).
+- Content frames are collected by an ``Assembly``; all channels share one limit of what is unfinished.
+- A method on a channel that is not open ends the connection with 504, as the specification has it; a method that is too
+  late ends nothing.
+- What is written per run looks up its channel in ``open`` itself and asks ``writable`` only if that is not open.
+"""
 
 from collections.abc import Callable
 from typing import cast
@@ -41,7 +62,7 @@ from triomq.protocols.amqp.runs import MethodCache
 NO_REASON = 200
 
 # Large bodies that a peer may have under way at once: a broker sends those of several channels side by side, while of a
-# client, of which there may be thousands, nobody is to hold more than it can publish with.
+# client, of which there may be thousands, may have one.
 _LARGE_ONES = {"server": 1, "client": 4}
 
 _CLOSE_OK = b"\x00\x14\x00\x29"
@@ -83,12 +104,12 @@ class ChannelTable:
         # close, and even open again, in the octets that fail. Words that come too late for such a one are dropped.
         self._lost: set[int] = set()
         self.open: dict[int, ChannelState] = {}
-        self._begun: dict[int, Assembly] = {}  # publishes that nobody has asked for yet, by their channels' numbers
+        self._begun: dict[int, Assembly] = {}  # what ``take_begun`` has not returned yet, by channel number
 
     # What comes in
 
     def receive(self, kind: int, number: int, frame: memoryview) -> None:
-        """Take one whole frame of a channel, the general way."""
+        """Handle one whole frame of a channel, the general way."""
         channel = self.open.get(number)
         if channel is not None and channel.state in ("closing", "crossed"):
             self._drop(channel, kind, frame)
@@ -108,14 +129,14 @@ class ChannelTable:
         if index == _CLOSE:
             channel.move("received channel.close")
             self._core.send(ChannelCloseOk(), channel.number)
-            self._hear_reason(channel, bytes(frame[7:-1]))
+            self._adopt_reason(channel, bytes(frame[7:-1]))
         elif index == _CLOSE_OK:
             self._close_answered(channel)
         elif index == _OPEN and channel.state == "crossed":
             self._open(channel.number, channel)
 
     def _close_answered(self, channel: ChannelState) -> None:
-        """Take the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
+        """Handle the peer's answer to a close of ours; the last one frees the number, if the channel is closed."""
         channel.unanswered -= 1
         if channel.unanswered or channel.state not in ("closing", "crossed"):
             return
@@ -126,8 +147,8 @@ class ChannelTable:
         text = channel.close_text
         self._core.events.append(ChannelClosed(channel.number, channel.close_code, text, by_peer=False))
 
-    def _hear_reason(self, channel: ChannelState, payload: bytes) -> None:
-        """Let the peer's close, which has crossed ours, be the reason where we had none."""
+    def _adopt_reason(self, channel: ChannelState, payload: bytes) -> None:
+        """Use the peer's close, which has crossed ours, as the reason where we had none."""
         method = self._core.methods.decode(payload)
         if isinstance(method, ChannelClose) and channel.close_code == NO_REASON:
             channel.close_code, channel.close_text = method.reply_code, method.reply_text
@@ -172,7 +193,7 @@ class ChannelTable:
             self._opened(number)
 
     def _open(self, number: int, channel: ChannelState | None) -> None:
-        """Let the client open a channel."""
+        """Open a channel for the client."""
         if channel is not None and channel.state not in ("ending", "crossed"):
             raise PeerError(504, "second 'channel.open' seen", 20, 10)
         # As RabbitMQ counts: channels, not their numbers.
@@ -210,7 +231,7 @@ class ChannelTable:
             self._core.events.append(make(channel.number, assembly.method, framing, content))
 
     def take_begun(self) -> list[tuple[int, BasicPublish]]:
-        """Give the publishes that have begun since the last call and are not whole, with their channels' numbers."""
+        """Return the publishes that have begun since the last call and are not whole, with their channels' numbers."""
         begun, self._begun = self._begun, {}
         return [
             (number, cast(BasicPublish, assembly.method))
@@ -266,7 +287,7 @@ class ChannelTable:
         """
         channel = self.writable(number)
         if channel is None or (channel.state == "ending" and self._core.role == "client"):
-            return  # for a client's close nothing is left to say but an answer
+            return  # a client that was closed has nothing left to send but the answer
         text = close_text(code, text)
         channel.unanswered += 1
         if not channel.is_behind:
@@ -275,12 +296,12 @@ class ChannelTable:
         self._core.send(ChannelClose(code, text, class_id, method_id), number)
 
     def stop_runs(self) -> None:
-        """Let the fast readers read nothing more: the peer has closed the connection."""
+        """Stop the fast readers: the peer has closed the connection."""
         for channel in self.open.values():
             channel.plain = False
 
     def drop(self) -> None:
-        """Forget all channels: the connection is ending, and its frames are passed over."""
+        """Drop all channels: the connection is ending, and its frames are passed over."""
         for channel in self.open.values():
             channel.drop_content()
         self.open.clear()

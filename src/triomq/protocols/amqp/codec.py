@@ -12,7 +12,7 @@ from triomq.protocols.amqp.codes import PeerError, show_octets
 from triomq.protocols.amqp.methods import METHODS, Method, Row
 from triomq.protocols.fields import FieldValue, encode_short_string, encode_table, read_table
 
-# A table in a method's arguments may nest so deep: nobody means more, and who compares or prints arguments recurses.
+# A table in a method's arguments may nest so deep: no client needs more, and comparing or printing arguments recurses.
 # Headers of messages are passed on as octets and nest as they like.
 DEEPEST_ARGUMENTS = 64
 
@@ -40,7 +40,7 @@ class Field(msgspec.Struct, frozen=True):
 def _read_short_string(data: bytes, position: int) -> tuple[_Value, int]:
     start = position + 1
     stop = start + data[position]
-    # Octets that are no UTF-8 are kept: names are compared and echoed, and must come out as they came in.
+    # Octets that are no UTF-8 stay as they are: names are compared and echoed, and must leave as they came in.
     return data[start:stop].decode("utf-8", "surrogateescape"), stop
 
 

@@ -1,4 +1,22 @@
-"""The engine of one AMQP 0-9-1 connection: octets in, events and octets out, for server and client alike."""
+"""The engine of one AMQP 0-9-1 connection: octets in, events and octets out, for server and client alike.
+
+    receive_data ──► FrameReader ──► RunReader         publishes, deliveries and acks in runs
+                          │    └───► ChannelTable      everything else on channels
+                          └────────► Server/ClientHandshake
+                                          │
+                          Core: state, events, timers, outbox   shared by all parts
+                                          │
+    events() ◄────────────────────────────┤
+    data_to_send() ◄── Outbox ◄───────────┴── send_…, close, accept_login, …
+
+One class serves both roles: they share framing, channels and the end of a connection, and differ in a state table and
+a handshake. The parts hold ``Core`` and never the engine, so nothing is a cycle: an engine goes when its driver drops
+it, without the garbage collector, thousands of them when many clients leave.
+
+Commands come in two kinds. ``send_method`` and ``send_content`` take any method and look up its row in the table: role,
+content, state. ``send_publish``, ``send_deliveries`` and ``send_ack`` are for one method each, which is sent in runs;
+they check what can differ, connection and channel, with three comparisons and no call, and go to the outbox.
+"""
 
 from collections.abc import Sequence
 
@@ -47,7 +65,7 @@ class AMQPEngine:
         Args:
             role: which side.
             now: the present moment in seconds, on the clock that ``handle_timer`` will be given.
-            settings: limits, deadlines and what to say of ourselves.
+            settings: limits, deadlines and our own description.
             methods: the methods that are known; an extension class passes a table with more rows.
         """
         self._core = Core(role, now, settings or Settings(), methods)
@@ -64,44 +82,44 @@ class AMQPEngine:
     # What an engine is
 
     def receive_data(self, data: bytes) -> None:
-        """Take octets from the peer; ``b""`` says that it will send no more."""
+        """Read octets from the peer; ``b""`` means that it will send no more."""
         core = self._core
-        if core.state == "closed" and not core.hears_closes:
+        if core.state == "closed" and not core.reads_closes:
             return
         if data:
-            core.timers.heard = True
+            core.timers.has_received = True
             self._reader.feed(data)
             return
-        core.hears_closes = False
+        core.reads_closes = False
         if core.state != "closed":
             core.events.append(EndOfStream())
-        if core.state != "ending":  # who has closed may still read the answer
+        if core.state != "ending":  # a peer that has closed may still read the answer
             core.end()
 
     def events(self) -> list[Event]:
-        """Give what happened since the last call, in the order of the wire."""
+        """Return the events since the last call, in the order of the wire."""
         events = self._core.events.copy()
         # The readers hold the list itself, so it is emptied and not replaced.
         self._core.events.clear()
         return events
 
     def data_to_send(self) -> list[bytes | memoryview]:
-        """Give what is to be written since the last call, in order."""
+        """Return what is to be written since the last call, in order."""
         return self.outbox.take()
 
     def next_timer(self) -> float | None:
-        """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
+        """Return when to call ``handle_timer``; a moment that has passed means now."""
         return self._core.timers.next()
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``: heartbeats, and deadlines for header, handshake and close-ok."""
+        """Handle what is due at ``now``: heartbeats, and deadlines for header, handshake and close-ok."""
         core, timers = self._core, self._core.timers
-        timers.spoke |= core.outbox.spoke
-        core.outbox.spoke = False
+        timers.has_sent |= core.outbox.has_sent
+        core.outbox.has_sent = False
         for due in timers.handle(now):
             if due == "heartbeat":
                 core.outbox.put(HEARTBEAT_FRAME)
-                core.outbox.spoke = False  # the next one is due half an interval from now
+                core.outbox.has_sent = False  # the next one is due half an interval from now
             elif due == "lost":
                 core.events.append(HeartbeatLost())
                 core.end()
@@ -126,7 +144,7 @@ class AMQPEngine:
         return self._limits.unfinished
 
     def take_begun(self) -> list[tuple[int, BasicPublish]]:
-        """Give the publishes that have begun since the last call and whose contents are not whole, with their channels.
+        """Return the publishes, with their channels, that have begun since the last call and have no whole content yet.
 
         They are not events, for how octets are cut makes no difference to these.
         """
@@ -179,7 +197,7 @@ class AMQPEngine:
             method_id: that method.
         """
         if not self._core.over:
-            self._core.say_close(code, text, class_id, method_id)
+            self._core.send_close(code, text, class_id, method_id)
             self._channels.drop()
             self._reader.read_on()
 
@@ -242,7 +260,7 @@ class AMQPEngine:
         elif type(method) in HANDSHAKE or type(method) is ConnectionClose:
             raise LocalProtocolError(f"{row.name} is sent by a command of its own")
         else:
-            self._core.say(row.name, method)
+            self._core.send_control(row.name, method)
 
     def close_channel(self, channel: int, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
         """Close a channel; what comes on it is dropped until ``ChannelClosed``. Arguments as for ``close``."""
@@ -345,7 +363,7 @@ class AMQPEngine:
             )
 
     def _may_write(self, channel: int) -> bool:
-        """Tell whether what is written on a channel would be read.
+        """Return whether what is written on a channel would be read.
 
         Methods that are called per run answer this by themselves where connection and channel are open, as usual: the
         three calls that it takes here cost more than encoding a message.

@@ -26,7 +26,7 @@ FRAMINGS = 256
 class Framing(msgspec.Struct, frozen=True, gc=False):
     """Where properties and body stand in the octets of a content.
 
-    A content that came in one header and at most one body frame is kept as those frames' octets, so that it can be
+    A content that came in one header and at most one body frame stays as those frames' octets, so that it can be
     passed on untouched to a consumer whose channel has the same number. All others are properties and body joined, and
     have channel 0. "Properties" are the flags and what follows them, as ``decode_properties`` reads them.
     """
@@ -142,7 +142,7 @@ class Assembly:
         return PeerError(505, text, self.layout.row.class_id, self.layout.row.method_id)
 
     def add_header(self, frame: bytes) -> bool:
-        """Take the header frame; say whether the content is whole already."""
+        """Add the header frame; return whether the content is whole already."""
         row = self.layout.row
         if len(frame) < 22:
             raise PeerError(501, f"content header of {len(frame) - 8} octets", row.class_id, row.method_id)
@@ -157,7 +157,7 @@ class Assembly:
         except RemoteProtocolError as error:
             raise PeerError(502, str(error), row.class_id, row.method_id) from None
         if body_size > self._limits.max_message_size:
-            # Section 1.2, content-too-large: refused before any of it is kept.
+            # Section 1.2, content-too-large: refused before any of it is stored.
             text = f"message size {body_size} is larger than configured max size {self._limits.max_message_size}"
             raise ChannelRefusal(311, text, row.class_id, row.method_id)
         self._hold(len(frame))
@@ -166,7 +166,7 @@ class Assembly:
         return not self.body_size
 
     def add_body(self, frame: memoryview) -> bool:
-        """Take a body frame; say whether the content is whole now."""
+        """Add a body frame; return whether the content is whole now."""
         size = len(frame) - 8
         if self._taken + size > self.body_size:
             raise self.interrupted()
@@ -175,11 +175,11 @@ class Assembly:
             return True
         self._hold(size)
         self._taken += size
-        self._keep(frame[7:-1])
+        self._store(frame[7:-1])
         return self._taken == self.body_size
 
-    def _keep(self, part: memoryview) -> None:
-        """Keep a part of the body: where it is, if it is much of what it came in, so that it is copied but once.
+    def _store(self, part: memoryview) -> None:
+        """Store a part of the body: where it is, if it is much of its chunk, so that it is copied but once.
 
         All others are copied together: frames of one octet must not cost fifty each, nor hold on to a whole chunk.
         """
@@ -194,7 +194,7 @@ class Assembly:
             self._pieces.append(bytearray(part))
 
     def finish(self, channel: int, framings: FramingTable) -> tuple[Framing, bytes]:
-        """Give the whole content and its shape."""
+        """Return the whole content and its shape."""
         header, pieces = self._header, self._pieces
         flags = int.from_bytes(header[19:21], "big")
         self.drop()
@@ -205,7 +205,7 @@ class Assembly:
         return framings.joined(properties), b"".join((properties, *pieces))
 
     def drop(self) -> None:
-        """Forget what has come, and give back what the connection's limit counted for it."""
+        """Drop what has come, and take it off the connection's account."""
         self._limits.unfinished -= self._held
         self._held = 0
         self._pieces = []

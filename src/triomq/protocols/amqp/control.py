@@ -4,7 +4,7 @@ AMQP can publish, get and purge; it cannot list queues, read a message and leave
 This class asks such things: one method with an operation's name and its arguments, one method with the result, both
 JSON. What the operations are stands in ``triomq.protocols.control``; here they are octets.
 
-A server that knows the class says so by the capability ``triomq.control``; one that does not closes the connection with
+A server that knows the class has the capability ``triomq.control``; one that does not closes the connection with
 540 when it is asked (section 1.2), so a client looks at the capability first. Numbers from 61440 on are for extensions
 (section 4.2.4).
 """
@@ -15,7 +15,7 @@ from triomq.protocols.amqp.methods import METHODS, LongString, Method, Row, Shor
 from triomq.protocols.amqp.restms import RESTMS_METHODS
 
 CONTROL_CAPABILITY = "triomq.control"
-"""What a server that answers control.request says in the capabilities of its server-properties."""
+"""The capability, among the server-properties, of a server that answers control.request."""
 
 
 class ControlRequest(Method, frozen=True, gc=False):

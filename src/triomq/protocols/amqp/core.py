@@ -12,7 +12,7 @@ from triomq.protocols.amqp.timers import Timers
 
 
 class Core:
-    """Made by the engine for its parts, which read and change it; nobody else sees it.
+    """Made by the engine for its parts alone, which read and change it.
 
     ``frame_max`` is the limit for what comes in, ``outbox.frame_max`` for what goes out; both are 4096 until tuned.
     """
@@ -22,10 +22,10 @@ class Core:
         "closes",
         "events",
         "frame_max",
-        "goodbye",
-        "hears_closes",
+        "last_event",
         "methods",
         "outbox",
+        "reads_closes",
         "role",
         "settings",
         "state",
@@ -42,24 +42,24 @@ class Core:
         self.timers = Timers(now, settings.header_timeout if role == "server" else settings.handshake_timeout)
         self.frame_max = FRAME_MIN_SIZE
         self.channel_max = settings.channel_max
-        self.goodbye = Closed(0, "", by_peer=False)
+        self.last_event = Closed(0, "", by_peer=False)
         self.closes = 0  # of the peer, that are still to be answered
-        self.hears_closes = False  # whether it is read on after the peer's close, to answer further ones
+        self.reads_closes = False  # whether it is read on after the peer's close, to answer further ones
 
     @property
     def over(self) -> bool:
-        """Whether the connection is ending: what is said now would not be read."""
+        """Whether the connection is ending: what is sent now would not be read."""
         return self.state in ("closing", "closed")
 
     def move(self, event: str) -> bool:
-        """Follow the role's table; say whether it has this event here."""
+        """Follow the role's table; return whether it has this event here."""
         state = (SERVER if self.role == "server" else CLIENT)[self.state].get(event)
         if state is None:
             return False
         self.state = state  # type: ignore[assignment]  # the table holds nothing else
         return True
 
-    def say(self, name: str, method: Method) -> None:
+    def send_control(self, name: str, method: Method) -> None:
         """Queue a method of the connection class that moves the state; too late, drop it. Close-ok is the last.
 
         Raises:
@@ -80,17 +80,17 @@ class Core:
         self.outbox.method(channel, self.methods.encode(method))
 
     def agree(self, channel_max: int, frame_max: int, heartbeat: int) -> None:
-        """Let the tuned limits hold from here on."""
+        """Apply the tuned limits from here on."""
         self.channel_max = channel_max
         self.frame_max = self.outbox.frame_max = frame_max
         self.timers.beat(heartbeat)
 
     # The end
 
-    def say_close(self, code: int, text: str, class_id: int, method_id: int) -> None:
+    def send_close(self, code: int, text: str, class_id: int, method_id: int) -> None:
         """Queue connection.close, where there is a conversation to close, and wait for its answer."""
         text = close_text(code, text)
-        self.goodbye = Closed(code, text, by_peer=False)
+        self.last_event = Closed(code, text, by_peer=False)
         if self.move("sent connection.close"):
             self.send(ConnectionClose(code, text, class_id, method_id))
             self._answer_closes()  # that have crossed ours
@@ -100,11 +100,11 @@ class Core:
 
     def fail(self, error: PeerError) -> None:
         """End the connection because of what the peer did."""
-        self.say_close(error.code, error.text, error.class_id, error.method_id)
+        self.send_close(error.code, error.text, error.class_id, error.method_id)
         self.events.append(Failed(error.code, error.text, error.class_id, error.method_id))
 
     def closed_by_peer(self, method: ConnectionClose) -> None:
-        """Take the peer's connection.close: a server's endpoint answers it, behind all that came before."""
+        """Handle the peer's connection.close: a server's endpoint answers it, behind all that came before."""
         self.events.append(Closed(method.reply_code, method.reply_text, by_peer=True))
         self.closes = 1
         self.timers.stop()
@@ -113,10 +113,10 @@ class Core:
             self._answer_closes()
             self.end()
         else:
-            self.hears_closes = True
+            self.reads_closes = True
 
     def closed_again(self) -> None:
-        """Take a further connection.close: before the first one is answered it waits for that, later it does not."""
+        """Handle a further connection.close: before the first one is answered it waits for that, later it does not."""
         self.closes += 1
         if self.state != "ending":
             self._answer_closes()
@@ -127,12 +127,12 @@ class Core:
         self.closes = 0
 
     def end(self) -> None:
-        """Take nothing more from the peer and expect nothing more."""
+        """End: read nothing more from the peer, and stop all timers."""
         self.state = "closed"
         self.outbox.finished = True
         self.timers.stop()
 
     def end_closed(self) -> None:
         """End after our own close was answered, or was not answered in time."""
-        self.events.append(self.goodbye)
+        self.events.append(self.last_event)
         self.end()

@@ -1,12 +1,12 @@
 """The class direct of 6/DMP, number 61500: what asks for a lease, with which a second connection is opened.
 
-A server that knows the class says so by a field ``direct`` in its server-properties, an integer: 1 asks clients to use
-direct connections where they can, 0 says that they may. One that does not closes the connection when it is asked, so a
+A server that knows the class has a field ``direct`` in its server-properties, an integer: 1 asks clients to use
+direct connections where they can, 0 allows it. One that does not know it closes the connection when it is asked, so a
 client looks at the field first. The methods travel on any open channel, as those of the original implementation do,
 although its definition calls the connection their handler.
 
 direct.lost is ours. On a feed nothing but messages can stand, so the channel that has leased it is where a client can
-be told that it reads too slowly; a client that wants to be told says so among its capabilities.
+be informed that it reads too slowly; a client that wants to know has a capability for that.
 """
 
 from triomq.protocols.amqp.methods import LongLong, Method, Row, ShortString
@@ -15,7 +15,7 @@ DIRECT_PROPERTY = "direct"
 """The field of a server's server-properties."""
 
 LOST_CAPABILITY = "direct.lost"
-"""What a client that is to be told of lost messages says in the capabilities of its client-properties."""
+"""The capability, among the client-properties, of a client that wants to know of lost messages."""
 
 
 class DirectPut(Method, frozen=True, gc=False):
@@ -43,7 +43,7 @@ class DirectGetOk(Method, frozen=True, gc=False):
 
 
 class DirectLost(Method, frozen=True, gc=False):
-    """Tell how many messages for a feed were lost since this was told last: its client did not read them in time."""
+    """Report how many messages for a feed were lost since the last report: its client did not read them in time."""
 
     feed: ShortString
     messages: LongLong

@@ -23,7 +23,7 @@ class LoginRequested(msgspec.Struct, frozen=True):
     client_properties: dict[str, FieldValue]
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return f"LoginRequested({self.mechanism!r}, …)"
 
 
@@ -33,7 +33,7 @@ class ChallengeAnswered(msgspec.Struct, frozen=True, gc=False):
     response: bytes
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return "ChallengeAnswered(…)"
 
 
@@ -170,7 +170,7 @@ class GetOk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
-    """The peer broke a rule that ends the connection; the goodbye, where there is one, is queued."""
+    """The peer broke a rule that ends the connection; connection.close, where one can be sent, is queued."""
 
     code: int
     text: str
@@ -179,7 +179,7 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeartbeatLost(msgspec.Struct, frozen=True, gc=False):
-    """Nothing came from the peer for two heartbeat intervals; the engine has ended, without a goodbye."""
+    """Nothing came from the peer for two heartbeat intervals; the engine has ended, without a close."""
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):

@@ -41,7 +41,7 @@ HANDSHAKE = frozenset(
 
 
 class ServerHandshake:
-    """What a server hears and says until the connection is open."""
+    """The server's side of the handshake, until the connection is open."""
 
     __slots__ = ("_core",)
 
@@ -58,7 +58,7 @@ class ServerHandshake:
         core.send(ConnectionStart(0, 9, settings.server_properties, mechanisms, locales))
 
     def receive(self, method: Method) -> None:
-        """Go on by what the client said; the state table has allowed it."""
+        """Handle a method of the client's that the state table has allowed."""
         core = self._core
         match method:
             case ConnectionStartOk():
@@ -99,13 +99,13 @@ class ServerHandshake:
 
     def challenge(self, challenge: bytes) -> None:
         """Ask for one more step of the mechanism."""
-        self._core.say("connection.secure", ConnectionSecure(challenge))
+        self._core.send_control("connection.secure", ConnectionSecure(challenge))
 
     def accept_login(self) -> None:
         """Offer our limits."""
         settings = self._core.settings
         tune = ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat)
-        self._core.say("connection.tune", tune)
+        self._core.send_control("connection.tune", tune)
 
     def refuse_login(self, text: str) -> None:
         """Close with 403."""
@@ -113,17 +113,17 @@ class ServerHandshake:
             return
         if self._core.state != "authenticating":
             raise LocalProtocolError(f"there is no login to refuse in state {self._core.state}")
-        self._core.say_close(403, text, 0, 0)
+        self._core.send_close(403, text, 0, 0)
 
     def open_connection(self) -> None:
-        """Let the client in."""
-        self._core.say("connection.open-ok", ConnectionOpenOk())
+        """Send connection.open-ok."""
+        self._core.send_control("connection.open-ok", ConnectionOpenOk())
         if self._core.state == "running":
             self._core.timers.expect_nothing()
 
 
 class ClientHandshake:
-    """What a client hears and says until the connection is open."""
+    """The client's side of the handshake, until the connection is open."""
 
     __slots__ = ("_core", "_heartbeat", "_server_properties")
 
@@ -134,7 +134,7 @@ class ClientHandshake:
         self._heartbeat = 0
 
     def receive(self, method: Method) -> None:
-        """Go on by what the server said; the state table has allowed it."""
+        """Handle a method of the server's that the state table has allowed."""
         core = self._core
         match method:
             case ConnectionStart():
@@ -159,7 +159,7 @@ class ClientHandshake:
             self.log_in(core.settings.login)
 
     def _tune(self, method: ConnectionTune) -> None:
-        """Take the lower of the server's offer and our own wish, where 0 is no limit; then ask for the virtual host."""
+        """Agree on the lower of the server's offer and our wish, where 0 is no limit; then ask for the virtual host."""
         core, settings = self._core, self._core.settings
         channel_max = min(method.channel_max or 65535, settings.channel_max)
         frame_max = min(method.frame_max or settings.frame_max, settings.frame_max)
@@ -168,9 +168,9 @@ class ClientHandshake:
                 501, f"the server offers frames of {frame_max} octets, at least {FRAME_MIN_SIZE} are needed"
             )
         self._heartbeat = min(method.heartbeat or settings.heartbeat, settings.heartbeat)
-        core.say("connection.tune-ok", ConnectionTuneOk(channel_max, frame_max, self._heartbeat))
+        core.send_control("connection.tune-ok", ConnectionTuneOk(channel_max, frame_max, self._heartbeat))
         core.agree(channel_max, frame_max, self._heartbeat)
-        core.say("connection.open", ConnectionOpen(settings.virtual_host))
+        core.send_control("connection.open", ConnectionOpen(settings.virtual_host))
 
     # Commands
 
@@ -178,8 +178,8 @@ class ClientHandshake:
         """Answer connection.start."""
         settings = self._core.settings
         answer = ConnectionStartOk(settings.client_properties, login.mechanism, login.response, settings.locale)
-        self._core.say("connection.start-ok", answer)
+        self._core.send_control("connection.start-ok", answer)
 
     def answer_challenge(self, response: bytes) -> None:
         """Answer connection.secure."""
-        self._core.say("connection.secure-ok", ConnectionSecureOk(response))
+        self._core.send_control("connection.secure-ok", ConnectionSecureOk(response))

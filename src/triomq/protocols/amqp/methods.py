@@ -1,7 +1,7 @@
 """Every method of AMQP 0-9-1 and of RabbitMQ's additions to it, as types and as one table.
 
 The types carry the fields in the order of the wire. What a field is annotated with is its domain there; a field that is
-a ``ClassVar`` is reserved by the specification: written as zero, not looked at when read. ``METHODS`` says the rest:
+a ``ClassVar`` is reserved by the specification: written as zero, not looked at when read. ``METHODS`` has the rest:
 numbers, who may send it, what may answer it, whether content follows. The codec, the checks of the engine and the
 reference page all come from here; an extension class is a few more types and a few more rows.
 """
@@ -41,7 +41,7 @@ class ConnectionStart(Method, frozen=True, gc=True):
 
 
 class ConnectionStartOk(Method, frozen=True, gc=True):
-    """The client chooses a mechanism and a locale and says what it is."""
+    """The client chooses a mechanism and a locale and describes itself."""
 
     client_properties: FieldTable
     mechanism: ShortString
@@ -70,7 +70,7 @@ class ConnectionTune(Method, frozen=True, gc=False):
 
 
 class ConnectionTuneOk(Method, frozen=True, gc=False):
-    """The client says which limits hold."""
+    """The client states the limits that hold."""
 
     channel_max: Short
     frame_max: Long
@@ -92,7 +92,7 @@ class ConnectionOpenOk(Method, frozen=True, gc=False):
 
 
 class ConnectionClose(Method, frozen=True, gc=False):
-    """The sender ends the connection and says why; the last two name the method that was to blame."""
+    """The sender ends the connection and gives the reason; the last two name the method that was to blame."""
 
     reply_code: Short
     reply_text: ShortString
@@ -153,7 +153,7 @@ class ChannelFlowOk(Method, frozen=True, gc=False):
 
 
 class ChannelClose(Method, frozen=True, gc=False):
-    """The sender ends the channel and says why; the last two name the method that was to blame."""
+    """The sender ends the channel and gives the reason; the last two name the method that was to blame."""
 
     reply_code: Short
     reply_text: ShortString
@@ -336,7 +336,7 @@ class QueueUnbindOk(Method, frozen=True, gc=False):
 
 
 class BasicQos(Method, frozen=True, gc=False):
-    """Limit what may be outstanding; ``global_`` says for all consumers of the channel together."""
+    """Limit what may be outstanding; with ``global_`` that of all consumers of the channel together."""
 
     prefetch_size: Long = 0
     prefetch_count: Short = 0
@@ -390,7 +390,7 @@ class BasicPublish(Method, frozen=True, gc=False):
 
 
 class BasicReturn(Method, frozen=True, gc=False):
-    """Give an undeliverable message back to its publisher; content follows."""
+    """Return an undeliverable message to its publisher; content follows."""
 
     reply_code: Short
     reply_text: ShortString
@@ -495,7 +495,7 @@ class TxSelectOk(Method, frozen=True, gc=False):
 
 
 class TxCommit(Method, frozen=True, gc=False):
-    """Do what was published and settled since the last commit."""
+    """Apply what was published and settled since the last commit."""
 
 
 class TxCommitOk(Method, frozen=True, gc=False):
@@ -503,7 +503,7 @@ class TxCommitOk(Method, frozen=True, gc=False):
 
 
 class TxRollback(Method, frozen=True, gc=False):
-    """Forget what was published and settled since the last commit."""
+    """Drop what was published and settled since the last commit."""
 
 
 class TxRollbackOk(Method, frozen=True, gc=False):
@@ -514,7 +514,7 @@ Sender: TypeAlias = Literal["client", "server", "both"]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One method in the table: its numbers and who says it to whom."""
+    """One method in the table: its numbers, and which side sends it."""
 
     method: type[Method]
     class_id: int

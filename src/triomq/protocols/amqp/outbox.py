@@ -1,4 +1,4 @@
-"""What an engine has to say: methods, contents and runs of deliveries as octets, until the endpoint takes them.
+"""What an engine sends: methods, contents and runs of deliveries as octets, until the endpoint takes them.
 
 Deliveries are the hot path. All of a run's octets are laid out by slice assignment into one list and joined once:
 between one delivery and the next only the tag and the content differ.
@@ -32,11 +32,11 @@ _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
 class Outbox:
     """Owned by one engine, and looked at by its driver after each step: attributes, because a property costs a call.
 
-    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
-    ``spoke`` is set whenever octets are added, for the heartbeats.
+    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut.
+    ``has_sent`` is set whenever octets are added, for the heartbeats.
     """
 
-    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "finished", "frame_max", "spoke", "unsent")
+    __slots__ = ("_deliver_frames", "_pieces", "_publish_frames", "finished", "frame_max", "has_sent", "unsent")
 
     def __init__(self) -> None:
         self._pieces: list[bytes | memoryview] = []
@@ -45,10 +45,10 @@ class Outbox:
         self.frame_max = FRAME_MIN_SIZE
         self.unsent = 0
         self.finished = False
-        self.spoke = False
+        self.has_sent = False
 
     def take(self) -> list[bytes | memoryview]:
-        """Give what waits, and wait for more."""
+        """Remove and return what waits."""
         pieces, self._pieces = self._pieces, []
         self.unsent = 0
         return pieces
@@ -57,13 +57,13 @@ class Outbox:
         """Add octets."""
         self._pieces.append(piece)
         self.unsent += len(piece)
-        self.spoke = True
+        self.has_sent = True
 
     def put_all(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Add octets in several pieces."""
         self._pieces += pieces
         self.unsent += sum(map(len, pieces))
-        self.spoke = True
+        self.has_sent = True
 
     def method(self, channel: int, payload: bytes) -> None:
         """Add a method frame."""
@@ -138,7 +138,7 @@ class Outbox:
         """Add basic.ack (section 1.8.3.13)."""
         self._pieces.append(_ACK.pack(METHOD, channel, _ACK_PAYLOAD, _ACK_METHOD, tag, multiple, FRAME_END))
         self.unsent += _ACK_SIZE
-        self.spoke = True
+        self.has_sent = True
 
     # Deliveries
 
@@ -166,7 +166,7 @@ class Outbox:
             piece = b"%b%b%b%b" % (head, _TAG.pack(first_tag), tail, contents[0])
             self._pieces.append(piece)  # as ``put`` does, without its call: most runs are of one message
             self.unsent += len(piece)
-            self.spoke = True
+            self.has_sent = True
             return
         tags = map(_TAG.pack, range(first_tag, first_tag + count))
         longest = max(map(len, contents)) if contents else 0

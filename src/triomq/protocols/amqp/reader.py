@@ -1,4 +1,26 @@
-"""Reads what the peer sends, frame by frame: the general way, which knows every rule of AMQP 0-9-1 section 4.2."""
+"""Reads what the peer sends, frame by frame: the general way, which knows every rule of AMQP 0-9-1 section 4.2.
+
+    octets ──► feed ──► _read ──► protocol header, once
+                 │        │
+                 └────────┴─────► _read_frames ──► a run?  RunReader: many frames, one event
+                                       │
+                                       └─ one frame ──► channel 0: _receive_control, handshake, close
+                                                   └──► others:    ChannelTable.receive
+
+Rules:
+
+- A chunk is read with a position and never cut. Only an unfinished frame at its end is copied, into ``pending``, and
+  once more when the rest has come. A large frame in many chunks is finished alone, so that no octet is copied thrice.
+- Each method frame is offered to the fast reader of its method first (``runs.py``). Where that does not move the
+  position, the frame is read here. Errors are found here and nowhere else.
+- How a stream is cut into chunks makes no difference to the events; the fuzzer compares. So an octet counts when it is
+  read, not when its event is acted on.
+- While the endpoint judges a login or a virtual host, nothing is read: the answer may change what the next octets mean.
+  A client may send ``HELD_MAX`` octets ahead meanwhile.
+- After a close of the peer's a server goes on reading, for further closes alone: each is answered.
+
+A generator that yields frames was tried: 0.70 µs a frame, against 0.29 µs for the loop below.
+"""
 
 from triomq.protocols.amqp.channels import ChannelTable
 from triomq.protocols.amqp.codes import PeerError, show_octets
@@ -36,7 +58,7 @@ _CLOSE_OK = b"\x00\x0a\x00\x33"
 
 
 class FrameReader:
-    """Owned by one engine. It keeps the octets of an unfinished frame, and never copies them twice."""
+    """Owned by one engine; holds the octets of an unfinished frame."""
 
     __slots__ = ("_channels", "_core", "_handshake", "_needed", "_readers", "_runs", "pending")
 
@@ -52,12 +74,12 @@ class FrameReader:
         self._needed = 0
 
     def feed(self, data: bytes) -> None:
-        """Take octets; they are looked at when they complete something."""
+        """Read octets; they are looked at when they complete a frame."""
         pending, start = self.pending, 0
         if pending:
             missing = self._needed - len(pending)
             if len(data) < missing or self._held:
-                self._keep(data)
+                self._store(data)
                 return
             if self._needed > LARGE_FRAME and 0 < missing < len(data) - LARGE_FRAME and self._core.state == "running":
                 # The unfinished frame is finished alone: joined with all that follows it, that would be copied too.
@@ -91,19 +113,19 @@ class FrameReader:
         elif isinstance(self._handshake, ServerHandshake):
             self._greet_client(data, self._handshake)
         elif data.startswith(b"AMQP"):
-            # A server that wants another version says so with a protocol header of its own (section 2.2.4).
+            # A server that wants another version sends a protocol header of its own (section 2.2.4).
             self.fail(PeerError(501, f"the server does not speak {PROTOCOL_HEADER!r}"))
         else:
             self._read_frames(data, 0)
 
     def _greet_client(self, data: bytes, handshake: ServerHandshake) -> None:
-        """Look for the protocol header; what is wrong with it is seen at its first wrong octet."""
+        """Read the protocol header; an error in it is found at its first wrong octet."""
         head = data[: len(PROTOCOL_HEADER)]
         if head == PROTOCOL_HEADER:
             handshake.header_seen()
             self._read_frames(data, len(PROTOCOL_HEADER))
         elif PROTOCOL_HEADER.startswith(head):
-            self._keep(data)
+            self._store(data)
         else:
             # Section 4.2.2: a header that is not ours is answered with ours, and that is the end.
             self._core.outbox.put(PROTOCOL_HEADER)
@@ -144,31 +166,31 @@ class FrameReader:
             except PeerError as error:
                 self.fail(error)
             position = stop
-        if position < end and (core.state != "closed" or core.hears_closes):
-            self._keep(memoryview(data)[position:])
+        if position < end and (core.state != "closed" or core.reads_closes):
+            self._store(memoryview(data)[position:])
 
     @property
     def _held(self) -> bool:
         """Whether reading must wait: at the end, and while the endpoint judges a login or a virtual host."""
         core = self._core
         if core.state in _ENDS:
-            return not core.hears_closes
+            return not core.reads_closes
         return core.role == "server" and core.state in _HELD
 
-    def _keep(self, rest: bytes | memoryview) -> None:
-        """Keep what is not read yet, but no more than a bound while the endpoint has yet to answer."""
+    def _store(self, rest: bytes | memoryview) -> None:
+        """Store what is not read yet, but no more than a bound while the endpoint has yet to answer."""
         self.pending += rest
         if self._held and len(self.pending) > HELD_MAX:
             self._end_lost(PeerError(506, f"more than {HELD_MAX} octets were sent ahead of the handshake"))
 
     def _receive_frame(self, kind: int, number: int, frame: memoryview) -> None:
-        """Take one whole frame."""
+        """Handle one whole frame."""
         core = self._core
         if core.state in _LAST:
             if number == 0 and kind == METHOD:
                 self._receive_last(bytes(frame[7:-1]))
         elif kind == HEARTBEAT and number == 0 and len(frame) == OVERHEAD:
-            pass  # that it came was noted
+            pass  # ``has_received`` is set, and that is all it is for
         elif kind not in (METHOD, HEADER, BODY, HEARTBEAT) or (kind == HEARTBEAT and number == 0):
             raise PeerError(501, f"type {kind}, all octets = {show_octets(bytes(frame[7:-1]))}: unknown_frame")
         elif kind == HEARTBEAT or (number == 0 and kind != METHOD) or (number and core.state != "running"):
@@ -179,7 +201,7 @@ class FrameReader:
             self._receive_control(bytes(frame[7:-1]))
 
     def _receive_control(self, payload: bytes) -> None:
-        """Take a method of channel 0."""
+        """Handle a method of channel 0."""
         core = self._core
         row = core.methods.find(payload).row
         method = core.methods.decode(payload)
@@ -196,7 +218,7 @@ class FrameReader:
             core.events.append(Received(0, method))
 
     def _receive_last(self, payload: bytes) -> None:
-        """Look for closes and for the answer to ours; everything else is passed over (section 1.4.2.9)."""
+        """Handle closes and the answer to ours; everything else is passed over (section 1.4.2.9)."""
         if payload[:4] == _CLOSE:
             self._core.closed_again()
         elif payload[:4] == _CLOSE_OK and self._core.state == "closing":
@@ -217,7 +239,7 @@ class FrameReader:
         """Fail because the handshake takes too long."""
         core = self._core
         if core.state == "waiting" and core.role == "server":
-            # Section 4.2.2: who says nothing is told what we speak, as one who says something else.
+            # Section 4.2.2: a silent client is sent our protocol header, as one that speaks another protocol is.
             core.outbox.put(PROTOCOL_HEADER)
         self.fail(PeerError(320, f"the handshake was not done in time, it is at {core.state}"))
 
@@ -226,11 +248,11 @@ class FrameReader:
         self._end_lost(PeerError(501, f"type {kind}, all octets = {show_octets(octets)}: {reason}"))
 
     def _end_lost(self, error: PeerError) -> None:
-        """Say why and take nothing more, not even an answer: what follows cannot be read."""
+        """Send the reason and read nothing more, not even an answer: what follows cannot be read."""
         if self._core.state == "closing":
             self._core.end_closed()
         elif self._core.state in _ENDS:
-            self._core.hears_closes = False
+            self._core.reads_closes = False
         else:
             self.fail(error)
             self._core.end()

@@ -1,50 +1,50 @@
-"""The class restms, number 61501: how a RestMS server, or another broker, tells a broker of its resources.
+"""The class restms, number 61501: how a RestMS server, or another broker, announces its resources to a broker.
 
-Its methods have no answers: who (re)connects may say all that it has once more, and none of it is an error if it is
-there already, or gone already. Errors are noted by whoever receives, and nobody is told. The methods travel on any open
+Its methods have no replies: a peer that connects again may announce everything once more, and it is no error if it is
+there already, or gone already. Errors are logged by the receiver, and not sent back. The methods travel on any open
 channel, either way.
 """
 
 from triomq.protocols.amqp.methods import Method, Row, ShortString
 
 RESTMS_CAPABILITY = "restms"
-"""What a server that knows the class says in the capabilities of its server-properties; OpenAMQ's does not."""
+"""The capability, among the server-properties, of a server that knows the class; OpenAMQ's does not announce it."""
 
 ORIGIN_PROPERTY = "origin"
-"""What a client says in its client-properties of where its resources come from."""
+"""The client property that names where a client's resources come from."""
 
 INSTANCE_PROPERTY = "origin_instance"
-"""What it says beside that, by chance, to be told from another one of the same origin."""
+"""The client property with a random number, which tells it from another broker of the same origin."""
 
 
 class RestMSPipeCreate(Method, frozen=True, gc=False):
-    """Let there be a pipe, which is a queue."""
+    """Create a pipe, which is a queue."""
 
     pipe_type: ShortString
     pipe_name: ShortString
 
 
 class RestMSPipeDelete(Method, frozen=True, gc=False):
-    """Let there be a pipe no longer."""
+    """Delete a pipe."""
 
     pipe_name: ShortString
 
 
 class RestMSFeedCreate(Method, frozen=True, gc=False):
-    """Let there be a feed, which is an exchange or, of some types, a queue."""
+    """Create a feed, which is an exchange or, of some types, a queue."""
 
     feed_type: ShortString
     feed_name: ShortString
 
 
 class RestMSFeedDelete(Method, frozen=True, gc=False):
-    """Let there be a feed no longer."""
+    """Delete a feed."""
 
     feed_name: ShortString
 
 
 class RestMSJoinCreate(Method, frozen=True, gc=False):
-    """Let messages of a feed with an address go to a pipe, which is a binding."""
+    """Create a join, which is a binding: messages of a feed with an address go to a pipe."""
 
     pipe_name: ShortString
     feed_name: ShortString
@@ -52,7 +52,7 @@ class RestMSJoinCreate(Method, frozen=True, gc=False):
 
 
 class RestMSJoinDelete(Method, frozen=True, gc=False):
-    """Let them go there no longer."""
+    """Delete a join."""
 
     pipe_name: ShortString
     feed_name: ShortString

@@ -1,4 +1,4 @@
-"""What an engine is told when it is made: limits, deadlines, and what to say of itself."""
+"""The settings of an engine: limits, deadlines, and how it describes itself to the peer."""
 
 import msgspec
 
@@ -8,10 +8,10 @@ from triomq.protocols.fields import FieldValue, encode_short_string, encode_tabl
 # No side may refuse frames of up to so many octets (section 1.2, frame-min-size); until tune is done none is larger.
 FRAME_MIN_SIZE = 4096
 
-# What we may say of ourselves; what is left of the smallest frame is for mechanisms and locales.
+# Octets of our own description; what is left of the smallest frame is for mechanisms and locales.
 INTRODUCTION_MAX = 3072
 
-# What a client dares to use; each of these is answered by an endpoint that keeps to the engine's contract.
+# Clients use only what is announced here; an endpoint that fulfils the engine's contract supports each of these.
 SERVER_CAPABILITIES: dict[str, FieldValue] = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -40,12 +40,12 @@ class Login(msgspec.Struct, frozen=True, gc=False):
     response: bytes
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return f"Login({self.mechanism!r}, …)"
 
 
 def plain(username: str, password: str) -> Login:
-    """Make the response of SASL PLAIN (RFC 4616): no authorisation identity, the user, the password."""
+    """Return the login of SASL PLAIN (RFC 4616): no authorisation identity, the user, the password."""
     return Login("PLAIN", b"\0%s\0%s" % (username.encode(), password.encode()))
 
 
@@ -56,9 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         channel_max: offered (server) or wished for (client) number of open channels.
         frame_max: offered or wished for octets of a frame, its eight of framing included.
         heartbeat: offered or wished for seconds between heartbeats; 0 is none.
-        max_message_size: octets of a body; a larger one closes its channel with 311 before it is kept.
-        server_properties: said in connection.start.
-        client_properties: said in connection.start-ok.
+        max_message_size: octets of a body; a larger one closes its channel with 311 before it is stored.
+        server_properties: sent in connection.start.
+        client_properties: sent in connection.start-ok.
         mechanisms: offered SASL mechanisms, best first.
         locales: offered locales.
         header_timeout: seconds until the protocol header must be there.
@@ -92,14 +92,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     locale: str = "en_US"
 
     def __post_init__(self) -> None:
-        """Refuse limits that cannot be said on the wire."""
+        """Refuse limits that cannot be written on the wire."""
         if not FRAME_MIN_SIZE <= self.frame_max < 2**32:
             raise LocalProtocolError(f"frame_max is {self.frame_max}; allowed are {FRAME_MIN_SIZE} to 4294967295")
         if not 1 <= self.channel_max <= 65535:
             raise LocalProtocolError(f"channel_max is {self.channel_max}; allowed are 1 to 65535")
         if not 0 <= self.heartbeat <= 65535:
             raise LocalProtocolError(f"heartbeat is {self.heartbeat}; allowed are 0 to 65535 seconds")
-        # What is said before tune must fit into the smallest frame, with room for the words beside the properties.
+        # What is sent before tune must fit into the smallest frame, with room for what stands beside the properties.
         response = b"" if self.login is None else self.login.response
         for name, properties in (("server", self.server_properties), ("client", self.client_properties)):
             size = len(encode_table(properties)) + len(response)

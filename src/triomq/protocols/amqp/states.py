@@ -68,7 +68,7 @@ SERVER: StateTable = {
     **_LAST,
 }
 
-# Nothing that a client could still say would be read, so it answers a close at once.
+# Nothing that a client could still send would be read, so it answers a close at once.
 CLIENT: StateTable = {
     "waiting": {"received connection.start": "starting"},
     "starting": {"sent connection.start-ok": "authenticating"} | _CLIENT_ENDS,
@@ -86,7 +86,7 @@ CLIENT: StateTable = {
     **_LAST,
 }
 
-# The same for both roles: who may send what is said by the method table. Every close of ours is answered sooner or
+# The same for both roles: the method table has which side sends what. Every close of ours is answered sooner or
 # later, that of a channel which had the number before, too; such a close-ok changes nothing.
 CHANNEL: StateTable = {
     "closed": {"received channel.open": "opening", "sent channel.open": "opening"},

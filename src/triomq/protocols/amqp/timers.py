@@ -1,7 +1,7 @@
 """Deadlines and heartbeats of one connection, without a clock.
 
 Time only comes in with ``handle(now)``. What begins between two calls (a close to wait for, a heartbeat agreed on) is
-not armed yet: then ``next()`` says "at once", and the call that follows brings the time.
+not armed yet: then ``next()`` returns "at once", and the call that follows brings the time.
 """
 
 from typing import Literal, TypeAlias
@@ -17,7 +17,7 @@ SILENT_QUARTERS = 2 * QUARTERS
 
 
 class Timers:
-    """Owned by one engine. ``heard`` and ``spoke`` are set by traffic, cleared by ticks."""
+    """Owned by one engine. ``has_received`` and ``has_sent`` are set by traffic, cleared by ticks."""
 
     __slots__ = (
         "_deadline",
@@ -27,10 +27,10 @@ class Timers:
         "_started",
         "_tick",
         "_unarmed",
-        "heard",
+        "has_received",
+        "has_sent",
         "interval",
         "paused",
-        "spoke",
     )
 
     def __init__(self, now: float, seconds: float) -> None:
@@ -41,7 +41,7 @@ class Timers:
         self._quarters = 1  # of the interval, until the next tick
         self._silent = 0  # quarters without an octet of the peer
         self.interval = 0
-        self.heard = self.spoke = False
+        self.has_received = self.has_sent = False
         self.paused = False
 
     def expect_nothing(self) -> None:
@@ -57,18 +57,18 @@ class Timers:
         self._deadline, self._unarmed = None, seconds
 
     def beat(self, interval: int) -> None:
-        """Keep heartbeats of so many seconds; 0 is none."""
+        """Start heartbeats with an interval in seconds; 0 is none."""
         self.interval = interval
         self._tick = None
         self._quarters, self._silent = 1, 0
 
     def stop(self) -> None:
-        """Expect nothing more."""
+        """Stop all timers."""
         self.expect_nothing()
         self.beat(0)
 
     def next(self) -> float | None:
-        """Say when ``handle`` wants to be called."""
+        """Return when to call ``handle``."""
         if self._unarmed is not None or (self.interval and self._tick is None):
             return self._now
         if self._tick is None or (self._deadline is not None and self._deadline < self._tick):
@@ -76,7 +76,7 @@ class Timers:
         return self._tick
 
     def handle(self, now: float) -> list[Due]:
-        """Arm what has begun; say what is due."""
+        """Arm what has begun; return what is due."""
         self._now = now
         due: list[Due] = []
         if self._unarmed is not None:
@@ -91,11 +91,11 @@ class Timers:
         return due
 
     def _look(self) -> list[Due]:
-        """Look at the flags that traffic has set since the last tick."""
-        # While we do not read, the peer cannot be heard: its silence is not counted.
-        self._silent = 0 if self.heard or self.paused else self._silent + self._quarters
-        spoke, self.heard, self.spoke = self.spoke, False, False
+        """Return what is due by the flags that traffic has set since the last tick."""
+        # While we do not read, nothing can come from the peer: its silence is not counted.
+        self._silent = 0 if self.has_received or self.paused else self._silent + self._quarters
+        sent, self.has_received, self.has_sent = self.has_sent, False, False
         if self._silent >= SILENT_QUARTERS:
             return ["lost"]
-        self._quarters = 1 if spoke else min(2, SILENT_QUARTERS - self._silent)
-        return [] if spoke else ["heartbeat"]
+        self._quarters = 1 if sent else min(2, SILENT_QUARTERS - self._silent)
+        return [] if sent else ["heartbeat"]

@@ -9,7 +9,7 @@ from triomq.protocols.control.operations import OPERATIONS, Operation, name_of
 
 R = TypeVar("R")
 
-_encoder = msgspec.json.Encoder(enc_hook=str)  # what JSON has no word for is said in ours
+_encoder = msgspec.json.Encoder(enc_hook=str)  # types that JSON does not have are written as their text
 
 
 def encode(value: object) -> bytes:
@@ -25,7 +25,7 @@ def encode(value: object) -> bytes:
 
 
 def sayable(text: str) -> str:
-    r"""Give a text that JSON can say: names on AMQP's wire may hold octets that are no UTF-8; these become ``\xff``."""
+    r"""Return a text that JSON can hold: octets in AMQP's names that are no UTF-8 become ``\xff`` and the like."""
     try:
         text.encode()
     except UnicodeEncodeError:

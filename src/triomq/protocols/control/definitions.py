@@ -37,7 +37,7 @@ class DefinedUser(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        """Keep the hash out of logs."""
+        """Show no hash: representations end up in logs."""
         return f"DefinedUser(name={self.name!r}, …)"
 
 

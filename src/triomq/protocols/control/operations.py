@@ -28,7 +28,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Limit = Annotated[int, msgspec.Meta(ge=1)]
 
 PAGE = 500
-"""Items asked for at once, unless told otherwise: a page of queues is then about as long as a frame."""
+"""Items of a page by default: a page of queues is then about as long as a frame."""
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class Operation(msgspec.Struct, Generic[R_co], frozen=True, gc=False, forbid_unk
 
 
 class Listing(Operation[Page[T]], Generic[T], frozen=True, gc=False, kw_only=True):
-    """The base of operations that are answered in pages; each has an ``after``, which says where the page begins.
+    """The base of operations that are answered in pages; each has an ``after``, which is where the page begins.
 
     Args:
         limit: Most items of the page; it has fewer when they do not fit into an answer.
@@ -171,5 +171,5 @@ _NAMES = {row.operation: row.name for row in OPERATIONS.values()}
 
 
 def name_of(operation: Operation[object]) -> str:
-    """Give an operation's name on the wire."""
+    """Return an operation's name on the wire."""
     return _NAMES[type(operation)]

@@ -1,6 +1,6 @@
-"""What a broker tells about itself, as it stands in the JSON of an answer.
+"""The records in which a broker describes itself, as they stand in the JSON of an answer.
 
-Octets are base64 there and Structs here. A newer broker may say more; what a reader does not know it passes over.
+Octets are base64 there and Structs here. A newer broker may send more fields; a reader passes over those.
 """
 
 from typing import Generic, Literal, TypeVar
@@ -10,7 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 Cursor = str | int
-"""Where a page ended, which the next request says as ``after``."""
+"""Where a page ended: the ``after`` of the next request."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -18,7 +18,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     Args:
         items: Part of the list, in its order.
-        next: What to say as ``after`` for the following page; None when this was the last.
+        next: The ``after`` of the following page; None when this was the last.
     """
 
     items: list[T]

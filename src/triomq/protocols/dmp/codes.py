@@ -1,4 +1,4 @@
-"""Response codes, and what is wrong with what a peer says (6/DMP, response codes)."""
+"""Response codes, and the error of a peer (6/DMP, response codes)."""
 
 from typing import Final
 

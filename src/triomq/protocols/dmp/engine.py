@@ -1,6 +1,22 @@
-"""The engine of one direct connection: octets in, events and octets out, for server and client alike.
+"""The engine of one direct connection (6/DMP): octets in, events and octets out, for server and client alike.
 
-6/DMP: a protocol header, a lease and an answer to each, all as short strings; then messages, one way.
+    client                                    server
+      │ ── AMQP 0x0A 0x01 0x00 0x01 ────────────► │  waiting ─► leasing
+      │ ◄──────────────────────── "200 DMP/0.1" ── │
+      │ ── lease ───────────────────────────────► │  LeasePresented; the endpoint accepts or refuses
+      │ ◄────── "200 Ready to write to ..." ────── │  a sink: the client writes messages, the server reads
+      │ ◄────── "200 Ready to read from ..." ───── │  a feed: the server writes messages, the client reads
+
+Rules:
+
+- Messages go one way, and nothing is acknowledged. A server that reads from a sink can answer once, with a refusal, and
+  that is the end. On a feed there is no place for even that, since only sized messages stand there.
+- A null message, a size of zero, shows on a quiet feed that the server is alive; a client gives up after three times
+  its interval. A message that was begun must be finished in time, or a peer could hold memory for nothing.
+- Words before the messages are short strings, read one by one. Messages are read and written in runs
+  (``messages.py``, ``outbox.py``), as AMQP's are, and with the same contents: what came over AMQP is sent without being
+  decoded.
+- A client that reads a feed has nothing to send; what it sends all the same is dropped.
 """
 
 from collections.abc import Sequence
@@ -35,7 +51,7 @@ class DMPEngine:
     """One side of one direct connection, as ``Engine`` describes it.
 
     Whoever owns the socket creates the engine, and drops it when ``finished`` is true and what ``data_to_send()`` gave
-    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped, for nobody would
+    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped: the peer would not
     read them; those that the state does not allow raise ``LocalProtocolError``.
 
     Two habits of the driver, as with AMQP: look at ``next_timer()`` after each turn, and take ``events()`` until there
@@ -51,10 +67,10 @@ class DMPEngine:
 
     __slots__ = (
         "_events",
-        "_heard",
         "_heartbeat",
         "_lease",
         "_reader",
+        "_received",
         "_rest",
         "_states",
         "_target",
@@ -77,7 +93,7 @@ class DMPEngine:
         self._reader = MessageReader(settings.max_message_size)
         self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout)
         self._rest = b""  # what has come and is not looked at yet, but for messages
-        self._heard = False
+        self._received = False
         self._lease = encode_short_string(lease)
         self._target = target
         self._heartbeat = settings.heartbeat
@@ -87,14 +103,14 @@ class DMPEngine:
     # What an engine is
 
     def receive_data(self, data: bytes) -> None:
-        """Take octets from the peer; ``b""`` says that it will send no more."""
+        """Read octets from the peer; ``b""`` means that it will send no more."""
         if self.state == "closed":
             return
         if not data:
             self._events.append(EndOfStream(self._reader.unfinished))
             self._end("received end")
             return
-        self._heard = True
+        self._received = True
         if self.state == "reading":
             self._read_messages(data)
         elif self.state != "writing" or self._states is CLIENT:
@@ -102,28 +118,28 @@ class DMPEngine:
             self._read_words()
 
     def events(self) -> list[Event]:
-        """Give what happened since the last call, in the order of the wire."""
+        """Return the events since the last call, in the order of the wire."""
         events, self._events = self._events, []
         return events
 
     def data_to_send(self) -> list[bytes | memoryview]:
-        """Give what is to be written since the last call, in order."""
+        """Return what is to be written since the last call, in order."""
         return self.outbox.take()
 
     def next_timer(self) -> float | None:
-        """Say when ``handle_timer`` wants to be called; a moment that has passed means now."""
+        """Return when to call ``handle_timer``; a moment that has passed means now."""
         return None if self.state == "closed" else self._timers.next(self._under_way)
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``: null messages, silence, and the deadlines of the handshake and of a message."""
+        """Handle what is due at ``now``: null messages, silence, the deadlines of the handshake and of a message."""
         if self.state == "closed":
             return
-        traffic = self.outbox.spoke if self.state == "writing" else self._heard
-        self._heard = self.outbox.spoke = False
+        traffic = self.outbox.has_sent if self.state == "writing" else self._received
+        self._received = self.outbox.has_sent = False
         for due in self._timers.handle(now, self._under_way, traffic):
             if due == "null":
                 self.outbox.put(NULL)
-                self.outbox.spoke = False  # or the next one would wait until this one was noticed as traffic
+                self.outbox.has_sent = False  # or the next one would wait until this one was noticed as traffic
             elif due == "silent":
                 self._events.append(Silent())
                 self._end("lost")
@@ -149,7 +165,7 @@ class DMPEngine:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be heard; then write what is left to send, and shut the transport."""
+        """Whether no event will follow; then write what is left to send, and shut the transport."""
         return self.outbox.finished
 
     # The dialog
@@ -215,7 +231,7 @@ class DMPEngine:
                 self._read_messages(data)
 
     def _take_word(self) -> bytes | None:
-        """Take a short string, if it is whole."""
+        """Remove and return a short string, if it is whole."""
         rest = self._rest
         if len(rest) <= rest[0]:
             return None
@@ -256,11 +272,11 @@ class DMPEngine:
             self.outbox.put(response(200, text))
 
     def refuse(self, code: int, text: str) -> None:
-        """Say why, where that can be said, and end; messages that were begun are dropped."""
+        """Send the reason, where a client would read it, and end; messages that were begun are dropped."""
         if self._states is not SERVER:
             raise LocalProtocolError("refuse() is a server's command, this engine is a client")
         if self.state != "closed":
-            self._say_fault(code, text)
+            self._send_fault(code, text)
             self._end("sent refusal")
 
     # Messages
@@ -325,14 +341,14 @@ class DMPEngine:
     # Moving on
 
     def _move(self, event: str) -> None:
-        """Go to the next state; what the table does not have is our own mistake."""
+        """Go to the next state; an event that the table does not have is a mistake of our own."""
         following = self._states[self.state].get(event)
         if following is None:
             raise LocalProtocolError(f"{event!r} has no place in state {self.state}")
         self.state = following
 
     def _start(self, event: str) -> None:
-        """Be ready for messages."""
+        """Begin with messages."""
         self._move(event)
         if event.endswith("feed ready"):
             self._timers.run("null" if self._states is SERVER else "silent", self._heartbeat)
@@ -342,11 +358,11 @@ class DMPEngine:
     def _fail(self, error: PeerError) -> None:
         """End because of what the peer did."""
         self._events.append(Failed(error.code, error.text))
-        self._say_fault(error.code, error.text)
+        self._send_fault(error.code, error.text)
         self._end("found fault")
 
-    def _say_fault(self, code: int, text: str) -> None:
-        """Say a response, where a client would read one."""
+    def _send_fault(self, code: int, text: str) -> None:
+        """Send a response, where a client would read one."""
         if self._states is SERVER and self.state != "writing":
             self.outbox.put(response(code, text))
 

@@ -13,7 +13,7 @@ class LeasePresented(msgspec.Struct, frozen=True, gc=False):
     lease: str
 
     def __repr__(self) -> str:
-        """Keep the secret out of logs."""
+        """Show no secret: representations end up in logs."""
         return "LeasePresented(…)"
 
 
@@ -35,7 +35,7 @@ class MessageRun(msgspec.Struct, frozen=True):
 
 
 class RefusalReceived(msgspec.Struct, frozen=True, gc=False):
-    """The server says why it closes: to the header, to the lease, or to what was sent into a sink."""
+    """The server's reason to close: an answer to the header, to the lease, or to what was sent into a sink."""
 
     code: int
     text: str

@@ -2,7 +2,7 @@
 
 A size of four octets, not counting itself; exchange and routing key, short strings; property flags and fields as in an
 AMQP content header, without its class, weight and body size; an octet of options; the body behind its length in three
-octets. A size of zero is a null message, which says no more than that somebody is there.
+octets. A size of zero is a null message, which shows no more than that the sender is alive.
 
 Publishers repeat themselves. What stands between size and body is compared with that of the message before as one
 slice, and looked into only if it differs. Size and length of the body are looked at always.
@@ -83,7 +83,7 @@ def front_of(exchange: str, routing_key: str, properties: bytes, options: int, l
 class MessageReader:
     """Cuts a stream into runs of messages; owned by one engine.
 
-    It keeps the octets of an unfinished message, and never copies them more than twice.
+    It holds the octets of an unfinished message, and never copies them more than twice.
 
     Args:
         max_size: octets of a message behind its size.
@@ -120,7 +120,7 @@ class MessageReader:
         return len(self._pending)
 
     def feed(self, data: bytes) -> None:
-        """Take octets; ``runs`` has what they complete, also when this raises.
+        """Read octets; ``runs`` has what they complete, also when this raises.
 
         Raises:
             PeerError: what follows is no message.
@@ -142,7 +142,7 @@ class MessageReader:
             self._end_run()
 
     def _finished(self, rest: bytes | memoryview) -> bytes:
-        """Give what is kept with what has come now."""
+        """Return the octets of the unfinished message joined with those that have come now."""
         whole = b"".join((self._pending, rest))
         self._pending.clear()
         return whole
@@ -245,7 +245,7 @@ class MessageReader:
         return envelope
 
     def _end_run(self) -> None:
-        """Let what has come of one envelope be a run."""
+        """End the run of the present envelope."""
         if self._contents:
             assert self._envelope is not None
             self.runs.append((self._envelope, self._contents))
@@ -253,7 +253,7 @@ class MessageReader:
 
 
 def _bad_body(data: bytes, body: int, stop: int) -> PeerError:
-    """Say what is wrong with a body that would begin there."""
+    """Return the error of a body that would begin there."""
     if body > stop:
         return PeerError(502, "a message ends in the middle of its head")
     length = int.from_bytes(data[body - 3 : body], "big")

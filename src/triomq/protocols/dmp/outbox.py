@@ -1,4 +1,4 @@
-"""What an engine of a direct connection has to say, as octets, until its driver takes them."""
+"""What an engine of a direct connection sends, as octets, until its driver takes them."""
 
 from collections.abc import Sequence
 
@@ -19,21 +19,21 @@ _Key = tuple[str, str, bytes, int, int]
 class Outbox:
     """Owned by one engine, and looked at by its driver in each turn: attributes, because a property costs a call.
 
-    ``unsent`` is how many octets wait. ``finished`` says that nothing follows them: then the transport is shut.
-    ``spoke`` is set whenever octets are added, for the null messages.
+    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut.
+    ``has_sent`` is set whenever octets are added, for the null messages.
     """
 
-    __slots__ = ("_fronts", "_pieces", "finished", "spoke", "unsent")
+    __slots__ = ("_fronts", "_pieces", "finished", "has_sent", "unsent")
 
     def __init__(self) -> None:
         self._pieces: list[bytes | memoryview] = []
         self._fronts: dict[_Key, bytes] = {}
         self.unsent = 0
         self.finished = False
-        self.spoke = False
+        self.has_sent = False
 
     def take(self) -> list[bytes | memoryview]:
-        """Give what waits, and wait for more."""
+        """Remove and return what waits."""
         pieces, self._pieces = self._pieces, []
         self.unsent = 0
         return pieces
@@ -42,16 +42,16 @@ class Outbox:
         """Add octets."""
         self._pieces.append(piece)
         self.unsent += len(piece)
-        self.spoke = True
+        self.has_sent = True
 
     def whole(self, messages: Sequence[bytes], size: int) -> None:
         """Add whole messages of a total size, as they came from another connection."""
         self._pieces += messages
         self.unsent += size
-        self.spoke = True
+        self.has_sent = True
 
     def message(self, exchange: str, routing_key: str, properties: bytes, options: int, body: bytes) -> None:
-        """Add one message; raises LocalProtocolError if it cannot be said."""
+        """Add one message; raises LocalProtocolError if it cannot be written."""
         front = self._front((exchange, routing_key, properties, options, len(body)))
         if len(body) < LARGE:
             self.put(front + body)
@@ -81,7 +81,7 @@ class Outbox:
             size += len(front) + length
         self._pieces += pieces
         self.unsent += size
-        self.spoke = True
+        self.has_sent = True
 
     def _front(self, key: _Key) -> bytes:
         """Write what stands before a body, or remember it."""

@@ -20,7 +20,7 @@ State: TypeAlias = Literal[
 ]
 StateTable: TypeAlias = dict[State, dict[str, State]]
 
-# Neither side says goodbye in order: who has no more to say ends its stream.
+# No side closes in order: one that has no more to send ends its stream.
 _ENDS: Final[dict[str, State]] = {"received end": "closed", "found fault": "closed", "lost": "closed"}
 _SERVER_ENDS: Final[dict[str, State]] = _ENDS | {"sent refusal": "closed"}
 _CLIENT_ENDS: Final[dict[str, State]] = _ENDS | {"received refusal": "closed"}
@@ -30,7 +30,7 @@ SERVER: Final[StateTable] = {
     "leasing": {"received lease": "judging", **_SERVER_ENDS},
     "judging": {"sent sink ready": "reading", "sent feed ready": "writing", **_SERVER_ENDS},
     "reading": _SERVER_ENDS,
-    # Only sized messages can stand on a feed: nothing can be said any more when it ends.
+    # Only sized messages can stand on a feed: no reason can be sent when it ends.
     "writing": _SERVER_ENDS,
     "closed": {},
 }

@@ -1,6 +1,6 @@
 """Deadlines and null messages of one direct connection, without a clock: time only comes in with ``handle(now)``.
 
-What begins between two calls is armed by the next one, so ``next()`` may say "at once".
+What begins between two calls is armed by the next one, so ``next()`` may return "at once".
 """
 
 from typing import Literal, TypeAlias
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 Due: TypeAlias = Literal["handshake", "message", "null", "silent"]
 
 # Traffic sets a flag that is looked at so often in an interval, so a null message is late by a fifth at most, or by as
-# much as who calls is late.
+# much as the caller is late.
 TICKS_PER_INTERVAL = 5
 # An interval may be lost on the way, and another to a busy machine.
 SILENT_INTERVALS = 3
@@ -46,19 +46,19 @@ class Timers:
         self._kind, self._interval = kind, interval
 
     def stop(self) -> None:
-        """Expect nothing more."""
+        """Stop all timers."""
         self._handshake = self._until = self._tick = None
         self._interval = 0.0
 
     def next(self, begun: int) -> float | None:
-        """Say when ``handle`` wants to be called; ``begun`` is the number of the message under way, 0 for none."""
+        """Return when to call ``handle``; ``begun`` is the number of the message under way, 0 for none."""
         if begun != self._begun or (self._interval and self._tick is None):
             return self._now
         moments = [moment for moment in (self._handshake, self._until, self._tick) if moment is not None]
         return min(moments, default=None)
 
     def handle(self, now: float, begun: int, traffic: bool) -> list[Due]:
-        """Arm what has begun; say what is due. ``traffic`` is whether there was any since the last call."""
+        """Arm what has begun; return what is due. ``traffic`` is whether there was any since the last call."""
         self._now = now
         if traffic:
             self._quiet_since = now

@@ -1,16 +1,13 @@
-"""Inputs that are long: whatever a peer sends, an engine keeps no more of it than its limits allow."""
+"""Inputs that are long: whatever a peer sends, an engine retains no more of it than its limits allow."""
 
 from collections.abc import Callable, Iterator
 from random import Random
 
 from triomq.protocols.amqp import BasicPublish, ChannelClose, ChannelOpen, QueueDeclare
 
-from .engine_trial import Endpoint, Input, check_end, check_kept, prepare
-from .loop import Violation
-from .words import CLIENT_OPENING, frame, header, method
+from .amqp_words import CLIENT_OPENING, frame, header, method
 
 CHUNK = 64 * 1024
-CHUNKS = 48
 RUNNING = len(CLIENT_OPENING)
 
 
@@ -72,28 +69,3 @@ FLOODS: dict[str, tuple[int, Callable[[Random], Iterator[bytes]]]] = {
     "after a failure": (RUNNING, _after_a_failure),
     "on a closing channel": (RUNNING, _on_a_closing_channel),
 }
-
-
-def flood(random: Random, name: str = "") -> str:
-    """Send one kind of input for long; give its name."""
-    name = name or random.choice(sorted(FLOODS))
-    steps, pieces = FLOODS[name]
-    endpoint = prepare(Input("server", steps, "silent" if steps == 2 else "accept", b""))
-    try:
-        _send(endpoint, pieces(random))
-    except Violation as violation:
-        raise Violation(f"{violation}\n  in the flood {name!r}") from violation
-    check_end(endpoint)
-    return f"flood: {name}"
-
-
-def _send(endpoint: Endpoint, pieces: Iterator[bytes]) -> None:
-    fed = 0
-    for _, piece in zip(range(CHUNKS * 4), pieces, strict=False):
-        endpoint.feed(piece)
-        fed += len(piece)
-        endpoint.events.clear()
-        endpoint.said.clear()
-        if endpoint.engine.finished:
-            break
-    check_kept(endpoint, fed)

@@ -1,4 +1,4 @@
-"""What can happen to a queue: publishing, consuming, settling, looking, forgetting, crashing."""
+"""The steps of machines over one queue: publish, consume, settle, browse, purge, crash."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
@@ -18,12 +18,12 @@ from triomq.core import (
     Window,
 )
 
-from .books import Books
-from .model import BYTE_LIMITS, LARGEST, LIMITS, SIZES, Count, Runs, Sent, Taking
+from .model import BYTE_LIMITS, LARGEST, LIMITS, SIZES, OpenedFeed, Runs, UnsettledMessage, WindowModel
+from .queue_oracle import QueueOracle
 
 
-class QueueMachine(Books):
-    """A queue through everything that can happen to any; subclasses give it options, and rules of their own.
+class QueueRules(QueueOracle):
+    """The steps that any queue has; subclasses have options, and steps of their own.
 
     A run of the machine has one of the options of its ``choice`` from the beginning.
     """
@@ -35,23 +35,26 @@ class QueueMachine(Books):
         kinds = st.sampled_from(self.kinds)
         return data.draw(st.lists(st.tuples(kinds, SIZES), min_size=least, max_size=most))
 
-    # publishing
+    def draw_feed_options(self, data: st.DataObject) -> tuple[int, int, int]:
+        return data.draw(self.feed_options)
+
+    # Publishing
 
     @rule(data=st.data())
     def publish(self, data: st.DataObject) -> None:
         """Publish runs in one turn; the consumers of the queue get them at its end."""
         runs = self.draw_runs(data)
-        self.turn(lambda: self.tell_runs(runs))
+        self.turn(lambda: self.publish_runs(runs))
 
     @rule(data=st.data(), size=st.integers(2, LARGEST))
     def offer(self, data: st.DataObject, size: int) -> None:
-        """Offer a message to whoever takes it at once."""
+        """Offer a message to consumers that take it at once."""
         kind = data.draw(st.sampled_from(self.kinds))
         content = kind.content(self.serial, size)
         self.serial += 1
-        taken = self.still.turn(lambda: self.queue.ref.ask_nowait(Offer(kind.head, content)))
+        taken = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Offer(kind.head, content)))
         if not taken:
-            assert self.ready or not any(self.would_take(taking, kind.head.publisher) for taking in self.feeds.values())
+            assert self.ready or not any(self.would_take(opened, kind.head.publisher) for opened in self.feeds.values())
             self.next_id += not self.ready  # an id is used up, nothing else
         else:
             assert not self.ready
@@ -60,10 +63,10 @@ class QueueMachine(Books):
             assert [list(batch.ids) for batch in self.deliveries] == [[number]]
         self.after()
 
-    def would_take(self, taking: Taking, publisher: int) -> bool:
-        return taking.has_room
+    def would_take(self, opened: OpenedFeed, publisher: int) -> bool:
+        return opened.has_room
 
-    # feeds
+    # Feeds
 
     @initialize(
         data=st.data(),
@@ -83,8 +86,8 @@ class QueueMachine(Books):
     @rule(limit=LIMITS, byte_limit=BYTE_LIMITS, data=st.data(), held=st.booleans())
     def open_feed(self, limit: int, byte_limit: int, data: st.DataObject, held: bool) -> None:
         channel = data.draw(self.channel_choice)
-        own, shared, gate = Count(limit, byte_limit), self.channels[channel : channel + 1], Window()
-        priority, weight, no_local = data.draw(self.feed_options)
+        own, shared, gate = WindowModel(limit, byte_limit), self.channels[channel : channel + 1], Window()
+        priority, weight, no_local = self.draw_feed_options(data)
         largest = max(len(kind.content(0, LARGEST)) for kind in self.kinds)
         if held:
             gate.hold()
@@ -103,47 +106,47 @@ class QueueMachine(Books):
                 no_local=no_local,
             )
             self.queue.ref.ask_nowait(OpenFeed(feed))
-            self.feeds[feed] = Taking(feed, consumer, own, shared, gate, largest)
+            self.feeds[feed] = OpenedFeed(feed, consumer, own, shared, gate, largest)
 
         self.turn(opening)
 
-    def some_feed(self, data: st.DataObject) -> Taking:
+    def some_feed(self, data: st.DataObject) -> OpenedFeed:
         return data.draw(st.sampled_from(list(self.feeds.values())))
 
-    def forget_feed(self, taking: Taking) -> None:
-        del self.feeds[taking.feed]
-        self.closed.append((taking.consumer, 0))
+    def forget_feed(self, opened: OpenedFeed) -> None:
+        del self.feeds[opened.feed]
+        self.closed.append((opened.consumer, 0))
 
     @precondition(lambda self: self.feeds)
     @rule(data=st.data())
     def close_feed(self, data: st.DataObject) -> None:
-        """Close a feed; what is out with it stays out."""
-        taking = self.some_feed(data)
-        self.forget_feed(taking)
-        self.turn(lambda: self.queue.ref.tell_nowait(CloseFeed(taking.feed)))
+        """Close a feed; its unsettled messages stay unsettled."""
+        opened = self.some_feed(data)
+        self.forget_feed(opened)
+        self.turn(lambda: self.queue.ref.tell_nowait(CloseFeed(opened.feed)))
 
     @precondition(lambda self: self.feeds)
     @rule(data=st.data(), settles_first=st.booleans())
     def cancel_and_requeue(self, data: st.DataObject, settles_first: bool) -> None:
-        """Close a feed and put back what is out with it, as a connection that ends does, in either order."""
-        taking = self.some_feed(data)
-        self.forget_feed(taking)
-        numbers = [number for number, sent in self.out.items() if sent.batch.feed is taking.feed]
+        """Close a feed and requeue its unsettled messages, as a connection that ends does, in either order."""
+        opened = self.some_feed(data)
+        self.forget_feed(opened)
+        numbers = [number for number, sent in self.out.items() if sent.batch.feed is opened.feed]
 
         def ending() -> None:
             if settles_first:
-                self.tell_settled(numbers, Outcome.REQUEUE)
-            self.queue.ref.tell_nowait(CloseFeed(taking.feed))
+                self.settle_all_of(numbers, Outcome.REQUEUE)
+            self.queue.ref.tell_nowait(CloseFeed(opened.feed))
             if not settles_first:
-                self.tell_settled(numbers, Outcome.REQUEUE)
+                self.settle_all_of(numbers, Outcome.REQUEUE)
 
         self.turn(ending)
 
     @precondition(lambda self: self.feeds)
     @rule(data=st.data(), limit=LIMITS, byte_limit=BYTE_LIMITS)
     def resize_own_window(self, data: st.DataObject, limit: int, byte_limit: int) -> None:
-        taking = self.some_feed(data)
-        self.turn(lambda: taking.feed.resize(limit, bytes=byte_limit))
+        opened = self.some_feed(data)
+        self.turn(lambda: opened.feed.resize(limit, bytes=byte_limit))
 
     @rule(channel=st.integers(0, 1), limit=LIMITS, byte_limit=BYTE_LIMITS)
     def resize_shared_window(self, channel: int, limit: int, byte_limit: int) -> None:
@@ -155,10 +158,10 @@ class QueueMachine(Books):
         gate = self.some_feed(data).gate
         self.turn(gate.release if gate.held else gate.hold)
 
-    # settling
+    # Settling
 
-    def tell_settled(self, numbers: list[int], outcome: Outcome) -> None:
-        """Settle messages, batch by batch, in the queue and in the books."""
+    def settle_all_of(self, numbers: list[int], outcome: Outcome) -> None:
+        """Settle messages, batch by batch, in the queue and in the model."""
         batches: dict[Batch, dict[int, int]] = {}
         for number in numbers:
             sent = self.out[number]
@@ -173,9 +176,9 @@ class QueueMachine(Books):
         sent = self.out.pop(number)
         for count in sent.counts:
             del count.sizes[number]
-        self.enter_outcome(number, sent, outcome)
+        self.apply_outcome(number, sent, outcome)
 
-    def enter_outcome(self, number: int, sent: Sent, outcome: Outcome) -> None:
+    def apply_outcome(self, number: int, sent: UnsettledMessage, outcome: Outcome) -> None:
         limit = self.options.delivery_limit
         worn = limit is not None and self.attempts.get(number, 0) >= limit
         if outcome is Outcome.RETURN or (outcome is Outcome.REQUEUE and not worn):
@@ -185,7 +188,7 @@ class QueueMachine(Books):
         if outcome is not Outcome.ACCEPT:
             self.lose(sent.message, "rejected" if outcome is Outcome.REJECT else "delivery_limit")
 
-    def put_back(self, number: int, sent: Sent, *, marked: bool) -> None:
+    def put_back(self, number: int, sent: UnsettledMessage, *, marked: bool) -> None:
         self.ready[number] = sent.message
         if marked:
             self.attempts[number] = self.attempts.get(number, 0) + 1
@@ -197,19 +200,19 @@ class QueueMachine(Books):
     @rule(data=st.data(), outcome=st.sampled_from(Outcome))
     def settle_some(self, data: st.DataObject, outcome: Outcome) -> None:
         numbers = self.some_out(data)
-        self.turn(lambda: self.tell_settled(numbers, outcome))
+        self.turn(lambda: self.settle_all_of(numbers, outcome))
 
     @precondition(lambda self: self.out)
     @rule(outcome=st.sampled_from(Outcome))
     def settle_all(self, outcome: Outcome) -> None:
-        self.turn(lambda: self.tell_settled(list(self.out), outcome))
+        self.turn(lambda: self.settle_all_of(list(self.out), outcome))
 
     @precondition(lambda self: self.out)
     @rule(data=st.data(), outcome=st.sampled_from(Outcome))
     def settle_up_to(self, data: st.DataObject, outcome: Outcome) -> None:
         order = list(self.out)
         last = data.draw(st.sampled_from(order))
-        self.turn(lambda: self.tell_settled(order[: order.index(last) + 1], outcome))
+        self.turn(lambda: self.settle_all_of(order[: order.index(last) + 1], outcome))
 
     @precondition(lambda self: self.out)
     @rule(data=st.data())
@@ -217,27 +220,31 @@ class QueueMachine(Books):
         numbers, runs = self.some_out(data), self.draw_runs(data, 2)
 
         def both() -> None:
-            self.tell_settled(numbers, Outcome.ACCEPT)
-            self.tell_runs(runs)
+            self.settle_all_of(numbers, Outcome.ACCEPT)
+            self.publish_runs(runs)
 
         self.turn(both)
 
-    # looking and forgetting
+    # Browsing and purging
 
     @rule()
     def get(self) -> None:
-        batch = self.still.turn(lambda: self.queue.ref.ask_nowait(Get()))
+        batch = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Get()))
         if batch is None:
             assert not self.ready
         else:
             assert list(batch.ids) == self.order()[:1]
             assert batch.feed is None
             self.send(batch.ids[0], batch, 0, [])
+        self.mark_used()
         self.after()
+
+    def mark_used(self) -> None:
+        """Note that a client uses the queue."""
 
     @rule(data=st.data(), limit=st.integers(1, 9), discards=st.booleans())
     def browse_and_perhaps_discard(self, data: st.DataObject, limit: int, discards: bool) -> None:
-        """Look at a page, and forget everything up to its last message."""
+        """Browse a page, and perhaps discard everything up to its last message."""
         after = data.draw(st.integers(0, self.next_id))
         page = self.turn(lambda: self.queue.ref.ask_nowait(Browse(after, limit)))
         assert [(entry.id, entry.message.content, entry.attempts) for entry in page] == [
@@ -247,30 +254,30 @@ class QueueMachine(Books):
         ][:limit]
         if page and discards:
             last = page[-1].id
-            count = self.still.turn(lambda: self.queue.ref.ask_nowait(Discard(last)))
-            assert count == len([self.take_out(number) for number in sorted(self.ready) if number <= last])
+            count = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Discard(last)))
+            assert count == len([self.remove(number) for number in sorted(self.ready) if number <= last])
             self.after()
 
     @rule()
     def purge(self) -> None:
-        count = self.still.turn(lambda: self.queue.ref.ask_nowait(Purge()))
-        assert count == len([self.take_out(number) for number in sorted(self.ready)]) + self.forget_delayed()
+        count = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Purge()))
+        assert count == len([self.remove(number) for number in sorted(self.ready)]) + self.forget_delayed()
         self.after()
 
     def forget_delayed(self) -> int:
         return 0
 
-    # crashing
+    # Crashing
 
     def put_all_back(self) -> None:
-        """Enter that the incarnation has crashed."""
+        """Follow the crash of the incarnation."""
         for number, sent in self.out.items():
             self.put_back(number, sent, marked=True)
             self.dead.append(sent.batch)
             for count in sent.counts:
                 count.sizes.clear()
         self.out.clear()
-        self.closed += [(taking.consumer, 1) for taking in self.feeds.values()]
+        self.closed += [(opened.consumer, 1) for opened in self.feeds.values()]
         self.feeds.clear()
 
     @rule(data=st.data(), outcome=st.sampled_from(Outcome))
@@ -281,13 +288,13 @@ class QueueMachine(Books):
         runs = self.draw_runs(data, 2, 0)
 
         def crashing() -> None:
-            self.tell_settled(numbers, outcome)
+            self.settle_all_of(numbers, outcome)
             self.harness.crash_nowait(self.queue)
             self.put_all_back()
-            self.tell_runs(runs)
+            self.publish_runs(runs)
 
-        self.still.turn(crashing)
-        self.still.rest()
+        self.stepped.turn(crashing)
+        self.stepped.rest()
         self.after()
 
     @precondition(lambda self: self.dead)

@@ -1,6 +1,5 @@
-"""One input against engines: what is fed, what the endpoint behind an engine does, and what must hold."""
+"""How the AMQP engine is fuzzed: inputs, the endpoint behind an engine, and what must hold."""
 
-import gc
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -38,9 +37,8 @@ from triomq.protocols.amqp import (
 )
 from triomq.protocols.amqp.reader import HELD_MAX
 
-from .loop import Violation
-from .mutations import spoil
-from .words import (
+from .amqp_floods import FLOODS
+from .amqp_words import (
     CLIENT_OPENING,
     CLIENT_WORDS,
     FRAME_MAX,
@@ -49,6 +47,9 @@ from .words import (
     SERVER_OPENING,
     SERVER_WORDS,
 )
+from .engine_fuzz import SLACK, EngineDriver, EngineFuzz, Flood, retained
+from .loop import Violation
+from .mutations import spoil
 
 Role = Literal["server", "client"]
 Policy = Literal["accept", "challenge", "refuse", "close", "silent"]
@@ -61,12 +62,10 @@ SETTINGS = {
     ),
 }
 CHALLENGES = 2
-SLACK = 64 * 1024
-"""Octets that an engine may keep however little it was sent: frames being read, caches, what it has to say."""
 
 
 class Input(NamedTuple):
-    """What one trial feeds.
+    """One input.
 
     Args:
         role: of the engine.
@@ -102,35 +101,22 @@ def generate(random: Random) -> Input:
     return Input(role, steps, policy, b"".join(spoil(random, frames)))
 
 
-class Endpoint:
-    """The driver of one engine; ``active`` answers all that wants an answer, otherwise logins and opens only.
+class Endpoint(EngineDriver):
+    """The endpoint behind one engine; ``active`` answers all requests, otherwise logins and opens only.
 
-    The passive one says nothing that depends on how the stream is cut, so its runs can be compared.
+    The passive one sends nothing that depends on how the stream is cut, so its runs can be compared.
     """
 
     def __init__(self, role: Role, policy: Policy, *, active: bool = False) -> None:
+        super().__init__()
         self.role = role
         self.engine = AMQPEngine(role, now=0.0, settings=SETTINGS[role])
         self.policy = policy
         self.active = active
-        self.events: list[Event] = []
-        self.said: list[bytes | memoryview] = []
         self._challenges = CHALLENGES
         self._tags = count(1)
 
-    def feed(self, data: bytes) -> None:
-        self.engine.receive_data(data)
-        self.work()
-
-    def work(self) -> None:
-        """Take events until there are none, act on them, take what is to be sent."""
-        while events := self.engine.events():
-            self.events += events
-            for event in events:
-                self._act(event)
-        self.said += self.engine.data_to_send()
-
-    def _act(self, event: Event) -> None:
+    def act(self, event: Event) -> None:
         engine = self.engine
         match event:
             case LoginRequested() | ChallengeAnswered():
@@ -154,7 +140,7 @@ class Endpoint:
             self.engine.accept_login()
 
     def _answer(self, event: Event) -> None:
-        """Say what an endpoint would: a word for each word, and messages back to whoever sends some."""
+        """Answer as an endpoint would: requests with replies, and messages with messages."""
         engine, server = self.engine, self.engine.state in ("running", "ending") and self.server
         match event:
             case ChannelOpened() if server:
@@ -206,7 +192,7 @@ REPLIES = {
 
 
 def flatten(events: Iterable[Event]) -> list[object]:
-    """Take runs apart, so that streams that were cut differently can be compared."""
+    """Split runs, so that streams that were cut differently can be compared."""
     flat: list[object] = []
     for event in events:
         match event:
@@ -228,7 +214,7 @@ _ENDS = (Failed, Closed, EndOfStream, HeartbeatLost)
 
 
 def check_events(events: Sequence[Event]) -> None:
-    """After the first end only the last word on it may follow."""
+    """Check that after the first end only its last event follows."""
     for place, event in enumerate(events):
         if isinstance(event, _ENDS):
             after = events[place + 1 :]
@@ -243,74 +229,37 @@ def check_events(events: Sequence[Event]) -> None:
             return
 
 
-def check_said(role: Role, said: bytes) -> None:
-    """What an engine says is frames, each its role's to say and not too large; after a close there are only answers."""
-    position, closing = 8 if said.startswith(b"AMQP") else 0, False
-    while position < len(said):
-        if said[position:] == b"AMQP\0\0\x09\x01":
+def check_sent(role: Role, sent: bytes) -> None:
+    """Check that an engine sent frames, each its role's to send and not too large, and after a close only answers."""
+    position, closing = 8 if sent.startswith(b"AMQP") else 0, False
+    while position < len(sent):
+        if sent[position:] == b"AMQP\0\0\x09\x01":
             return
-        kind, _, size = struct.unpack_from(">BHI", said, position)
-        payload, end = said[position + 7 : position + 7 + size], said[position + 7 + size : position + 8 + size]
+        kind, _, size = struct.unpack_from(">BHI", sent, position)
+        payload, end = sent[position + 7 : position + 7 + size], sent[position + 7 + size : position + 8 + size]
         if end != b"\xce" or size + 8 > FRAME_MAX:
-            raise Violation(f"said a frame of {size} octets that ends with {end!r}")
+            raise Violation(f"sent a frame of {size} octets that ends with {end!r}")
         position += 8 + size
         if kind == 1:
             row = AMQP_METHODS.find(payload).row
             AMQP_METHODS.decode(payload)
             if row.sender not in (role, "both"):
-                raise Violation(f"a {role} said {row.name}")
+                raise Violation(f"a {role} sent {row.name}")
             if closing and row.name != "connection.close-ok":
-                raise Violation(f"{row.name} was said after a close")
+                raise Violation(f"{row.name} was sent after a close")
             closing |= row.name in ("connection.close", "connection.close-ok")
         elif closing and kind != 8:
-            raise Violation(f"a frame of type {kind} was said after a close")
-
-
-def check_end(endpoint: Endpoint) -> None:
-    """Whatever came before: an engine whose stream has ended is done, and hears and says nothing more."""
-    engine = endpoint.engine
-    endpoint.feed(b"")
-    told, said = len(endpoint.events), len(endpoint.said)
-    endpoint.feed(b"more")
-    engine.handle_timer(1e9)
-    endpoint.work()
-    if not engine.finished or engine.next_timer() is not None:
-        raise Violation(f"not finished at the end of the stream, but {engine.state}")
-    if (len(endpoint.events), len(endpoint.said)) != (told, said):
-        raise Violation(f"after the end came {endpoint.events[told:]} and {endpoint.said[said:]}")
+            raise Violation(f"a frame of type {kind} was sent after a close")
 
 
 _SHARED = [AMQP_METHODS, *SETTINGS.values()]
-
-
-def kept(engine: object) -> int:
-    """Count the octets that an engine holds on to, itself apart."""
-    seen = {id(shared) for shared in _SHARED}
-    total, left = 0, [engine]
-    while left:
-        thing = left.pop()
-        if id(thing) in seen or isinstance(thing, type):
-            continue
-        seen.add(id(thing))
-        if isinstance(thing, bytes | bytearray | str):
-            total += len(thing)
-        elif type(thing).__module__.startswith("triomq") or isinstance(thing, dict | list | tuple):
-            left += gc.get_referents(thing)
-    return total
-
-
-def check_kept(endpoint: Endpoint, fed: int) -> None:
-    large_ones = 1 if endpoint.role == "server" else 4
-    limit = min(2 * fed + SLACK, large_ones * MAX_MESSAGE + 1024 * 1024 + HELD_MAX + 3 * SLACK)
-    if (held := kept(endpoint.engine)) > limit:
-        raise Violation(f"{held} octets are kept of {fed} that came; at most {limit} may be")
 
 
 # One trial
 
 
 def prepare(what: Input, *, active: bool = False) -> Endpoint:
-    """Bring an engine to where the input begins."""
+    """Return an engine in the state in which the input begins."""
     endpoint = Endpoint(what.role, what.policy, active=active)
     opening = CLIENT_OPENING if what.role == "server" else SERVER_OPENING
     endpoint.work()
@@ -325,36 +274,53 @@ def prepare(what: Input, *, active: bool = False) -> Endpoint:
     return endpoint
 
 
-def run(what: Input, pieces: Iterable[bytes], *, active: bool = False) -> Endpoint:
-    """Feed the input in pieces and look at what must hold for any."""
-    endpoint = prepare(what, active=active)
-    for piece in pieces:
-        if piece:
-            endpoint.feed(piece)
-            if active:
-                endpoint.engine.handle_timer(1.0)
-                endpoint.work()
-    check_events(endpoint.events)
-    check_said(what.role, b"".join(endpoint.said))
-    return endpoint
+class AMQPFuzz(EngineFuzz[Input, Endpoint]):
+    """The AMQP engine in both roles."""
 
+    floods = FLOODS
 
-def outcome(endpoint: Endpoint) -> str:
-    """Name how a trial ended."""
-    for event in endpoint.events:
-        if isinstance(event, Failed):
-            return f"failed {event.code}"
-    for event in endpoint.events:
-        if isinstance(event, ChannelFailed):
-            return f"channel failed {event.code}"
-        if isinstance(event, Closed):
-            return "closed by peer" if event.by_peer else "closed by us"
-    return endpoint.engine.state
+    def generate(self, random: Random) -> Input:
+        return generate(random)
 
+    def run(self, given: Input, pieces: Iterable[bytes], *, active: bool = False) -> Endpoint:
+        endpoint = prepare(given, active=active)
+        for piece in pieces:
+            if piece:
+                endpoint.feed(piece)
+                if active:
+                    endpoint.engine.handle_timer(1.0)
+                    endpoint.work()
+        self.check(endpoint)
+        return endpoint
 
-def compare(whole: Endpoint, other: Endpoint, how: str) -> None:
-    first, second = flatten(whole.events), flatten(other.events)
-    if first != second:
-        raise Violation(f"{how}, other events: {second} instead of {first}")
-    if b"".join(whole.said) != b"".join(other.said):
-        raise Violation(f"{how}, other answers: {b''.join(other.said)!r} instead of {b''.join(whole.said)!r}")
+    def check(self, whole: Endpoint) -> None:
+        check_events(whole.events)
+        check_sent(whole.role, whole.octets)
+
+    def compare(self, whole: Endpoint, other: Endpoint, how: str) -> None:
+        first, second = flatten(whole.events), flatten(other.events)
+        if first != second:
+            raise Violation(f"{how}, other events: {second} instead of {first}")
+        if whole.octets != other.octets:
+            raise Violation(f"{how}, other answers: {other.octets!r} instead of {whole.octets!r}")
+
+    def check_retained(self, driver: Endpoint, fed: int) -> None:
+        large_ones = 1 if driver.role == "server" else 4
+        limit = min(2 * fed + SLACK, large_ones * MAX_MESSAGE + 1024 * 1024 + HELD_MAX + 3 * SLACK)
+        if (held := retained(driver.engine, _SHARED)) > limit:
+            raise Violation(f"{held} octets are retained of {fed} that came; at most {limit} may be")
+
+    def outcome(self, driver: Endpoint) -> str:
+        for event in driver.events:
+            if isinstance(event, Failed):
+                return f"failed {event.code}"
+        for event in driver.events:
+            if isinstance(event, ChannelFailed):
+                return f"channel failed {event.code}"
+            if isinstance(event, Closed):
+                return "closed by peer" if event.by_peer else "closed by us"
+        return driver.engine.state
+
+    def make_flood(self, name: str, random: Random) -> Flood:
+        steps, pieces = FLOODS[name]
+        return Flood(prepare(Input("server", steps, "silent" if steps == 2 else "accept", b"")), pieces(random), 192)

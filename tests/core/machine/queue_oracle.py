@@ -1,7 +1,7 @@
-"""The books that a machine keeps of a queue: what must be in it, and what it may have done in a turn.
+"""The oracle of one queue in memory: a model of its contents, and the rules for what it may do in a turn.
 
-What the books do not predict, such as which feed gets which message, they check against the rules that must hold for
-any choice.
+What the model does not predict, such as which feed gets which message, is checked against rules that hold for any
+choice.
 """
 
 from collections.abc import Callable
@@ -13,112 +13,117 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from triomq.core import Batch, Enlist, Feed, Overflow, Publish, QueueOptions, QueueState, Receipt
 
 from ..harness import Consumer
-from .model import PLAIN, Count, Kind, Runs, Sent, Taking, Waiting
-from .still_harness import StillHarness
+from .model import PLAIN, MessageKind, OpenedFeed, ReadyMessage, Runs, UnsettledMessage, WindowModel
+from .stepped_harness import SteppedHarness
 
 T = TypeVar("T")
 
 
-class Told:
+class Publication:
     """A publish of this turn."""
 
-    def __init__(self, kind: Kind, publish: Publish, receipt: Receipt) -> None:
+    def __init__(self, kind: MessageKind, publish: Publish, receipt: Receipt) -> None:
         self.kind = kind
         self.publish = publish
         self.receipt = receipt
 
 
-class Books(RuleBasedStateMachine):
-    """A queue in a house, and the books of it; subclasses say what happens, and with which options it may be made."""
+class QueueOracle(RuleBasedStateMachine):
+    """A queue in a harness, and a model of it; subclasses have the steps, and the options that it may be made with."""
 
     choice: ClassVar[tuple[QueueOptions, ...]] = (QueueOptions(),)
-    kinds: ClassVar[list[Kind]] = PLAIN
+    kinds: ClassVar[list[MessageKind]] = PLAIN
     options: QueueOptions
     queue: QueueState
 
     def __init__(self) -> None:
         super().__init__()
-        self.still = StillHarness()
-        self.harness = self.still.harness
-        self.deliveries: list[Batch] = []  # of all consumers, in the order in which they went
-        self.channels = [Count(), Count()]  # windows that feeds share
-        self.feeds: dict[Feed, Taking] = {}
+        self.stepped = SteppedHarness()
+        self.harness = self.stepped.harness
         self.closed: list[tuple[Consumer, int]] = []  # how often each consumer must have been told FeedClosed
-        self.ready: dict[int, Waiting] = {}
-        self.attempts: dict[int, int] = {}
-        self.out: dict[int, Sent] = {}
         self.dead: list[Batch] = []  # batches of incarnations that have crashed
-        self.told: list[Told] = []  # in this turn
+        self.serial = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin the model of a new queue."""
+        self.deliveries: list[Batch] = []  # of all consumers, in the order in which they went
+        self.channels = [WindowModel(), WindowModel()]  # windows that feeds share
+        self.feeds: dict[Feed, OpenedFeed] = {}
+        self.ready: dict[int, ReadyMessage] = {}
+        self.attempts: dict[int, int] = {}
+        self.out: dict[int, UnsettledMessage] = {}
+        self.publications: list[Publication] = []  # in this turn
         self.next_id = self.first = 1  # the first of this turn
-        self.serial = self.placed = self.delivered = self.dropped = self.expired = self.delayed = self.lettered = 0
+        self.placed = self.delivered = self.dropped = self.expired = self.delayed = self.lettered = 0
 
     def begin(self, options: QueueOptions) -> None:
-        """Make the queue."""
+        """Declare the queue."""
         self.options = options
-        self.queue = self.still.turn(lambda: self.harness.queue("q", options))
+        self.queue = self.stepped.turn(lambda: self.harness.queue("q", options))
 
     def teardown(self) -> None:
-        self.still.close()
+        self.stepped.close()
 
-    # what the queue did in a turn
+    # What the queue did in a turn
 
     def turn(self, function: Callable[[], T]) -> T:
-        answer = self.still.turn(function)
+        answer = self.stepped.turn(function)
         self.after()
         return answer
 
     def after(self) -> None:
-        """Follow what was placed in the last turn, what was delivered, and what went otherwise."""
+        """Follow a turn: messages that were placed, delivered, and dropped."""
         first = self.first
-        told, self.told = self.told, []
-        refused = [content for one in told for content in self.place_told(one)]
-        self.follow_all()
-        self.let_go(spare=self.still.now if self.expiring_paged_in() else None)
+        publications, self.publications = self.publications, []
+        refused = [content for each in publications for content in self.place_published(each)]
+        self.follow_deliveries()
+        self.drop_fronts(spare=self.stepped.now if self.expiring_paged_in() else None)
         self.check_limits(refused, self.next_id - 1 if self.next_id > first else 0)
-        self.let_go()
-        self.check_that_nobody_waits_in_vain()
+        self.drop_fronts()
+        self.check_that_no_feed_with_room_waits()
         self.first = self.next_id
 
     def expiring_paged_in(self) -> bool:
-        """Tell whether messages came in this turn that can expire: what is over just then may go until its end.
+        """Return whether messages came in this turn that can expire: one whose time is over then may go until its end.
 
-        A queue that refuses looks at what is over for each run that comes.
+        A queue that refuses drops expired messages before each run that comes.
         """
         went = [(number, sent.message) for number, sent in self.out.items()]
         return not self.rejects and any(
             number >= self.first and message.deadline < inf for number, message in [*self.ready.items(), *went]
         )
 
-    def place_told(self, told: Told) -> list[bytes]:
-        """Number what is placed; give what is refused, which is the end of the run."""
-        contents, receipt = told.publish.contents, told.receipt
+    def place_published(self, published: Publication) -> list[bytes]:
+        """Number placed messages; return the refused ones, which are the end of the run."""
+        contents, receipt = published.publish.contents, published.receipt
         assert not receipt.missing, "a publish is neither placed nor refused"
         placed = len(contents) - len(receipt.refusals or ())
         assert (receipt.refusals or set()) == set(range(receipt.first + placed, receipt.first + len(contents)))
         for content in contents[:placed]:
-            self.place(told.kind, content)
+            self.place(published.kind, content)
         self.placed += placed
         for content in contents[placed:]:
-            self.lose(Waiting(told.kind, content, inf), "refused")
-        return [content[told.kind.head.overhead :] for content in contents[placed:]]
+            self.lose(ReadyMessage(published.kind, content, inf), "refused")
+        return [content[published.kind.head.overhead :] for content in contents[placed:]]
 
-    def place(self, kind: Kind, content: bytes) -> int:
-        """Enter one message."""
+    def place(self, kind: MessageKind, content: bytes) -> int:
+        """Add a message."""
         times = [seconds for seconds in (self.options.message_ttl, kind.expiration) if seconds is not None]
-        deadline = self.still.now + min(times) if times else inf
+        deadline = self.stepped.now + min(times) if times else inf
         number, self.next_id = self.next_id, self.next_id + 1
-        self.ready[number] = Waiting(kind, content, deadline)
+        self.ready[number] = ReadyMessage(kind, content, deadline)
         return number
 
     def order(self) -> list[int]:
-        """In which order messages go: the most urgent first, equals by id."""
+        """Return the ids in the order in which messages go: the most urgent first, equals by id."""
         return sorted(self.ready, key=lambda number: (-self.level(number), number))
 
     def level(self, number: int) -> int:
         return min(self.ready[number].kind.level, self.options.max_priority)
 
-    def follow_all(self) -> None:
-        """Follow deliveries; those that stood before one that went are gone."""
+    def follow_deliveries(self) -> None:
+        """Follow deliveries; messages before a delivered one are dropped."""
         deliveries, self.deliveries[:] = list(self.deliveries), []
         first, dealt = self.first, {number for batch in deliveries for number in batch.ids}
         for number in self.order():
@@ -126,21 +131,21 @@ class Books(RuleBasedStateMachine):
                 break
             if number in dealt:
                 dealt.discard(number)
-                late = number < first and self.ready[number].deadline < self.still.now
-                assert not late, "what has expired was delivered"
+                late = number < first and self.ready[number].deadline < self.stepped.now
+                assert not late, "an expired message was delivered"
             else:
                 if all(self.may_overtake(other, number) for other in dealt):
                     continue
-                reason = self.why_gone(number)
-                assert reason, "what went is not the first"
-                assert number < first or reason != "expired", "what came just now has expired before its turn"
-                self.lose(self.take_out(number), reason)
+                reason = self.drop_reason(number)
+                assert reason, "a delivered message was not the first"
+                assert number < first or reason != "expired", "a message expired before its turn"
+                self.lose(self.remove(number), reason)
         for batch in deliveries:
             assert batch.feed is not None
             self.follow(batch, self.feeds[batch.feed])
 
     def may_overtake(self, number: int, other: int) -> bool:
-        """Tell whether a message may go before another that is more urgent."""
+        """Return whether a message may go before another that is more urgent."""
         return self.rejects and number < other >= self.first  # for each run that comes, the queue tries to make room
 
     @property
@@ -149,33 +154,33 @@ class Books(RuleBasedStateMachine):
         bounded = self.options.max_length is not None or self.options.max_bytes is not None
         return bounded and self.options.overflow is not Overflow.DROP_HEAD
 
-    def follow(self, batch: Batch, taking: Taking) -> None:
-        assert not taking.gate.held
+    def follow(self, batch: Batch, opened: OpenedFeed) -> None:
+        assert not opened.gate.held
         assert list(batch.ids) == sorted(batch.ids)
         for position, number in enumerate(batch.ids):
-            self.send(number, batch, position, taking.counts)
+            self.send(number, batch, position, opened.counts)
 
-    def send(self, number: int, batch: Batch, position: int, counts: list[Count]) -> None:
-        """Enter that a message is out."""
-        waiting = self.ready.pop(number)
-        assert (batch.head, batch.contents[position]) == (waiting.kind.head, waiting.content)
+    def send(self, number: int, batch: Batch, position: int, counts: list[WindowModel]) -> None:
+        """Follow a delivery."""
+        message = self.ready.pop(number)
+        assert (batch.head, batch.contents[position]) == (message.kind.head, message.content)
         assert batch.redelivered is (self.attempts.get(number, 0) > 0)
         for count in counts:
-            assert count.admits(len(waiting.content)), "a window is exceeded"
-            count.sizes[number] = len(waiting.content)
-        self.out[number] = Sent(batch, position, waiting, counts)
+            assert count.admits(len(message.content)), "a window is exceeded"
+            count.sizes[number] = len(message.content)
+        self.out[number] = UnsettledMessage(batch, position, message, counts)
         self.delivered += 1
 
-    def take_out(self, number: int) -> Waiting:
-        """Enter that a ready message is gone."""
+    def remove(self, number: int) -> ReadyMessage:
+        """Remove a ready message."""
         self.attempts.pop(number, None)
         return self.ready.pop(number)
 
-    def why_gone(self, number: int) -> str | None:
-        """Say why a message that stands first is dropped; None if it is not."""
-        return "expired" if self.ready[number].deadline <= self.still.now else None
+    def drop_reason(self, number: int) -> str | None:
+        """Return why the queue drops a message that is first; None if it does not."""
+        return "expired" if self.ready[number].deadline <= self.stepped.now else None
 
-    def lose(self, waiting: Waiting, reason: str) -> None:
+    def lose(self, message: ReadyMessage, reason: str) -> None:
         """Count a message that left without a consumer's having accepted it."""
         if reason == "expired":
             self.expired += 1
@@ -183,14 +188,14 @@ class Books(RuleBasedStateMachine):
             self.dropped += 1
 
     def fronts(self) -> list[int]:
-        """The first of each level."""
+        """Return the first id of each level."""
         levels: dict[int, int] = {}
         for number in sorted(self.ready, reverse=True):
             levels[self.level(number)] = number
         return list(levels.values())
 
-    def let_go(self, *, spare: float | None = None) -> None:
-        """Take out what is dropped when it stands first, as long as something does.
+    def drop_fronts(self, *, spare: float | None = None) -> None:
+        """Remove messages that are dropped as soon as they are first.
 
         Args:
             spare: A deadline that still counts as to come.
@@ -198,17 +203,17 @@ class Books(RuleBasedStateMachine):
         while going := {
             number: reason
             for number in self.fronts()
-            if self.ready[number].deadline != spare and (reason := self.why_gone(number))
+            if self.ready[number].deadline != spare and (reason := self.drop_reason(number))
         }:
             for number, reason in going.items():
-                self.lose(self.take_out(number), reason)
+                self.lose(self.remove(number), reason)
 
     def check_limits(self, refused: list[bytes], last: int) -> None:
-        """See that no more was refused than must be, or let the oldest of the least urgent give way as the queue must.
+        """Check that no more was refused than must be, or drop the oldest of the least urgent as the queue must.
 
         Args:
-            refused: The bodies of what was refused in this turn.
-            last: The number of what was placed last in this turn; 0 for nothing.
+            refused: The bodies of messages that were refused in this turn.
+            last: The id of the last message that was placed in this turn; 0 for none.
         """
         if self.rejects:
             for body in refused[:1]:  # with those before it there, there was no room for the first
@@ -218,27 +223,27 @@ class Books(RuleBasedStateMachine):
         assert not refused
         while self.has_too_many():
             oldest = min(self.ready, key=lambda number: (self.level(number), number))
-            self.lose(self.take_out(oldest), "shed")
+            self.lose(self.remove(oldest), "shed")
 
     def has_too_many(self, more: int = 0, more_bytes: int = 0) -> bool:
-        """Tell whether the limits are exceeded, or would be with so many messages and so many octets more."""
+        """Return whether the limits are exceeded, or would be with more messages and bytes."""
         most, most_bytes = self.options.max_length, self.options.max_bytes
         return (most is not None and len(self.ready) + more > most) or (
             most_bytes is not None and self.body_bytes() + more_bytes > most_bytes
         )
 
     def body_bytes(self) -> int:
-        return sum(waiting.body_size for waiting in self.ready.values())
+        return sum(message.body_size for message in self.ready.values())
 
-    def check_that_nobody_waits_in_vain(self) -> None:
+    def check_that_no_feed_with_room_waits(self) -> None:
         if self.ready:
-            for taking in self.feeds.values():
-                assert not taking.has_room, "a feed has room, and messages are ready"
+            for opened in self.feeds.values():
+                assert not opened.has_room, "a feed has room, and messages are ready"
 
-    # what always holds
+    # What always holds
 
     @invariant()
-    def the_index_holds_what_the_books_say(self) -> None:
+    def backlog_matches_the_model(self) -> None:
         entries = self.queue.backlog.entries()
         found = [(entry.id, entry.message.head, entry.message.content, entry.attempts) for entry in entries]
         assert found == [
@@ -248,8 +253,8 @@ class Books(RuleBasedStateMachine):
         assert {number for batch in self.queue.backlog.outstanding() for number in _left(batch)} == set(self.out)
 
     @invariant()
-    def the_statistics_are_right(self) -> None:
-        statistics = self.still.turn(lambda: self.queue.ref.ask_nowait(Enlist()))
+    def statistics_match_the_model(self) -> None:
+        statistics = self.stepped.turn(lambda: self.queue.ref.ask_nowait(Enlist()))
         assert not self.deliveries, "counting made the queue deliver"
         assert statistics.ready == len(self.ready)
         assert statistics.ready_bytes == self.body_bytes()
@@ -261,33 +266,33 @@ class Books(RuleBasedStateMachine):
         assert (statistics.delayed, statistics.dead_lettered) == (self.delayed, self.lettered)
 
     @invariant()
-    def windows_count_what_is_out(self) -> None:
-        for count in [*self.channels, *(taking.own for taking in self.feeds.values())]:
+    def windows_match_the_model(self) -> None:
+        for count in [*self.channels, *(opened.own for opened in self.feeds.values())]:
             assert count.window.used == len(count.sizes)
             assert count.window.used_bytes == sum(count.sizes.values())
 
     @invariant()
-    def consumers_were_told_that_their_feed_is_closed_once_if_at_all(self) -> None:
+    def feeds_are_closed_once_at_most(self) -> None:
         for consumer, times in self.closed:
             assert len(consumer.closed) == times
-        for taking in self.feeds.values():
-            assert not taking.consumer.closed
+        for opened in self.feeds.values():
+            assert not opened.consumer.closed
 
-    # what machines tell the queue
+    # Publishing
 
-    def tell_runs(self, runs: Runs, *, delay: float = 0.0) -> list[Told]:
-        """Publish runs, with receipts; what waits for its time is not entered yet."""
-        told = []
+    def publish_runs(self, runs: Runs, *, delay: float = 0.0) -> list[Publication]:
+        """Publish runs, with receipts; delayed messages are not in the model yet."""
+        published = []
         for kind, sizes in runs:
             contents = [kind.content(self.serial + number, size) for number, size in enumerate(sizes)]
             receipt = Receipt(self.serial + 1, len(contents), len(contents), lambda: None)
             size = sum(map(len, contents))
-            told.append(Told(kind, Publish(kind.head, contents, size, receipt, delay=delay), receipt))
+            published.append(Publication(kind, Publish(kind.head, contents, size, receipt, delay=delay), receipt))
             self.serial += len(contents)
-            self.queue.ref.tell_nowait(told[-1].publish)
+            self.queue.ref.tell_nowait(published[-1].publish)
         if not delay:
-            self.told += told
-        return told
+            self.publications += published
+        return published
 
 
 def _left(batch: Batch) -> list[int]:

@@ -1,0 +1,318 @@
+"""What a client does in a domain: publish, consume, declare, with the rights of its user.
+
+Rights are asked where the work is done: by ``Publisher`` and ``Subscription`` of the core, and by ``ask`` here. A
+protocol that forgets them is refused, not let in. ``publish`` is for protocols whose messages are not sent on as they
+came; one that has runs of such messages, as AMQP has, hands them to ``publisher`` with heads of its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple, final
+
+import trio
+
+from triomq.actors import InPlaceActor, Ref, Request
+from triomq.core import (
+    CORE_CODEC,
+    Batch,
+    Bind,
+    Browse,
+    CachedRoute,
+    DeclareQueue,
+    DeclareSink,
+    DeleteQueue,
+    DeleteSink,
+    Directory,
+    Expecting,
+    Get,
+    Head,
+    Ledger,
+    Outcome,
+    Pressure,
+    Properties,
+    Publisher,
+    Purge,
+    Restarting,
+    Session,
+    Subscription,
+    Unbind,
+    Unrouted,
+    Window,
+    encode_core,
+    settle,
+)
+from triomq.errors import AccessRefused
+from triomq.security import Access
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+_NO_PROPERTIES = Properties()
+
+_ROUTES = 1024
+"""Routes that a client remembers: most publish with few keys; those that do not only pay for a new one."""
+
+
+class DomainWork(InPlaceActor):
+    """The part of a ``Client`` that works in a domain; its attributes are there once that has entered one."""
+
+    user: str = ""
+    """As whom it has logged in; empty until then."""
+
+    access: Access
+    """What it may do; the next ones too are there once it has entered a domain."""
+
+    session: Session
+    domain: Ref
+    directory: Directory
+    publisher: Publisher
+    subscriptions: dict[Subscription, None]
+
+    window: Window | None = None
+    """The window that all its subscriptions share, where it has one."""
+
+    _unsettled: Ledger | None = None
+    _version = -1  # of the directory, when the routes were begun
+
+    def __init__(self) -> None:
+        self.subscriptions = {}
+        self._callbacks: dict[Callable[[], None], Callable[[], None]] = {}
+        self._routes: dict[tuple[str, str], CachedRoute] = {}
+
+    @final
+    def in_turn(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Call something soon, in a turn of this client's: for callers that are in the middle of another turn."""
+        trio.lowlevel.current_trio_token().run_sync_soon(self.ref.run_in_turn, function, *args)
+
+    def publish(
+        self,
+        sink: str,
+        key: str,
+        body: bytes,
+        properties: Properties | None = None,
+        confirms: Expecting | None = None,
+        unrouted: Unrouted | None = None,
+    ) -> int:
+        """Publish one message; for protocols whose messages are not sent on as they came.
+
+        Args:
+            sink: Where to.
+            key: By which key it is routed.
+            body: The message.
+            properties: What is known of it.
+            confirms: Follows what becomes of it, such as a ``SingleReceipt``; None if nobody asks.
+            unrouted: Called if no queue is bound for it.
+
+        Returns:
+            To how many queues it went. Whether they had room, and when it is on disk, is in the receipt.
+
+        Raises:
+            Forbidden: The user may not publish there.
+            NoSuchSink: There is no such sink.
+            SinkInternal: Only other sinks may publish into it.
+            PublishingPaused: Not now, and nothing was taken: publish the same again when ``when_open`` calls.
+        """
+        described = properties or _NO_PROPERTIES
+        encoded = encode_core(described)
+        start = len(encoded)
+        head = Head(
+            CORE_CODEC,
+            sink,
+            key,
+            0,
+            start,
+            start,
+            publisher=self.session.number,
+            has_expiration=described.expiration is not None,
+            has_priority=described.priority is not None,
+            persistent=described.persistent,
+            expendable=confirms is None,
+        )
+        content = encoded + body
+        return self.publisher.publish(self._route(sink, key), head, [content], len(content), confirms, unrouted)
+
+    def _route(self, sink: str, key: str) -> CachedRoute:
+        route = self._routes.get((sink, key))
+        if route is None or self._version != self.directory.version:
+            if len(self._routes) >= _ROUTES or self._version != self.directory.version:
+                self._routes.clear()  # which may name queues that are gone
+                self._version = self.directory.version
+            route = self._routes[sink, key] = CachedRoute(sink, key)
+        return route
+
+    @final
+    def when_open(self, pressure: Pressure, callback: Callable[[], None]) -> None:
+        """Call something once, in a turn of this client's, when a pressure is over that was met in this turn."""
+        if callback in self._callbacks:
+            return
+
+        def over() -> None:  # may come in the middle of another turn
+            self._callbacks.pop(callback, None)
+            self.in_turn(callback)
+
+        self._callbacks[callback] = over
+        self.publisher.when_open(pressure, over)
+
+    @final
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Do not call that any more, should it not have been called yet."""
+        over = self._callbacks.pop(callback, None)
+        if over is not None:
+            self.publisher.forget(over)
+
+    def subscribe(
+        self,
+        queue: str,
+        *,
+        messages: int = 0,
+        size: int = 0,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        no_local: bool = False,
+    ) -> Subscription:
+        """Consume from a queue: its messages come to ``delivered`` from now on.
+
+        Args:
+            queue: The queue's name.
+            messages: How many may be unsettled at once; 0 is no limit.
+            size: How many bytes may be; 0 is no limit.
+            no_ack: Whether the client settles nothing; its messages are to be settled when they are delivered.
+            exclusive: Whether it wants to be the queue's only consumer.
+            priority: Of several consumers those with the highest get messages first.
+            no_local: Whether messages that this session has published never come.
+
+        Raises:
+            Forbidden: The user may not consume from it.
+            NoSuchQueue: There is no such queue.
+            QueueLocked: It belongs to another session.
+            InExclusiveUse: It has an exclusive consumer, or is to have one beside others.
+            Restarting: It is being restarted.
+        """
+        subscription = Subscription(
+            self.session,
+            self.access,
+            self.directory.queue(queue, self.session),
+            self.ref,
+            window=Window(messages, bytes=size),
+            socket_window=self.window,
+            settles=not no_ack,
+            exclusive=exclusive,
+            priority=priority,
+            no_local=no_local,
+        )
+        self.begin(subscription)
+        self.subscriptions[subscription] = None
+        return subscription
+
+    @final
+    def begin(self, subscription: Subscription) -> None:
+        """Let messages come for a subscription that the protocol has made, and ends, itself; raises as ``ask`` does."""
+        try:
+            subscription.begin()
+        except trio.WouldBlock:
+            raise Restarting(subscription.feed.queue) from None
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Let nothing more come for a subscription; what is unsettled stays so."""
+        self.subscriptions.pop(subscription, None)
+        subscription.close()
+
+    @property
+    def unsettled(self) -> Ledger:
+        """The deliveries that the client is to settle, by numbers, for protocols that have one row of numbers.
+
+        ``unsettled.enter(batch)`` returns the number of a batch's first message. All of it goes back with ``leave``.
+        """
+        if self._unsettled is None:
+            self._unsettled = Ledger()
+            self._unsettled.begin_later = self.directory.chores.begin_later
+        return self._unsettled
+
+    def ask(self, ref: Ref, request: Request[R]) -> R:
+        """Ask an actor of the core in place, if the user has the rights that the request needs.
+
+        Raises:
+            AccessRefused: The user has not.
+            Restarting: It cannot answer just now: ask again when ``wait_over`` of the exception ends.
+            Refused: It refuses.
+            ActorStopped: It has been given up.
+            HandlerFailed: It has crashed over the request.
+        """
+        needs = _NEEDS.get(type(request))
+        if needs is None:
+            raise TypeError(f"there is no row for {type(request).__name__} in _NEEDS, which has the rights it needs")
+        for may, name in needs(self.access, ref, request):
+            if not may(name):
+                right = may.__name__.removeprefix("may_")
+                raise AccessRefused(
+                    f"user {self.user!r} has no right to {right} {name!r}; an administrator can grant it"
+                )
+        return self.ask_unguarded(ref, request)
+
+    @final
+    def ask_unguarded(self, ref: Ref, request: Request[R]) -> R:
+        """Ask what the protocol itself has found to be allowed; otherwise as ``ask``."""
+        try:
+            return ref.ask_nowait(request)
+        except trio.WouldBlock:
+            raise Restarting(ref) from None
+
+    @final
+    def give_back(self, batch: Batch) -> None:
+        """Return messages that the client has not seen to their places, unmarked."""
+        return_unseen(batch, self.window)
+
+
+def return_unseen(batch: Batch, window: Window | None) -> None:
+    """Return messages to their places, unmarked, since no client has seen them, and their room to a window."""
+    count, size = batch.left, batch.size
+    settle(batch, Outcome.RETURN)
+    if window is not None:
+        window.give(count, size)
+
+
+# Rights (as RabbitMQ has them)
+
+Need: TypeAlias = tuple[Callable[[str], bool], str]
+"""A question to ``Access``, and the name that it is about."""
+
+
+def _declare_queue(access: Access, ref: Ref, request: DeclareQueue) -> Iterator[Need]:
+    yield access.may_configure, request.name
+    if request.options.dead_letter_sink is not None:
+        yield access.may_read, request.name
+        yield access.may_write, request.options.dead_letter_sink
+
+
+def _declare_sink(access: Access, ref: Ref, request: DeclareSink) -> Iterator[Need]:
+    yield access.may_configure, request.name
+    if request.options.alternate is not None:
+        yield access.may_read, request.name
+        yield access.may_write, request.options.alternate
+
+
+def _delete(access: Access, ref: Ref, request: DeleteQueue | DeleteSink) -> Iterator[Need]:
+    yield access.may_configure, request.name
+
+
+def _bind(access: Access, ref: Ref, request: Bind | Unbind) -> Iterator[Need]:
+    yield access.may_write, request.binding.destination
+    yield access.may_read, request.binding.source
+
+
+def _read(access: Access, ref: Ref, request: Browse | Get | Purge) -> Iterator[Need]:
+    yield access.may_read, Directory.name_of(ref)
+
+
+_NEEDS: Final[Mapping[type, Callable[[Access, Ref, Any], Iterator[Need]]]] = {
+    Bind: _bind,
+    DeclareQueue: _declare_queue,
+    DeclareSink: _declare_sink,
+    DeleteQueue: _delete,
+    DeleteSink: _delete,
+    Browse: _read,
+    Get: _read,
+    Purge: _read,
+    Unbind: _bind,
+}
+"""What a user needs for each request that clients may have; what has no row is for the protocol's own rules."""

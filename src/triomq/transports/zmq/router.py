@@ -1,0 +1,222 @@
+"""A ROUTER socket that serves many peers, of which none can hold up the others.
+
+A ROUTER cannot stop reading one of its peers, and what it has no room for it throws away without a word. So here
+
+- reading goes on whatever happens; what is too much is for the protocol to refuse;
+- ``send_to`` says at once what becomes of a message: taken, too much for this peer, or the peer is gone (by the option
+  ROUTER_MANDATORY);
+- libzmq holds few messages for a peer (``HIGH_WATER``). What it has no room for waits in an outbox of that peer, which
+  is bounded, so that the broker can account for it. A peer that takes nothing from there is for the protocol to drop.
+
+That a socket can be written to says nothing here: EVENTS has POLLOUT as long as *some* peer has room, and the wake-up
+that tells of one peer's room may be eaten by a send to another. So while there are outboxes they are tried again after
+each wake-up and every ``_RETRY`` seconds.
+
+The end of a peer is not announced: silence is the only sign, and EHOSTUNREACH when something is sent to it. A peer that
+reconnects has another identity, unless it chose one itself; then compare ``Received.user``, since any peer may choose
+any identity.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from math import inf
+from typing import Final, NamedTuple
+
+import trio
+import zmq
+from zmq.backend import Socket as _Backend
+
+from triomq.transports.zmq.socket import BATCH, Frames, ZMQSocket, put_message
+
+HIGH_WATER: Final = 10
+"""Messages that libzmq holds for a peer: those cannot be counted, put back or dropped."""
+
+OUTBOX_BYTES: Final = 1024 * 1024
+"""Bytes of messages that wait for one peer; what a fast network takes in 10 ms."""
+
+_FRAME: Final = 64
+"""Bytes that a frame in an outbox counts beside its content: the object and its place."""
+
+_RETRY: Final = 0.02
+"""Seconds until outboxes are tried again, should no wake-up tell that there is room."""
+
+_NOW: Final = int(zmq.DONTWAIT)
+
+
+class Sent(Enum):
+    """What became of a message that was to be sent to a peer."""
+
+    TAKEN = "taken"
+    """It is with libzmq, or in the peer's outbox."""
+    FULL = "full"
+    """It was not taken: too much waits for the peer already. ``drained`` is called when there is room again."""
+    GONE = "gone"
+    """It was not taken: there is no such peer, any more."""
+
+
+class Received(NamedTuple):
+    """A message from a peer, and the identity to answer to.
+
+    Args:
+        identity: The peer's.
+        frames: Without the identity.
+        user: As whom an ``Authenticator`` has let the peer in; empty if none was asked.
+    """
+
+    identity: bytes
+    frames: Frames
+    user: str
+
+
+class _Outbox:
+    """What waits for one peer."""
+
+    __slots__ = ("bytes", "frames", "since")
+
+    def __init__(self, now: float) -> None:
+        self.frames: deque[Sequence[bytes]] = deque()
+        self.bytes = 0
+        self.since = now  # when libzmq last took something
+
+
+class Router(ZMQSocket):
+    """A ROUTER; an endpoint makes it, runs ``run`` in a task, and closes it.
+
+    Args:
+        context: Where it lives.
+        received: Called with what has come, in ``run``'s task.
+        drained: Called with the identity of a peer whose outbox has become empty.
+        gone: Called with the identity of a peer that turned out to be gone while something waited for it.
+        domain: As for ``ZMQSocket``.
+        outbox_bytes: What may wait for one peer.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        received: Callable[[list[Received]], None],
+        *,
+        drained: Callable[[bytes], None] = lambda identity: None,
+        gone: Callable[[bytes], None] = lambda identity: None,
+        domain: str = "",
+        outbox_bytes: int = OUTBOX_BYTES,
+    ) -> None:
+        super().__init__(context, zmq.ROUTER, high_water=HIGH_WATER, domain=domain)
+        self.socket.rcvhwm = 1000  # reading never stops, so that this is only what one wake-up finds
+        self.socket.router_mandatory = True
+        self._received = received
+        self._drained = drained
+        self._gone = gone
+        self._users = bool(domain)
+        self._outbox_bytes = outbox_bytes
+        self._outboxes: dict[bytes, _Outbox] = {}
+        self._pause = trio.CancelScope()  # of ``run``, while it waits
+
+    def send_to(self, identity: bytes, frames: Sequence[bytes]) -> Sent:
+        """Send a message to a peer, or let it wait in its outbox; never blocks, and never waits.
+
+        Raises:
+            trio.ClosedResourceError: The socket is closed.
+        """
+        outbox = self._outboxes.get(identity)
+        if outbox is None:
+            sent = self._put(identity, frames)
+            self._called()
+            if sent is not Sent.FULL:
+                return sent
+            outbox = self._outboxes[identity] = _Outbox(trio.current_time())
+            self._waking()
+        size = sum(map(len, frames)) + _FRAME * len(frames)
+        if outbox.bytes and outbox.bytes + size > self._outbox_bytes:
+            return Sent.FULL
+        outbox.frames.append(frames)
+        outbox.bytes += size
+        return Sent.TAKEN
+
+    def unsent(self, identity: bytes) -> int:
+        """Return how many bytes wait for a peer, beside the few messages that libzmq has."""
+        outbox = self._outboxes.get(identity)
+        return 0 if outbox is None else outbox.bytes
+
+    def stuck_for(self, identity: bytes, now: float) -> float:
+        """Return for how many seconds a peer has taken nothing of what waits for it; 0 if nothing does."""
+        outbox = self._outboxes.get(identity)
+        return 0.0 if outbox is None else now - outbox.since
+
+    def forget(self, identity: bytes) -> None:
+        """Drop what waits for a peer."""
+        self._outboxes.pop(identity, None)
+
+    async def run(self) -> None:
+        """Receive, and send what waits, until the socket is closed."""
+        try:
+            while True:
+                if messages := self._receive_all():
+                    self._received(messages)
+                    await trio.lowlevel.checkpoint()
+                if self._outboxes:
+                    self._send_waiting()
+                if not messages:
+                    with trio.CancelScope(
+                        deadline=trio.current_time() + _RETRY if self._outboxes else inf
+                    ) as self._pause:
+                        await self._wait(zmq.POLLIN)
+        except trio.ClosedResourceError:
+            return
+
+    def _waking(self) -> None:
+        """Let ``run`` begin its next wait anew: there is something now that has a time."""
+        self._pause.deadline = min(self._pause.deadline, trio.current_time() + _RETRY)
+
+    def _receive_all(self) -> list[Received]:
+        messages: list[Received] = []
+        socket, receive, users = self.socket, _Backend.recv, self._users
+        try:
+            for _ in range(BATCH):
+                frame = receive(socket, _NOW, False)
+                identity, frames = frame.bytes, []
+                while frame.more:
+                    frame = receive(socket, _NOW, False)
+                    frames.append(frame.bytes)
+                messages.append(Received(identity, frames, user_of(frame) if users else ""))
+        except zmq.Again:
+            pass
+        except zmq.ZMQError as error:
+            if not messages:
+                raise self._closed_or(error) from None
+        return messages
+
+    def _put(self, identity: bytes, frames: Sequence[bytes]) -> Sent:
+        try:
+            put_message(self.socket, (identity, *frames))
+        except zmq.Again:
+            return Sent.FULL
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EHOSTUNREACH:
+                return Sent.GONE
+            raise self._closed_or(error) from None
+        return Sent.TAKEN
+
+    def _send_waiting(self) -> None:
+        """Try each outbox again, as far as libzmq has room for its peer."""
+        now = trio.current_time()
+        for identity, outbox in list(self._outboxes.items()):
+            sent = Sent.TAKEN
+            while outbox.frames and (sent := self._put(identity, outbox.frames[0])) is Sent.TAKEN:
+                frames = outbox.frames.popleft()
+                outbox.bytes -= sum(map(len, frames)) + _FRAME * len(frames)
+                outbox.since = now
+            if sent is not Sent.FULL and self._outboxes.pop(identity, None) is not None:
+                (self._drained if sent is Sent.TAKEN else self._gone)(identity)
+
+
+def user_of(frame: zmq.Frame) -> str:
+    """Return as whom the sender of a frame was let in; empty if no authenticator was asked."""
+    try:
+        user = frame.get("User-Id")
+    except zmq.ZMQError:  # there is no such property: NULL, with no authenticator
+        return ""
+    return user if isinstance(user, str) else ""
