@@ -86,7 +86,7 @@ class Client:
             self._connection.process_data_events(0.5)
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection."""
         self._connection.close()
 
 

@@ -77,7 +77,7 @@ class PackagesPicture(FromTable):
         return [picture.node("The packages of triomq in layers: each imports only from layers below it")]
 
     def draw_floor(self, picture: Picture, top: float, packages: Mapping[str, Row]) -> float:
-        """Draw packages side by side, the one with more to say wider, and return the height."""
+        """Draw packages side by side, the one with more parts wider, and return the height."""
         weights = {name: 2 + min(3, len(row.get("parts", ()))) for name, row in packages.items()}
         unit = (WIDTH - GAP * (len(packages) - 1) - 2) / sum(weights.values())
         texts = {}
