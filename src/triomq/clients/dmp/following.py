@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from triomq.protocols import FieldValue
 
 SMALL = 256 * 1024
-"""Octets of a body up to which it goes directly: brokers have limits, and none as low as that."""
+"""Bytes of a body up to which it goes directly: brokers have limits, and none as low as that."""
 
 
 def is_asked_for(announced: "FieldValue") -> bool:
