@@ -42,7 +42,7 @@ def test_what_is_about_nodes_and_disks_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"definition": {}}, "definition: found nothing; let it say one of alternate-exchange, "),
+        ({"definition": {}}, "definition: found nothing; set one of alternate-exchange, "),
         ({"definition": {"max-length": -9}}, "definition.max-length: found -9, expected a number from 0 to 9223372"),
         ({"definition": {"max-length": "a"}}, "definition.max-length: found 'a', expected a number"),
         ({"definition": {"max-length": True}}, "definition.max-length: found True, expected a number"),
