@@ -2,7 +2,16 @@
 
 from endpoints import contract
 from endpoints.contract import Consuming, Publishing
+from endpoints.toys.http_party import HTTPConsuming, HTTPPublishing
 from endpoints.toys.router_party import RouterConsuming, RouterPublishing
 
-PUBLISHERS: dict[str, type[Publishing]] = {**contract.PUBLISHERS, "router toy": RouterPublishing}
-CONSUMERS: dict[str, type[Consuming]] = {**contract.CONSUMERS, "router toy": RouterConsuming}
+PUBLISHERS: dict[str, type[Publishing]] = {
+    **contract.PUBLISHERS,
+    "router toy": RouterPublishing,
+    "http toy": HTTPPublishing,
+}
+CONSUMERS: dict[str, type[Consuming]] = {
+    **contract.CONSUMERS,
+    "router toy": RouterConsuming,
+    "http toy": HTTPConsuming,
+}

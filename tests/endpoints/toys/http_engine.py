@@ -82,7 +82,7 @@ class HTTPEngine:
 
     @property
     def unfinished(self) -> int:
-        return len(self._body)
+        return len(self._body) + self.pipelined
 
     def receive_data(self, data: bytes) -> None:
         if self.outbox.finished or self._ended:
@@ -113,7 +113,7 @@ class HTTPEngine:
                     self._under_way, self._quiet = True, False
                     path = request.target.decode("latin-1").partition("?")[0]
                     segments = tuple(path.strip("/").split("/"))
-                    yield RequestHead(request.method.decode(), segments, dict(request.headers.raw_items()) and dict(request.headers))
+                    yield RequestHead(request.method.decode(), segments, dict(request.headers))
                 case h11.Data(data=data):
                     self._body += data
                     if len(self._body) > LARGEST:
@@ -157,12 +157,19 @@ class HTTPEngine:
             self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
         self._under_way, self.pipelined = False, 0
-        if self._h11.our_state is h11.DONE and self._h11.their_state is h11.SEND_BODY:
-            self._h11.next_event()
-        if self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE:
+        if self._may_go_on():
             self._h11.start_next_cycle()
         else:
-            self._finish()  # it has a body that was not wanted, or wants no more
+            self._finish()
+
+    def _may_go_on(self) -> bool:
+        """Return whether another request may follow: not if this one has a body that was not wanted."""
+        if self._h11.their_state is h11.SEND_BODY:
+            try:
+                self._h11.next_event()  # the end of a request without a body
+            except h11.RemoteProtocolError:
+                return False
+        return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     def _send(self, event: h11.Event) -> None:
         data = self._h11.send(event)
