@@ -37,6 +37,12 @@ def virtual_time(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def jumping_time(request: pytest.FixtureRequest) -> None:
+    """Let time be real, but jump when a test says so: for sockets that threads of others move bytes for."""
+    request.node.add_marker(pytest.mark.trio(run=run_with_jumps), append=False)
+
+
+@pytest.fixture
 async def broker(virtual_time: None) -> AsyncIterator[Broker]:
     # A numeric address needs no resolver, whose thread would be something real beside virtual time.
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:

@@ -69,6 +69,7 @@ class RouterClient(Client):
     """Seconds that the peer may take nothing of what waits for it."""
 
     _linger_until = inf
+    _lost = False  # whether its peer is known to be gone
     _goes_on = False  # whether ``drained`` will be called in a turn of its own
 
     def __init__(self, listener: RouterListener, identity: bytes, login: str, context: BrokerContext) -> None:
@@ -156,7 +157,9 @@ class RouterClient(Client):
 
     @final
     def send(self, *frames: bytes) -> None:
-        """Send a message to the peer; it may wait in the peer's outbox."""
+        """Send a message to the peer; it may wait in the peer's outbox. Nothing is sent to one that is lost."""
+        if self._lost:
+            return
         if not self._listener.send(self.identity, frames):
             self.in_turn(self.lost)
         elif self._listener.unsent(self.identity) - self._size > UNREAD_BYTES:
@@ -214,6 +217,7 @@ class RouterClient(Client):
     @final
     def lost(self) -> None:
         """End, since the peer has turned out to be gone; called in a turn."""
+        self._lost = True
         self.ending = self.ending or "the peer has gone"
         self.leave()
         self.end()

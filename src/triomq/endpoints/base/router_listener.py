@@ -7,9 +7,12 @@
 Rules:
 
 - A client begins with the first message of its peer: connections are not announced, nor is their end.
-- The user is the one that the authenticator has let in, and stands at each message; it is compared each time. An
-  identity is chosen by the peer, so none is let in under the identity of a client that is another user's: it would get
-  that one's deliveries.
+- The user is the one that the authenticator has let in, and stands at each message; it is compared each time. A peer
+  may choose its identity, and take that of one that has gone. libzmq lets only one peer at a time have an identity
+  (without ROUTER_HANDOVER, which is therefore off). So a message of another user proves that the client's peer is gone,
+  and ends the client; the next one begins a client of that user's.
+- Until then that other peer gets what is sent to the identity, and nothing can tell: libzmq does not name the identity
+  when it asks whether a peer may connect. So peers that choose theirs have to choose what cannot be guessed.
 - Each listener has a context of its own, since a context has one authenticator. The authenticator is bound first and
   closed last.
 - Reading never stops, since a ROUTER cannot stop reading one of its peers. So what a client must wait with is parked
@@ -18,7 +21,6 @@ Rules:
 A peer that is refused by the authenticator tries again for ever, and ``check_password`` logs that now and then.
 """
 
-import logging
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -45,8 +47,6 @@ from triomq.transports.zmq import (
 if TYPE_CHECKING:
     from triomq.endpoints.base.endpoint import Endpoint
     from triomq.endpoints.base.router_client import RouterClient
-
-_log = logging.getLogger("triomq.endpoints")
 
 _DOMAIN = "triomq"
 """What the authenticator is told; any name makes libzmq ask it."""
@@ -137,10 +137,8 @@ class RouterListener(Listener):
     async def _decide(self, question: Question) -> str | None:
         if question.mechanism is not Mechanism.PLAIN or self._stopping:
             return None
-        if not await check_password(self._context, question.address, question.user, question.password.encode()):
-            return None
-        known = self._clients.get(question.identity)
-        return question.user if known is None or known.login == question.user else None
+        known = await check_password(self._context, question.address, question.user, question.password.encode())
+        return question.user if known else None
 
     def _received(self, messages: list[Received]) -> None:
         """Hand each client what has come from it, in as few turns as may be."""
@@ -162,8 +160,8 @@ class RouterListener(Listener):
             if client is not None and client.login == user:
                 client.ref.run_in_turn(client.received, messages)
             elif client is not None:
-                fields = {"identity": identity.hex(), "user": user, "of": client.login}
-                _log.warning("messages under the identity of another user's client", extra={"fields": fields})
+                client.ending = f"a peer of user {user!r} has its identity"
+                client.ref.run_in_turn(client.lost)
 
     def _serve(self, identity: bytes, user: str) -> "RouterClient | None":
         if self._stopping:
