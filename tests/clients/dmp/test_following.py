@@ -7,7 +7,7 @@ import trio
 import trio.lowlevel
 
 from clients.amqp.proxy import Proxy
-from triomq.app import Broker, open_broker
+from triomq.app import Broker, Permission, User, UserLimits, open_broker
 from triomq.clients import (
     AMQPChannel,
     AMQPConnection,
@@ -213,3 +213,17 @@ async def test_slow_direct_consumer_holds_up_no_consumer_over_amqp(asking: Broke
             for _ in range(3):
                 await publisher.publish("", "shared", b"x")
                 assert await take(fast, 1) == [b"x"]
+
+
+async def test_user_without_a_second_connection_goes_on_over_amqp() -> None:
+    everything = {"default": Permission(".*", ".*", ".*")}
+    users = {"one": User(password="one", permissions=everything, limits=UserLimits(connections=1))}
+    async with open_broker(AMQP(port=0, direct=1), users=users) as broker:
+        url = url_of(broker).replace("guest:guest", "one:one")
+        async with open_amqp(url) as connection, connection.open_channel(confirms=False) as channel:
+            await channel.declare_queue("mine", exclusive=True)
+            async with channel.consume("mine", no_ack=True) as deliveries:
+                for number in range(3):
+                    await channel.publish("", "mine", b"%d" % number)
+                assert await take(deliveries, 3) == [b"0", b"1", b"2"]
+                assert directs(broker) == 0

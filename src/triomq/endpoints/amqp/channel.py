@@ -138,7 +138,7 @@ class ServerChannel:
         self.publisher = ChannelPublisher(self)
         self.reply_consumer: Consumer | None = None  # of direct replies
         self.unsettled = Ledger()
-        self.unsettled.begin_later = connection.directory.chores.begin_later
+        self.unsettled.begin_later = connection.directory.chores.add
         self._head = Head()  # of the messages that were delivered last, and their framing
         self._framing = framing_of(self._head)
         self.transaction: ChannelTransaction | None = None

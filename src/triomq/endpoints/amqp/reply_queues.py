@@ -20,7 +20,6 @@ from triomq.protocols.amqp import BasicConsume, QueueDeclareOk
 if TYPE_CHECKING:
     from triomq.endpoints.amqp.channel import ServerChannel
 
-__all__ = ["declared_reply_queue", "open_reply_queue"]
 
 _OPTIONS = QueueOptions(durable=False, exclusive=True, auto_delete=True)
 

@@ -242,7 +242,7 @@ class DomainWork(InPlaceActor):
         """
         if self._unsettled is None:
             self._unsettled = Ledger()
-            self._unsettled.begin_later = self.directory.chores.begin_later
+            self._unsettled.begin_later = self.directory.chores.add
         return self._unsettled
 
     def ask(self, ref: Ref, request: Request[R]) -> R:

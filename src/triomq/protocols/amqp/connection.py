@@ -77,7 +77,7 @@ class AMQPEngine:
         self._pending, self._limits = self._reader.pending, self._channels.limits
         self._open = self._channels.open
         self.outbox = self._core.outbox
-        """What waits to be written, ``unsent`` octets, and nothing after them when it is ``finished``."""
+        """What waits to be written; ``unsent`` octets, and nothing after them when it is ``finished``."""
 
     # What an engine is
 

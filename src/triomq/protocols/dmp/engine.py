@@ -89,7 +89,7 @@ class DMPEngine:
         self._states = SERVER if role == "server" else CLIENT
         self._events: list[Event] = []
         self.outbox = Outbox()
-        """What waits to be written, ``unsent`` octets, and nothing after them when it is ``finished``."""
+        """What waits to be written; ``unsent`` octets, and nothing after them when it is ``finished``."""
         self._reader = MessageReader(settings.max_message_size)
         self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout)
         self._rest = b""  # what has come and is not looked at yet, but for messages
