@@ -95,7 +95,7 @@ async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> N
             await require_returned(broker, b"x")
 
 
-async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: str) -> None:
+async def test_messages_of_a_consumer_that_hangs_up_go_back(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(broker, b"1", b"2")
         assert party.got == [b"1", b"2"]
