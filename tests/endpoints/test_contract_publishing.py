@@ -111,7 +111,7 @@ async def test_unknown_user_gets_nowhere(kind: str, tmp_path: Path) -> None:
             await PUBLISHERS[kind](broker, known.nursery, "nobody").open()
 
 
-async def test_user_who_may_not_publish_places_nothing_and_is_told(kind: str, tmp_path: Path) -> None:
+async def test_user_without_the_right_to_publish_places_nothing_and_is_refused(kind: str, tmp_path: Path) -> None:
     skip_without_users(kind)
     async with opened(kind, tmp_path, user="reader") as (broker, party):
         if not party.ended:

@@ -80,7 +80,7 @@ class Frames:
 
 
 @pytest.mark.parametrize("octets", [0, 1, 7], ids=["none of them", "one", "all but the last"])
-async def test_client_that_does_not_send_eight_octets_within_five_seconds_is_told_ours(
+async def test_client_that_does_not_send_eight_octets_within_five_seconds_gets_ours(
     endpoint: AMQPEndpoint, octets: int
 ) -> None:
     began, stream = trio.current_time(), dial(endpoint).stream
@@ -105,7 +105,7 @@ STAGES: dict[str, list[tuple[bytes, type[Method]]]] = {
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("rest", [b"", frame(ConnectionOpen("/"))[:-1]], ids=["silence", "most of a frame"])
-async def test_client_that_does_not_finish_its_handshake_within_ten_seconds_is_told_so(
+async def test_client_that_does_not_finish_its_handshake_within_ten_seconds_gets_the_reason(
     endpoint: AMQPEndpoint, stage: str, rest: bytes
 ) -> None:
     began, stream = trio.current_time(), dial(endpoint).stream

@@ -48,7 +48,7 @@ def test_the_port_is_the_one_that_clients_expect() -> None:
     assert AMQP(tls=tls).name == "amqp-localhost-5671"
 
 
-async def test_clients_work_over_tls_and_are_told_goodbye(tmp_path: Path) -> None:
+async def test_clients_work_over_tls_and_are_closed_in_order(tmp_path: Path) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path))) as broker:
         client, _ = await connect(broker)
         await client.declare("q")
@@ -95,7 +95,7 @@ async def test_broker_ends_while_clients_shake_hands(tmp_path: Path) -> None:
     await stream.aclose()
 
 
-async def test_certificates_are_renewed_and_those_who_are_there_stay(tmp_path: Path) -> None:
+async def test_certificates_are_renewed_and_clients_that_are_there_stay(tmp_path: Path) -> None:
     config = Config(endpoints=(AMQP(host="127.0.0.1", port=0, tls=issue(tmp_path)),))
     async with open_broker(*config.endpoints) as broker:
         client, first = await connect(broker)

@@ -61,7 +61,9 @@ async def blocked(client: Client) -> None:
     assert await client.read(ConnectionBlocked, 0) == ConnectionBlocked("low on memory")
 
 
-async def test_client_that_can_only_add_is_paused_and_told(client: Client, other: Client, broker: Broker) -> None:
+async def test_client_that_can_only_add_is_paused_and_gets_a_notice(
+    client: Client, other: Client, broker: Broker
+) -> None:
     await ring(client, broker)
     client.publish(1, "", "q", b"1", b"2")
     await client.say(1, QueueDeclare("new"))
@@ -82,7 +84,9 @@ async def test_connection_is_not_paused_before_it_publishes(client: Client, brok
     assert (await client.got()).body == FILLING
 
 
-async def test_client_that_does_not_know_the_word_is_not_told(connect: Connect, other: Client, broker: Broker) -> None:
+async def test_client_that_does_not_know_the_notice_does_not_get_it(
+    connect: Connect, other: Client, broker: Broker
+) -> None:
     client = await connect(client_properties={"capabilities": {}})
     await client.open_channel(1)
     await ring(client, broker)
@@ -230,7 +234,7 @@ async def test_copies_and_headers_exchanges_are_refused_as_well(client: Client, 
     assert await client.read(BasicAck) == BasicAck(3)
 
 
-async def test_heartbeats_go_on_and_silence_is_not_held_against_who_is_paused(
+async def test_heartbeats_go_on_and_silence_is_not_held_against_a_paused_client(
     connect: Connect, other: Client, broker: Broker
 ) -> None:
     client = await connect(heartbeat=1)
@@ -260,7 +264,7 @@ async def test_client_that_goes_while_it_is_paused_is_missed_afterwards(
     assert (await broker.queue("q").statistics()).ready == 2
 
 
-async def test_paused_client_hears_the_goodbye(client: Client, broker: Broker) -> None:
+async def test_paused_client_gets_the_close(client: Client, broker: Broker) -> None:
     await ring(client, broker)
     client.publish(1, "", "q", b"1")
     await client.flush()
@@ -274,7 +278,7 @@ async def test_paused_client_hears_the_goodbye(client: Client, broker: Broker) -
     assert (await broker.queue("q").statistics()).ready == 1  # what was not taken in is not taken in any more
 
 
-async def test_fanout_does_not_run_away(client: Client, other: Client, broker: Broker) -> None:
+async def test_fanout_does_not_grow_without_end(client: Client, other: Client, broker: Broker) -> None:
     """Each publish costs hundreds of copies: the alarm comes within a chunk, and the rest of the chunk waits."""
     fan = await broker.declare_sink("fan", "fanout")
     for number in range(300):

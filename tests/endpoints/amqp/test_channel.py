@@ -110,7 +110,7 @@ async def test_publish_to_no_exchange_closes_the_channel(client: Client) -> None
     assert await client.channel_closed() == (404, "NOT_FOUND - no exchange 'missing' in vhost '/'")
 
 
-async def test_mandatory_messages_that_reach_nobody_come_back(client: Client) -> None:
+async def test_mandatory_messages_that_reach_no_queue_come_back(client: Client) -> None:
     properties = encode_properties(BasicProperties(message_id="m"))
     client.publish(1, "amq.direct", "nowhere", b"1", b"2", properties=properties, mandatory=True)
     client.publish(1, "amq.direct", "nowhere", b"silently gone")
@@ -150,7 +150,7 @@ async def test_messages_published_before_a_bad_one_stay(client: Client, broker: 
     assert (await broker.queue("q").statistics()).ready == 2
 
 
-async def test_the_user_may_say_its_own_name(client: Client) -> None:
+async def test_property_user_id_may_be_the_users_own_name(client: Client) -> None:
     await client.declare("q")
     properties = encode_properties(BasicProperties(user_id="guest", expiration="60000"))
     client.publish(1, "", "q", b"x", b"y", properties=properties)
@@ -252,7 +252,7 @@ async def test_message_published_in_process_arrives_with_its_properties(client: 
     ]
 
 
-async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_nobody_else(
+async def test_properties_that_do_not_fit_a_consumers_frames_cost_it_its_connection_and_no_other(
     client: Client, connect: Connect
 ) -> None:
     await client.declare("q")

@@ -52,7 +52,7 @@ async def test_socket_that_its_client_closes_is_gone_at_once(client: Client, end
     assert len(endpoint._closed_sockets) == len(endpoint.timers) == 0
 
 
-async def test_client_that_goes_on_sending_is_not_heard_for_ever(client: Client) -> None:
+async def test_client_that_goes_on_sending_is_not_read_for_ever(client: Client) -> None:
     stream = await close(client)
     await stream.send_all(bytes(1024 * 1024 + 1))
     with trio.fail_after(1):

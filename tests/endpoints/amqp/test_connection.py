@@ -39,7 +39,7 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # Timers
 
 
-async def test_client_that_says_nothing_has_five_seconds_and_is_told_our_header(endpoint: AMQPEndpoint) -> None:
+async def test_client_that_sends_nothing_has_five_seconds_and_gets_our_header(endpoint: AMQPEndpoint) -> None:
     client, before = dial(endpoint), trio.current_time()
     assert await client.stream.receive_some() == PROTOCOL_HEADER
     assert await client.stream.receive_some() == b""
@@ -160,9 +160,7 @@ async def test_client_that_hangs_up_is_gone_at_once(client: Client, endpoint: AM
     assert not endpoint.children
 
 
-async def test_client_that_says_that_it_will_send_nothing_more_may_read_what_it_asked_for(
-    client: Client, endpoint: AMQPEndpoint
-) -> None:
+async def test_client_that_ends_its_side_may_read_what_it_asked_for(client: Client, endpoint: AMQPEndpoint) -> None:
     client.publish(1, "", "nobody", b"x" * 10_000, mandatory=True)
     await client.flush()
     assert isinstance(client.stream, trio.StapledStream)
@@ -332,7 +330,7 @@ async def test_publishes_to_a_queue_that_is_given_up_are_refused(
     assert await client.read(BasicNack) == BasicNack(2, multiple=False, requeue=False)
 
 
-async def test_consumer_hears_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
+async def test_consumer_learns_that_its_queue_crashed_and_may_consume_again(client: Client, broker: Broker) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     client.publish(1, "", "q", b"x")
@@ -346,7 +344,7 @@ async def test_consumer_hears_that_its_queue_crashed_and_may_consume_again(clien
     assert (second.body, second.redelivered) == (b"x", True)
 
 
-async def test_consumer_that_does_not_know_of_cancels_is_not_told(connect: Connect, broker: Broker) -> None:
+async def test_consumer_that_does_not_know_of_cancels_gets_no_cancel(connect: Connect, broker: Broker) -> None:
     client = await connect(client_properties={})
     await client.open_channel()
     await client.declare("q")

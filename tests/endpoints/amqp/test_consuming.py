@@ -122,7 +122,7 @@ async def test_single_active_consumer_gets_all_until_it_goes_and_then_the_next(c
     assert [one.consumer for one in await client.deliveries(1)] == ["second"]
 
 
-async def test_which_consumer_has_all_of_a_single_active_queue_is_the_queues_to_say(client: Client) -> None:
+async def test_exclusive_consumer_of_a_single_active_queue_is_refused(client: Client) -> None:
     await client.declare("q", arguments={"x-single-active-consumer": True})
     await client.say(1, BasicConsume("q", exclusive=True))
     assert await client.channel_closed() == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
@@ -156,7 +156,7 @@ async def test_messages_of_a_queue_with_a_time_to_live_expire(client: Client) ->
     await client.call(1, BasicGet("q"), BasicGetEmpty)
 
 
-async def test_message_expires_when_it_says(client: Client) -> None:
+async def test_message_expires_in_its_time(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"short", properties=encode_properties(BasicProperties(expiration="100")))
     client.publish(1, "", "q", b"long")
@@ -176,7 +176,7 @@ async def test_time_to_live_of_nothing_is_enough_for_a_consumer_that_waits(clien
     assert await bodies(client, 1) == [b"somebody"]
 
 
-async def test_queue_that_nobody_uses_goes(client: Client, broker: Broker) -> None:
+async def test_queue_without_uses_goes(client: Client, broker: Broker) -> None:
     await client.declare("q", arguments={"x-expires": 1000})
     await trio.sleep(2)
     assert "q" not in broker.directory.queues

@@ -65,9 +65,7 @@ async def test_answer_is_as_long_as_the_clients_frames_and_the_rest_follows(brok
 
 
 @pytest.mark.parametrize("size", [0, 1, 2000, 3000, 4095, 1_000_000])
-async def test_body_is_shown_as_far_as_it_fits_and_its_size_is_said(
-    broker: Broker, connect: Connect, size: int
-) -> None:
+async def test_body_is_shown_as_far_as_it_fits_with_its_size(broker: Broker, connect: Connect, size: int) -> None:
     client = await connect(frame_max=4096)
     await client.open_channel(1)
     await broker.declare_queue("q")

@@ -54,7 +54,7 @@ async def test_message_from_this_process_is_counted_too(client: Client, broker: 
     assert (count(one), decode_properties(one.properties).app_id) == (1, "a")
 
 
-async def test_classic_queue_tells_nobody(client: Client) -> None:
+async def test_classic_queue_sends_no_counts(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
     for _ in range(2):

@@ -171,7 +171,7 @@ async def test_direct_connections_that_are_off_are_not_announced_and_their_class
         assert (event.code, event.text) == (540, "NOT_IMPLEMENTED - unknown class 61500")
 
 
-def test_clients_that_read_six_types_of_fields_at_the_top_can_read_what_we_say_of_ourselves() -> None:
+def test_clients_that_read_six_types_of_fields_at_the_top_can_read_our_properties() -> None:
     table = encode_table(AMQP(direct=1).settings(("PLAIN",)).server_properties)
     position, types = 4, ""
     sizes = {"S": None, "F": None, "I": 4, "D": 5, "T": 8, "V": 0}
@@ -196,5 +196,5 @@ async def test_exchange_that_is_declared_after_the_refusal_can_be_leased(client:
     await trio.lowlevel.checkpoint()
 
 
-def test_largest_message_that_may_be_configured_is_the_largest_that_dmp_can_say() -> None:
+def test_largest_message_that_may_be_configured_is_the_largest_that_dmp_can_encode() -> None:
     assert LARGEST_MESSAGE == dmp.LARGEST_MESSAGE

@@ -215,7 +215,7 @@ async def test_queue_of_the_same_name_begins_anew(tmp_path: Path) -> None:
         assert await home.drain("q") == [b"new"]
 
 
-async def test_virtual_hosts_are_kept_apart(tmp_path: Path) -> None:
+async def test_virtual_hosts_are_separate(tmp_path: Path) -> None:
     async with at_home(tmp_path, domains=("default", "shop")) as home:
         await home.broker.domain("shop").declare_queue("q")
         await home.broker.domain("shop").publish("", "q", b"of the shop")

@@ -282,7 +282,7 @@ async def test_delayed_messages_keep_their_order(tmp_path: Path, monkeypatch: py
         assert [found.body for found in await home.client.deliveries(3)] == bodies
 
 
-async def test_messages_that_were_away_expire_too(tmp_path: Path) -> None:
+async def test_paged_messages_expire_too(tmp_path: Path) -> None:
     async with at_home(tmp_path, queue_memory=2000, drain=0.1) as home:
         await declare(home, "letters")
         await declare(home, dead_letter_exchange="", dead_letter_routing_key="letters", message_ttl=100)
@@ -328,7 +328,7 @@ async def test_bound_holds_after_a_restart(tmp_path: Path) -> None:
         assert await home.drain("q") == [b"3", b"4", b"5"]
 
 
-async def test_commit_is_kept_whole_and_a_rollback_not_at_all(tmp_path: Path) -> None:
+async def test_commit_is_stored_whole_and_a_rollback_not_at_all(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         await declare(home)
         await declare(home, "other")

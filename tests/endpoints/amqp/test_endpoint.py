@@ -47,7 +47,7 @@ def test_configuration_has_the_hosts_that_a_broker_judges() -> None:
     assert AMQP(path="/run/triomq.sock").hosts == ()
 
 
-def test_its_name_says_where_it_listens() -> None:
+def test_its_name_tells_where_it_listens() -> None:
     assert AMQP(host="::1", port=7).name == "amqp-::1-7"
     assert AMQP(path="/run/triomq.sock").name == "amqp-run-triomq.sock"
 
@@ -159,7 +159,7 @@ async def test_hundred_connections_that_crash_do_not_end_the_endpoint(
     await connect()
 
 
-async def test_stop_listening_says_goodbye_to_those_who_are_there(
+async def test_stop_listening_closes_the_clients_that_are_there(
     client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
     other = await connect()
@@ -171,7 +171,9 @@ async def test_stop_listening_says_goodbye_to_those_who_are_there(
         await endpoint.wait_empty()
 
 
-async def test_client_that_does_not_answer_the_goodbye_is_given_up(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_client_that_does_not_answer_a_close_by_the_broker_is_given_up(
+    client: Client, endpoint: AMQPEndpoint
+) -> None:
     await endpoint.ref.tell(StopListening())
     before = trio.current_time()
     with trio.fail_after(60):
@@ -186,7 +188,7 @@ async def test_endpoint_without_connections_is_empty_at_once(endpoint: AMQPEndpo
         await endpoint.wait_empty()
 
 
-async def test_connection_in_its_handshake_hears_no_goodbye_and_is_let_go(endpoint: AMQPEndpoint) -> None:
+async def test_connection_in_its_handshake_gets_no_close_and_is_let_go(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint)
     await trio.testing.wait_all_tasks_blocked()
     await endpoint.ref.tell(StopListening())
@@ -264,7 +266,7 @@ async def test_long_backlog_passes_through_a_socket_in_order() -> None:
         await client.leave()
 
 
-async def test_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> None:
+async def test_client_that_is_gone_before_it_is_accepted_hurts_no_other() -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0)) as broker:
         address = broker.listening[0].address
         for _ in range(20):
@@ -276,7 +278,7 @@ async def test_client_that_is_gone_before_it_is_accepted_hurts_nobody() -> None:
         await client.leave()
 
 
-async def test_clients_of_a_user_that_is_no_longer_known_are_told_goodbye(
+async def test_clients_of_a_user_that_is_no_longer_known_are_closed_in_order(
     broker: Broker, client: Client, connect: Connect, endpoint: AMQPEndpoint
 ) -> None:
     endpoint.ref.tell_nowait(EndUsers({"ada": "gone"}))
@@ -331,6 +333,6 @@ async def test_connection_that_fails_is_a_warning_with_code_and_reason(
     assert (level, event, fields["code"]) == ("WARNING", "connection failed", 503)
 
 
-def test_config_says_what_clients_connect_with() -> None:
+def test_config_tells_what_clients_connect_with() -> None:
     assert AMQP().client_url("127.0.0.1:5672", "ada:secret") == "amqp://ada:secret@127.0.0.1:5672"
     assert AMQP(tls=TLS("cert", "key")).client_url("a:5671", "ada:secret") == "amqps://ada:secret@a:5671"

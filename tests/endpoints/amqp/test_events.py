@@ -44,7 +44,7 @@ async def test_client_logs_in_with_amqplain(endpoint: AMQPEndpoint) -> None:
     [plain("guest", "wrong"), plain("nobody", "guest"), Login("PLAIN", b"guest"), Login("EXTERNAL", b"guest")],
     ids=["password", "user", "form", "mechanism"],
 )
-async def test_wrong_login_is_told_so_when_the_client_can_bear_it(endpoint: AMQPEndpoint, login: Login) -> None:
+async def test_wrong_login_gets_the_reason_when_the_client_can_bear_it(endpoint: AMQPEndpoint, login: Login) -> None:
     client = dial(endpoint, login=login)
     await client.flush()
     await client.expect(ServerStarted)
@@ -53,7 +53,7 @@ async def test_wrong_login_is_told_so_when_the_client_can_bear_it(endpoint: AMQP
     assert f"using authentication mechanism {login.mechanism}" in text
 
 
-async def test_wrong_login_without_the_capability_hears_nothing_more(endpoint: AMQPEndpoint) -> None:
+async def test_wrong_login_without_the_capability_gets_nothing_more(endpoint: AMQPEndpoint) -> None:
     client = dial(endpoint, login=plain("guest", "wrong"), client_properties={})
     await client.flush()
     await client.expect(ServerStarted)
@@ -114,7 +114,7 @@ async def test_acks_that_follow_an_error_on_their_channel_are_dropped_too(client
     assert (await broker.queue("q").statistics()).ready == 1
 
 
-async def test_queue_that_crashes_over_a_request_costs_who_asked_its_connection(
+async def test_queue_that_crashes_over_a_request_costs_the_asking_client_its_connection(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -134,7 +134,7 @@ async def test_hard_error_closes_the_connection_and_names_the_method(client: Cli
     await client.expect(EndOfStream)
 
 
-async def test_publishes_and_confirms_before_an_error_are_told_first(client: Client) -> None:
+async def test_publishes_and_confirms_before_an_error_are_answered_first(client: Client) -> None:
     await client.declare("q")
     await client.call(1, ConfirmSelect(), ConfirmSelectOk)
     client.publish(1, "", "q", b"1", b"2")

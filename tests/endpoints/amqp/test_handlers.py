@@ -187,7 +187,7 @@ async def test_exchanges_are_bound_to_exchanges_and_unbound(client: Client) -> N
     assert (await client.declare("q")).message_count == 1
 
 
-async def test_exchange_in_use_is_kept_if_asked(client: Client) -> None:
+async def test_exchange_in_use_stays_if_asked(client: Client) -> None:
     await client.call(1, ExchangeDeclare("e"), ExchangeDeclareOk)
     await client.declare("q")
     await client.call(1, QueueBind("q", "e", "k"), QueueBindOk)
@@ -273,7 +273,7 @@ async def test_passive_declare_means_no_queue_declared_last(client: Client) -> N
     assert await refused(client, QueueDeclare("", passive=True)) == (404, "no queue '' in vhost '/'")
 
 
-async def test_queue_in_use_or_not_empty_is_kept_if_asked(client: Client) -> None:
+async def test_queue_in_use_or_not_empty_stays_if_asked(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"x")
     assert await refused(client, QueueDelete("q", if_empty=True)) == (406, "queue 'q' in vhost '/' not empty")
@@ -398,7 +398,7 @@ async def test_messages_of_a_cancelled_consumer_stay_its_own(client: Client) -> 
     await client.silence()
 
 
-async def test_the_channel_that_deletes_a_queue_hears_so_before_its_consumers_are_cancelled(client: Client) -> None:
+async def test_channel_that_deletes_a_queue_gets_its_answer_before_its_consumers_are_cancelled(client: Client) -> None:
     await client.declare("q")
     await client.open_channel(2)
     for number, tag in ((1, "own"), (2, "other")):
@@ -450,7 +450,7 @@ async def test_queue_may_be_declared_again_with_another_time_for_consumers(clien
     assert broker.directory.queues["q"].options.consumer_timeout == 10.0
 
 
-async def test_consumers_are_told_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
+async def test_consumers_get_a_cancel_when_their_queue_is_deleted(client: Client, connect: Connect) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q", consumer_tag="t"), BasicConsumeOk)
     other = await connect()
@@ -473,7 +473,7 @@ async def test_priority_that_is_no_number_is_refused(client: Client) -> None:
 # Get
 
 
-async def test_get_takes_one_message_and_says_how_many_are_left(client: Client) -> None:
+async def test_get_takes_one_message_and_tells_how_many_are_left(client: Client) -> None:
     await client.declare("q")
     client.publish(1, "", "q", b"1", b"2")
     await client.say(1, BasicGet("q"))
@@ -660,7 +660,7 @@ async def test_confirms_may_be_asked_for_twice_and_count_on(client: Client) -> N
     assert (await client.read(BasicAck)).delivery_tag == 2
 
 
-async def test_access_is_granted_to_whoever_still_asks(client: Client) -> None:
+async def test_access_is_granted_to_clients_that_still_ask(client: Client) -> None:
     assert await client.call(1, AccessRequest(), AccessRequestOk) == AccessRequestOk(1)
 
 

@@ -85,7 +85,7 @@ async def test_durable_declare_is_answered_when_it_is_on_disk(
         await home.client.read(reply)
 
 
-async def test_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
+async def test_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         await home.client.call(1, TxSelect(), TxSelectOk)
         home.client.publish(1, "", "q", b"1", b"2", properties=PERSISTENT)
@@ -96,7 +96,7 @@ async def test_commit_is_answered_when_it_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("immediate", [False, True])
-async def test_publish_is_confirmed_when_it_is_kept(tmp_path: Path, immediate: bool) -> None:
+async def test_publish_is_confirmed_when_it_is_on_disk(tmp_path: Path, immediate: bool) -> None:
     async with opened(tmp_path) as home:
         if immediate:  # somebody has to be there
             await home.client.call(1, BasicConsume("q", no_ack=False), BasicConsumeOk)
@@ -130,7 +130,7 @@ async def test_transient_declare_waits_for_no_disk(tmp_path: Path, queue: str, p
             await home.client.call(1, QueueBind("fleeting", "e", "k"), QueueBindOk)
 
 
-async def test_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_path: Path) -> None:
+async def test_answer_waits_for_its_own_records_and_not_for_those_of_others(tmp_path: Path) -> None:
     async with opened(tmp_path) as home, trio.open_nursery() as others:
 
         async def declare(name: str) -> None:
@@ -146,7 +146,7 @@ async def test_answer_waits_for_what_it_says_and_not_for_what_others_do(tmp_path
         others.cancel_scope.cancel()
 
 
-async def test_answer_that_says_nothing_of_the_disk_does_not_wait_for_it(tmp_path: Path) -> None:
+async def test_answer_about_nothing_on_disk_does_not_wait_for_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as home:
         with frozen(home.broker):
             async with trio.open_nursery() as others:

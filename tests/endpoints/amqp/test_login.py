@@ -130,7 +130,7 @@ async def test_client_that_never_answers_has_ten_seconds_in_all(endpoint: AMQPEn
     assert 10 <= trio.current_time() - before < 18
 
 
-async def test_new_secret_is_noted_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_new_secret_is_logged_and_changes_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "triomq.amqp"):
         await client.call(0, ConnectionUpdateSecret(b"hunter2", "expired"), ConnectionUpdateSecretOk)
     (renewed,) = [record for record in caplog.records if record.getMessage() == "secret renewed"]
@@ -180,7 +180,7 @@ async def test_secret_mechanisms_are_offered_before_plain_ones(endpoint: AMQPEnd
         ("local", False, True),
     ],
 )
-async def test_plain_may_be_kept_from_where_others_can_listen(
+async def test_plain_may_be_disallowed_where_others_can_listen(
     virtual_time: None, peer: str, allowed: bool, offered: bool
 ) -> None:
     async with open_broker(AMQP(host="127.0.0.1", port=0, allow_plain_insecure=allowed)) as broker:

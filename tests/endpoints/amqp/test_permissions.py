@@ -299,7 +299,7 @@ async def test_reading_and_writing_are_apart(broker: Broker) -> None:
 # Virtual hosts
 
 
-async def test_without_an_entry_for_it_nobody_enters_a_virtual_host(broker: Broker) -> None:
+async def test_virtual_host_without_an_entry_lets_no_user_in(broker: Broker) -> None:
     client = dial(endpoint_of(broker), login=plain("none", "none"))
     await client.flush()
     events = [await client.next(), await client.next()]

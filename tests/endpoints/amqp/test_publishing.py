@@ -130,7 +130,7 @@ async def test_immediate_message_finds_the_consumer_of_another_connection(client
     await client.silence()
 
 
-async def test_heads_say_who_published_and_which_properties_are_worth_decoding(
+async def test_heads_tell_the_publisher_and_which_properties_are_worth_decoding(
     client: Client, connect: Connect, broker: Broker
 ) -> None:
     other = await connect()

@@ -17,7 +17,7 @@ def declared(kind: str | None, *, durable: bool = True, **arguments: object) -> 
     return queue_options("q", "/", named, durable=durable, exclusive=False, auto_delete=False)
 
 
-def test_queue_is_classic_unless_it_says_otherwise() -> None:
+def test_queue_is_classic_unless_declared_otherwise() -> None:
     assert declared("classic") == declared(None)
     assert not is_quorum(declared(None))
     assert is_quorum(declared("quorum"))

@@ -49,7 +49,7 @@ def test_refusals_of_the_core_have_a_code_and_the_text_that_clients_match(
     assert reply_code_of(refused, "/v", "queue") == ReplyCode(code, text)
 
 
-def test_locked_queue_says_at_length_why() -> None:
+def test_locked_queue_is_refused_with_the_reason() -> None:
     answer = reply_code_of(QueueLocked("q"), "/v", "queue")
     assert answer.code == 405
     assert answer.text.startswith("cannot obtain exclusive access to locked queue 'q' in vhost '/v'. It could be")

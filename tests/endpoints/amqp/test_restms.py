@@ -88,7 +88,7 @@ def noted(log: pytest.LogCaptureFixture) -> str:
     return "\n".join(f"{record.getMessage()} {getattr(record, 'fields', '')}" for record in log.records)
 
 
-async def test_all_of_it_may_be_said_again(client: Client, connect: Connect, broker: Broker) -> None:
+async def test_all_of_it_may_be_declared_again(client: Client, connect: Connect, broker: Broker) -> None:
     await say(client, *EVERYTHING)
     before = resources(broker), broker.directory.version
     await say(client, *EVERYTHING)
@@ -212,7 +212,7 @@ async def test_resources_of_a_peer_are_protected_from_all_others(
     assert noted(caplog).count("resource refused") == 3
 
 
-async def test_peer_comes_back_as_who_it_says_it_is(client: Client, broker: Broker) -> None:
+async def test_peer_comes_back_as_its_origin(client: Client, broker: Broker) -> None:
     first = await peer(broker, origin="there")
     await say(first, *EVERYTHING)
     assert broker.directory.queues["mine"].origin == "guest@there"
@@ -241,7 +241,7 @@ async def test_pipe_of_a_name_that_a_client_has_declared_is_refused_and_so_are_i
     assert broker.directory.queues["mine"].backlog.ready == 1
 
 
-async def test_queue_of_a_name_that_a_peer_has_told_is_refused_and_an_exchange_of_its_type_is_not(
+async def test_queue_of_a_name_that_a_peer_has_declared_is_refused_and_an_exchange_of_its_type_is_not(
     client: Client, connect: Connect, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await say(client, *EVERYTHING)

@@ -295,7 +295,7 @@ async def test_acks_for_a_queue_that_crashed_meanwhile_are_dropped_at_the_commit
 # What cannot be
 
 
-async def test_commit_that_a_full_queue_refuses_does_nothing_and_says_which(tx: Client, broker: Broker) -> None:
+async def test_commit_that_a_full_queue_refuses_does_nothing_and_names_which(tx: Client, broker: Broker) -> None:
     (tag,) = await take(tx, 1)
     await tx.declare("full", arguments=FULL)
     tx.publish(1, "", "q2", b"with the others or not at all")

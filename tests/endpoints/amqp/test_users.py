@@ -60,7 +60,7 @@ def other(**changes: object) -> User:
 # Changes
 
 
-async def test_user_that_is_removed_is_told_goodbye_with_rabbitmqs_words(broker: Broker) -> None:
+async def test_user_that_is_removed_is_closed_with_rabbitmqs_words(broker: Broker) -> None:
     client, boss = await enter(broker), await enter(broker, "boss")
     broker.remove_user("ada")
     assert await client.closed() == (320, "CONNECTION_FORCED - user 'ada' was deleted")
@@ -94,7 +94,7 @@ async def test_user_that_may_more_goes_on_and_may_at_once(broker: Broker) -> Non
 # Expiry
 
 
-async def test_whose_time_is_over_is_told_goodbye_then(broker: Broker) -> None:
+async def test_user_whose_time_is_over_is_closed_then(broker: Broker) -> None:
     broker.put_user("ada", other(expires=_in(30)))
     client, boss = await enter(broker), await enter(broker, "boss")
     before = trio.current_time()
@@ -212,7 +212,7 @@ async def test_resources_that_are_gone_are_not_counted(broker: Broker) -> None:
 # Failed log-ins
 
 
-async def test_user_that_fails_too_often_is_not_heard_for_a_while_and_that_is_said_once(
+async def test_user_that_fails_too_often_is_not_judged_for_a_while_and_that_is_logged_once(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(25):
@@ -235,7 +235,7 @@ async def test_user_that_has_logged_in_from_there_is_let_in_while_a_neighbour_fa
         await (await enter(broker, "boss")).leave()
 
 
-async def test_user_that_is_refused_unheard_finds_it_in_the_log_once_a_minute(
+async def test_refusals_without_a_judgement_are_logged_once_a_minute(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(20):

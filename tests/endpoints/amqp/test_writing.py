@@ -185,7 +185,7 @@ async def test_connection_that_dies_gives_everything_back_in_order_and_marked(
     assert not endpoint.children
 
 
-async def test_connection_that_crashes_gives_everything_back_and_hurts_nobody(
+async def test_connection_that_crashes_gives_everything_back_and_hurts_no_other(
     client: Client, connect: Connect, broker: Broker, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.declare("mine", exclusive=True)
@@ -206,7 +206,7 @@ async def test_connection_that_crashes_gives_everything_back_and_hurts_nobody(
     await other.open_channel(2)
 
 
-async def test_poisoned_message_cannot_be_told_twice(
+async def test_poisoned_message_cannot_be_sent_twice(
     client: Client, endpoint: AMQPEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     (connection,) = endpoint.children.values()

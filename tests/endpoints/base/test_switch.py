@@ -71,9 +71,7 @@ async def test_any_other_header_is_answered_with_that_of_amqp(endpoint: AMQPEndp
 
 
 @pytest.mark.parametrize("begun", [b"", b"AMQP", PROTOCOL_HEADER[:7], AMQP_HEADER[:7]])
-async def test_client_that_never_says_all_of_a_header_is_told_what_we_speak(
-    endpoint: AMQPEndpoint, begun: bytes
-) -> None:
+async def test_client_that_never_sends_all_of_a_header_gets_what_we_speak(endpoint: AMQPEndpoint, begun: bytes) -> None:
     stream = raw(endpoint)
     if begun:
         await stream.send_all(begun)

@@ -70,7 +70,7 @@ async def test_above_the_room_only_the_oldest_goes_on(holders: Holders) -> None:
     assert first.reads
 
 
-async def test_the_log_says_so_once_a_minute(
+async def test_log_has_a_line_once_a_minute(
     holders: Holders, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = holders(2)

@@ -87,7 +87,7 @@ def test_late_turn_calls_all_that_is_due() -> None:
     assert [key for key, _ in clock.called] == [0, 1, 2, 3]
 
 
-def test_caller_hears_when_the_next_timer_comes_nearer() -> None:
+def test_callback_comes_when_the_next_timer_comes_nearer() -> None:
     clock = Clock()
     clock.set("a", 5.0)
     clock.set("b", 7.0)

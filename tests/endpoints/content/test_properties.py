@@ -133,7 +133,7 @@ def test_string_that_is_no_text_survives(octets: bytes) -> None:
     ],
     ids=["long text", "priority", "negative priority", "moment", "never", "no number", "no text"],
 )
-def test_property_that_amqp_cannot_say_is_left_out(said: Properties) -> None:
+def test_property_that_amqp_cannot_encode_is_left_out(said: Properties) -> None:
     assert from_amqp(to_amqp(said)) == Properties()
 
 
@@ -141,7 +141,7 @@ def test_expiration_that_is_past_is_over_at_once() -> None:
     assert decode_properties(to_amqp(Properties(expiration=-5.0))).expiration == "0"
 
 
-def test_header_that_amqp_cannot_say_is_left_out_and_the_others_stay() -> None:
+def test_header_that_amqp_cannot_encode_is_left_out_and_the_others_stay() -> None:
     headers = {
         "large": 2**63,
         "x" * 256: 1,

@@ -243,7 +243,7 @@ async def test_feed_whose_consumer_has_passed_to_it_ends_when_the_queue_crashes(
     assert "mine" not in broker.directory.queues
 
 
-async def test_when_the_broker_ends_a_sink_is_told_and_a_feed_is_closed(client: Client, endpoint: AMQPEndpoint) -> None:
+async def test_end_of_the_broker_refuses_a_sink_and_closes_a_feed(client: Client, endpoint: AMQPEndpoint) -> None:
     await client.declare("mine", exclusive=True)
     sink, feed = await open_sink(endpoint, client, ""), await open_feed(endpoint, client, "mine")
     endpoint.ref.tell_nowait(StopListening())
@@ -254,7 +254,7 @@ async def test_when_the_broker_ends_a_sink_is_told_and_a_feed_is_closed(client: 
         await endpoint.wait_empty()
 
 
-async def test_fault_on_a_sink_is_said_and_hurts_nobody_else(
+async def test_fault_on_a_sink_is_logged_and_hurts_no_other(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")

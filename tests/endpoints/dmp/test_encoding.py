@@ -171,9 +171,7 @@ async def test_channel_flow_holds_a_feed(client: Client, feed: Direct, broker: B
     assert await feed.bodies(1) == [b"x"]
 
 
-async def test_feed_that_was_held_goes_on_when_nobody_is_left_to_let_it(
-    client: Client, feed: Direct, broker: Broker
-) -> None:
+async def test_feed_that_was_held_goes_on_when_its_client_is_gone(client: Client, feed: Direct, broker: Broker) -> None:
     await consume(client)
     await client.call(1, ChannelFlow(active=False), ChannelFlowOk)
     await broker.publish("", "q", b"x")
@@ -225,7 +223,7 @@ async def test_no_local_keeps_what_its_own_session_publishes_whichever_way(
     await feed.silence()
 
 
-async def test_when_its_queue_crashes_the_consumer_is_told_over_amqp_and_may_come_again(
+async def test_consumer_of_a_queue_that_crashes_gets_a_cancel_over_amqp_and_may_come_again(
     client: Client, feed: Direct, broker: Broker
 ) -> None:
     await consume(client)
@@ -257,7 +255,7 @@ async def test_client_that_does_not_read_holds_no_more_than_the_window_and_the_q
     assert [body[:3] for body in await feed.bodies(100)] == [b"%03d" % number for number in range(100)]
 
 
-async def test_client_that_does_not_read_holds_up_nobody_else(
+async def test_client_that_does_not_read_holds_up_no_other(
     client: Client, connect: Connect, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await slow_feed(client, endpoint)

@@ -88,7 +88,7 @@ async def test_messages_keep_their_order_and_their_bodies(client: Client, sink: 
     assert [found.body for found in await client.deliveries(300)] == bodies
 
 
-async def test_the_lease_says_which_sink_it_is_whatever_the_message_says(
+async def test_lease_names_the_sink_whatever_is_in_the_message(
     client: Client, endpoint: AMQPEndpoint, broker: Broker
 ) -> None:
     await client.declare("q")
@@ -255,7 +255,7 @@ async def test_when_the_channel_has_gone_nothing_comes_back_and_the_sink_goes_on
     assert (await got(other))[0] == b"there"
 
 
-async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
+async def test_returns_that_are_not_read_hold_the_sink_and_not_the_broker(
     endpoint: AMQPEndpoint, nursery: trio.Nursery
 ) -> None:
     ours, theirs = trio.testing.lockstep_stream_pair()
