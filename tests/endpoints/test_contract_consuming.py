@@ -76,7 +76,7 @@ async def test_messages_come_once_and_in_order(kind: str) -> None:
         assert party.got == (bodies[:100] if kind == "program" else bodies)  # it has a prefetch of its own
 
 
-async def test_user_who_may_not_consume_gets_nothing_and_is_told(kind: str) -> None:
+async def test_user_without_the_right_to_consume_gets_nothing_and_is_refused(kind: str) -> None:
     skip_without_users(kind)
     async with opened(kind, user="writer") as (broker, party):
         await publish(broker, b"x")
@@ -95,7 +95,7 @@ async def test_removed_user_is_put_out_and_what_it_has_goes_back(kind: str) -> N
             await require_returned(broker, b"x")
 
 
-async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: str) -> None:
+async def test_messages_of_a_consumer_that_hangs_up_go_back(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(broker, b"1", b"2")
         assert party.got == [b"1", b"2"]
@@ -106,7 +106,7 @@ async def test_what_a_consumer_that_goes_away_has_not_settled_goes_back(kind: st
             await require_returned(broker, b"1", b"2")
 
 
-async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
+async def test_consumer_learns_that_its_queue_is_deleted(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(broker, b"x")
         owner = broker.directory.queues["q"].owner
@@ -115,7 +115,7 @@ async def test_consumer_hears_that_its_queue_is_deleted(kind: str) -> None:
         assert party.cancelled or party.ended
 
 
-async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_of_it(kind: str) -> None:
+async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_learns_of_it(kind: str) -> None:
     async with opened(kind) as (broker, party):
         await publish(broker, b"x")
         crash(broker, "q")
@@ -128,7 +128,7 @@ async def test_crash_of_a_queue_loses_nothing_and_its_consumer_goes_on_or_hears_
             assert state(broker).ready == (1 if party.settles else 0)
 
 
-async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_nobody_up(kind: str) -> None:
+async def test_consumer_that_does_not_read_holds_a_bounded_amount_and_no_other_up(kind: str) -> None:
     async with opened(kind) as (broker, slow), trio.open_nursery() as nursery:
         other = CONSUMERS[kind](broker, nursery)
         await other.open("r")

@@ -14,9 +14,9 @@ Rules:
   (HTTP), share one with all other clients (a ZeroMQ ROUTER), and end by a time of silence.
 - Handlers are final, and call plain methods, the hooks: ``delivered``, ``cancelled``, ``closing``, ``due_at`` and
   ``due``, ``put_back``, ``left``, ``released``. A subclass that hides a handler is refused when its class is made.
-- Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is told, or
-  done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what it had, and
-  goes on where a hook fails.
+- Nothing that a client does can crash its endpoint, which has other clients. What the endpoint wants of it is a
+  message, or done in a turn of the client's, so that an error ends this client; after that ``abandon`` puts back what
+  it had, and goes on where a hook fails.
 - ``leave`` is idempotent and final. Subscriptions are closed before deliveries are put back, in one turn: the room that
   is given back would let the next messages come.
 """
@@ -183,7 +183,7 @@ class Client(DomainWork):
         """Work in a domain from now on, as a user, in a session of its own.
 
         Args:
-            user: Who, by a name that was checked.
+            user: The user's name, which was checked.
             domain: The domain's name.
             virtual_host: What the client calls it; its name if that is empty.
             origin: As which peer it may make things.
@@ -403,7 +403,7 @@ class Client(DomainWork):
 
     @final
     def on_start(self) -> None:
-        """Find the turn; the endpoint calls ``started`` when it has this client among its own."""
+        """Remember the turn; the endpoint calls ``started`` when it has this client among its own."""
         self._turn = self.system.turn
 
     @final

@@ -18,7 +18,7 @@ Rules:
 - A client that reads nothing stops its queues (the writer's window), then its own requests (``unread replies``), and is
   let go when it has read nothing for ``patience`` seconds.
 - The last words are to be read: the socket is closed for sending only, and for a moment the client may close its side.
-  Closing a socket with unread bytes in it resets the connection, and the client may lose what it was told.
+  Closing a socket with unread bytes in it resets the connection, and the client may lose our last words.
 
 What was tried: a task for each connection, which cost 15 µs per chunk; dispatch by a method ``handle`` with a
 ``match``, 2 % of a publish. A table by type costs one look-up.
@@ -73,7 +73,7 @@ EventHandlers = Mapping[type, Callable[[Any, Any], None]]
 
 
 class StreamClient(Client):
-    """Base of clients that come over a stream; what is said there is up to the protocols.
+    """Base of clients that come over a stream; what is spoken there is up to the protocols.
 
     Args:
         transport: The bytes; owned from now on.
@@ -259,7 +259,7 @@ class StreamClient(Client):
 
     @final
     def resume(self) -> None:
-        """Read again, if a pressure has kept us from it."""
+        """Read again, if a pressure has stopped that."""
         pressure, self._paused_by = self._paused_by, None
         self.forget(self.resume)
         if pressure is not None and not self._left:
@@ -351,7 +351,7 @@ class StreamClient(Client):
 
     @final
     def hold_replies(self, persistence: Persistence) -> None:
-        """Write nothing until the store has what replies promise: it was just told."""
+        """Write nothing until the store has what replies promise, which it has just got."""
         number = persistence.sync_point
         if number > persistence.journal.committed:
             self.writer.hold(number)
