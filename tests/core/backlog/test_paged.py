@@ -76,7 +76,7 @@ class Place:
         return SimulatedDisk(self.store).journal.recovered.queues[1].attempts  # type: ignore[union-attr]
 
 
-def test_what_is_persistent_is_kept_and_nothing_else() -> None:
+def test_persistent_messages_alone_are_recorded() -> None:
     place = Place()
     place.push(b"1", b"2")
     place.push(b"3", head=TRANSIENT)
@@ -98,7 +98,7 @@ def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     assert place.disk.take() is None
 
 
-def test_what_is_beyond_the_memory_is_away() -> None:
+def test_messages_beyond_the_memory_are_paged() -> None:
     place = Place(ONE)
     place.push(b"1", b"22")
     place.push(b"333", head=TRANSIENT)
@@ -163,7 +163,7 @@ def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: floa
 # Settling
 
 
-def test_what_is_settled_is_forgotten_on_disk() -> None:
+def test_settled_messages_are_removed_from_disk() -> None:
     place = Place()
     place.push(b"1", b"2", b"3", b"4", b"5", b"6")
     place.push(b"7", head=TRANSIENT)
@@ -179,7 +179,7 @@ def test_what_is_settled_is_forgotten_on_disk() -> None:
     assert place.on_disk() == {}
 
 
-def test_what_was_dealt_in_turns_is_settled_singly() -> None:
+def test_messages_handed_out_in_turns_are_settled_singly() -> None:
     place = Place()
     place.push(b"1", b"2", b"3", b"4")
     one, other = place.backlog.take_turns(2, 2)
@@ -190,7 +190,7 @@ def test_what_was_dealt_in_turns_is_settled_singly() -> None:
     assert place.on_disk() == {}
 
 
-def test_what_is_dropped_discarded_or_purged_is_forgotten_on_disk() -> None:
+def test_dropped_discarded_and_purged_messages_are_removed_from_disk() -> None:
     place = Place(600)
     place.push(b"1", b"2", b"3", b"4")
     place.push(b"5", b"6")
@@ -250,7 +250,7 @@ def test_in_another_life_what_was_settled_is_not_there_wherever_it_stood() -> No
     assert place.backlog.resident_bytes == 4
 
 
-def test_what_was_delivered_is_marked_in_another_life() -> None:
+def test_delivered_messages_are_marked_after_a_restart() -> None:
     place = Place()
     place.push(b"1", b"2", b"3")
     place.take(2)
@@ -295,7 +295,7 @@ def test_how_often_messages_came_back_is_known_in_another_life() -> None:
     assert place.attempts() == {}
 
 
-def test_what_comes_back_unmarked_is_not_counted() -> None:
+def test_messages_that_come_back_unmarked_are_not_counted() -> None:
     place = Place()
     place.push(b"1")
     for _ in range(3):
@@ -328,7 +328,7 @@ def test_attempts_that_are_known_keep_ids_from_being_used_again() -> None:
 # Priorities
 
 
-def test_nothing_of_a_queue_with_priorities_is_ready_before_all_is_at_hand() -> None:
+def test_priority_queue_has_nothing_resident_before_all_is_read() -> None:
     place = Place(ONE, levels=2)
     place.push(b"low")
     place.push(b"high", level=2)
@@ -360,7 +360,7 @@ def test_marks_are_kept_level_by_level() -> None:
 # What the queue asks besides
 
 
-async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
+async def test_paged_messages_count_towards_the_limits_of_a_queue() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         short = QueueOptions(max_length=3, overflow=Overflow.REJECT_PUBLISH)
         small = QueueOptions(max_bytes=3, overflow=Overflow.REJECT_PUBLISH)
