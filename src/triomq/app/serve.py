@@ -161,7 +161,7 @@ def _log_storage(broker: Broker, config: Config) -> None:
         "queues": len(queues),
         "messages": sum(queue.statistics().ready for queue in queues),
     }
-    _log.info("what is durable is kept on disk", extra={"fields": found})
+    _log.info("durable queues and messages are on disk", extra={"fields": found})
     for name in broker.recovered_domains:
         if name not in broker.domains:
             _log.warning("domain is on disk and not configured; it stays there", extra={"fields": {"domain": name}})
