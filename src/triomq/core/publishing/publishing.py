@@ -35,11 +35,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
 from triomq.actors import Ref
+from triomq.core.access import Permissions
 from triomq.core.memory import MESSAGE_OVERHEAD
 from triomq.core.message import QueueMessage
 from triomq.core.persistence.persistence import MOST_UNWRITTEN
@@ -80,30 +81,6 @@ class PublishingPaused(Exception):
         self.pressure = pressure
         self.queues = queues
         super().__init__(f"{pressure.value}: nothing was published; publish it again when that is over")
-
-
-class Permissions(Protocol):
-    """What a user may do; ``triomq.security.Access`` is one."""
-
-    def may_write(self, name: str, /) -> bool:
-        """Return whether the user may publish into a sink."""
-
-    def may_read(self, name: str, /) -> bool:
-        """Return whether the user may consume from a queue."""
-
-
-class _Everything:
-    """May do everything."""
-
-    def may_write(self, name: str, /) -> bool:
-        return True
-
-    def may_read(self, name: str, /) -> bool:
-        return True
-
-
-EVERYTHING: Final[Permissions] = _Everything()
-"""For this program itself, and for its peers; named wherever it is given, and never a default."""
 
 
 Unrouted = Callable[["Head", Sequence[bytes]], None]
