@@ -68,7 +68,7 @@ def listen() -> None:
                 print("client: closed")
 
 
-while not client.finished:
+while not client.outbox.finished:
     server.receive_data(b"".join(client.data_to_send()))
     serve()
     client.receive_data(b"".join(server.data_to_send()))

@@ -46,7 +46,7 @@ class Peer(threading.Thread):
 
 def serve(connection: socket.socket, answer: Answer) -> None:
     engine = AMQPEngine("server", now=time.monotonic(), methods=BROKER_METHODS)
-    while not engine.finished:
+    while not engine.outbox.finished:
         engine.receive_data(connection.recv(65536))
         while events := engine.events():
             for event in events:

@@ -12,12 +12,12 @@ from triomq.protocols.amqp import AMQPEngine, Event, QueueDeclare, QueueDeclareO
 from triomq.protocols.control import BrowseQueue, GetTotals, ListQueues
 
 
-def test_a_url_may_be_read_before(url: str) -> None:
+def test_url_may_be_read_before(url: str) -> None:
     with open_blocking(parse_amqp_url(url)) as connection:
         assert connection.server_properties["product"] == "triomq"
 
 
-def test_a_message_comes_out_as_it_went_in(connection: BlockingConnection, queue: str) -> None:
+def test_message_comes_out_as_it_went_in(connection: BlockingConnection, queue: str) -> None:
     properties = BasicProperties(type="t", headers={"n": 1})
     connection.publish("", queue, b"\x00\xff" * 100_000, properties)
     got = connection.get(queue)
@@ -27,11 +27,11 @@ def test_a_message_comes_out_as_it_went_in(connection: BlockingConnection, queue
     assert got.properties == properties
 
 
-def test_an_empty_queue_gives_nothing(connection: BlockingConnection, queue: str) -> None:
+def test_empty_queue_gives_nothing(connection: BlockingConnection, queue: str) -> None:
     assert connection.get(queue) is None
 
 
-def test_what_was_accepted_is_gone_and_the_rest_comes_back(url: str, connection: BlockingConnection) -> None:
+def test_accepted_messages_are_gone_and_the_rest_comes_back(url: str, connection: BlockingConnection) -> None:
     name = connection.call(QueueDeclare("clients.shared", auto_delete=True), QueueDeclareOk).queue
     for body in (b"a", b"b"):
         connection.publish("", name, body)
@@ -60,7 +60,7 @@ def test_all_that_was_taken_can_be_put_back(connection: BlockingConnection, queu
     assert (again.body, again.redelivered) == (b"a", True)
 
 
-def test_a_purge_tells_how_many(connection: BlockingConnection, queue: str) -> None:
+def test_purge_tells_how_many(connection: BlockingConnection, queue: str) -> None:
     for _ in range(3):
         connection.publish("", queue, b"")
     assert connection.purge(queue) == 3
@@ -69,7 +69,7 @@ def test_a_purge_tells_how_many(connection: BlockingConnection, queue: str) -> N
         connection.purge("nope")
 
 
-def test_a_triomq_can_be_looked_into(connection: BlockingConnection, queue: str) -> None:
+def test_triomq_can_be_looked_into(connection: BlockingConnection, queue: str) -> None:
     assert connection.has_control
     connection.publish("", queue, b"hello")
     (message,) = connection.control_all(BrowseQueue(queue))
@@ -79,7 +79,7 @@ def test_a_triomq_can_be_looked_into(connection: BlockingConnection, queue: str)
         connection.control(BrowseQueue("nope"))
 
 
-def test_a_list_comes_whole_whatever_the_pages(url: str) -> None:
+def test_list_comes_whole_whatever_the_pages(url: str) -> None:
     with open_blocking(f"{url}?frame_max=4096") as connection:
         declared = {
             connection.call(QueueDeclare(f"pages.{number:0200}", exclusive=True), QueueDeclareOk).queue
@@ -108,7 +108,7 @@ def test_where_nobody_listens_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(("user", "place"), [("guest:wrong", ""), ("guest:guest", "/nope")])
-def test_who_may_not_enter_is_told(url: str, user: str, place: str) -> None:
+def test_refused_user_is_named_in_the_error(url: str, user: str, place: str) -> None:
     with pytest.raises(AccessRefused, match=r"^(403 ACCESS_REFUSED|530 NOT_ALLOWED) - "):
         open_blocking(url.replace("guest:guest", user) + place)
 

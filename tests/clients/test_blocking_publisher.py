@@ -46,7 +46,7 @@ def publishing(confirm: Confirm, *, timeout: float = 5) -> Iterator[BlockingPubl
         yield connection.publisher
 
 
-def test_what_is_confirmed_is_counted(connection: BlockingConnection, queue: str) -> None:
+def test_confirmed_messages_are_counted(connection: BlockingConnection, queue: str) -> None:
     for size in (0, 1, 1000, 1_000_000):
         connection.publisher.send("", queue, b"x" * size)
     connection.publisher.wait_confirmed()
@@ -73,7 +73,7 @@ def test_many_that_nobody_wants_do_not_stop_the_connection(connection: BlockingC
             publish_many(connection.publisher, b"x" * 100_000)
 
 
-def test_what_no_queue_wants_is_told_once_and_not_counted(connection: BlockingConnection, queue: str) -> None:
+def test_unroutable_message_is_raised_once_and_not_counted(connection: BlockingConnection, queue: str) -> None:
     publisher = connection.publisher
     publisher.send("", "nobody", b"x")
     with pytest.raises(Unroutable, match=r"routing key 'nobody' \(312 NO_ROUTE\); declare or bind a queue first"):
@@ -89,7 +89,7 @@ def test_without_mandatory_nobody_asks(connection: BlockingConnection) -> None:
     assert connection.publisher.confirmed == 1
 
 
-def test_a_full_queue_refuses(connection: BlockingConnection, queue: str) -> None:
+def test_full_queue_refuses(connection: BlockingConnection, queue: str) -> None:
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     declared = connection.call(QueueDeclare("", exclusive=True, arguments=arguments), QueueDeclareOk)
     connection.publish("", declared.queue, b"x")
@@ -98,7 +98,7 @@ def test_a_full_queue_refuses(connection: BlockingConnection, queue: str) -> Non
     assert connection.publisher.confirmed == 1
 
 
-def test_a_channel_that_is_closed_begins_to_count_again(connection: BlockingConnection, queue: str) -> None:
+def test_channel_that_is_closed_begins_to_count_again(connection: BlockingConnection, queue: str) -> None:
     for _ in range(2):
         connection.publish("", queue, b"x")
         with pytest.raises(NotFound, match="no exchange 'nope'"):
@@ -132,7 +132,7 @@ def test_of_many_only_those_refused_are_not_counted() -> None:
         publisher.wait_confirmed()
 
 
-def test_what_is_returned_is_told_when_its_confirm_has_come() -> None:
+def test_returned_message_is_raised_when_its_confirm_has_come() -> None:
     def give_back(engine: AMQPEngine, channel: int, number: int) -> None:
         engine.send_content(channel, BasicReturn(312, "NO_ROUTE", "e", "k"), b"\0\0", b"")
         engine.send_method(channel, BasicAck(number))

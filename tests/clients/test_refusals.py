@@ -29,7 +29,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("code", KINDS)
-def test_a_code_has_its_error(code: int) -> None:
+def test_code_has_its_error(code: int) -> None:
     error = error_of(code, "TEXT - why")
     assert type(error) is KINDS[code]
     assert str(error) == f"{code} TEXT - why"

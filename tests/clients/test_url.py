@@ -31,7 +31,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("url", GOOD)
-def test_a_url_says_where_and_as_whom(url: str) -> None:
+def test_url_says_where_and_as_whom(url: str) -> None:
     assert parse_amqp_url(url) == GOOD[url]
 
 
@@ -58,7 +58,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("url", BAD)
-def test_a_wrong_url_is_refused_with_what_is_wrong(url: str) -> None:
+def test_wrong_url_is_refused_with_what_is_wrong(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_amqp_url(url)
     assert BAD[url] in str(caught.value)
@@ -89,6 +89,6 @@ def test_errors_never_show_the_password(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_it_is_shown_without_the_password() -> None:
+def test_url_is_shown_without_the_password() -> None:
     assert repr(parse_amqp_url("amqp://ada:secret@[::1]/shop")) == "AMQPUrl('ada' at [::1]:5672 in 'shop')"
     assert parse_amqp_url("amqp+unix:///run/x").place == "/run/x"

@@ -105,7 +105,7 @@ class Client:
         with trio.fail_after(PATIENCE):
             while not self.events:
                 data = bytes(await self.stream.receive_some(64 * 1024))
-                if not data and self.engine.finished:
+                if not data and self.engine.outbox.finished:
                     return EndOfStream()  # after a close the engine does not care any more
                 self.engine.receive_data(data)
                 self.events.extend(self.engine.events())

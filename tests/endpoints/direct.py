@@ -61,7 +61,7 @@ class Direct:
         with trio.fail_after(PATIENCE):
             while not self.events:
                 data = bytes(await self.stream.receive_some(64 * 1024))
-                if not data and self.engine.finished:
+                if not data and self.engine.outbox.finished:
                     return EndOfStream()
                 self.octets += len(data)
                 self.engine.receive_data(data)

@@ -81,7 +81,7 @@ def check_end(driver: EngineDriver) -> None:
     driver.feed(b"more")
     engine.handle_timer(1e9)
     driver.work()
-    if not engine.finished or engine.next_timer() is not None:
+    if not engine.outbox.finished or engine.next_timer() is not None:
         raise Violation(f"not finished at the end of the stream, but {engine.state}")
     if (len(driver.events), len(driver.sent)) != (events, sent):
         raise Violation(f"after the end came {driver.events[events:]} and {driver.sent[sent:]}")
@@ -187,7 +187,7 @@ class EngineFuzz(Generic[Input, Driver]):
                 fed += len(piece)
                 driver.events.clear()
                 driver.sent.clear()
-                if driver.engine.finished:
+                if driver.engine.outbox.finished:
                     break
             self.check_retained(driver, fed)  # type: ignore[arg-type]  # it made the driver
             check_end(driver)

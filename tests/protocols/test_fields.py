@@ -58,7 +58,7 @@ def test_of_two_fields_with_one_name_the_last_counts() -> None:
 
 
 @given(tables)
-def test_what_is_written_is_read_again(table: dict[str, FieldValue]) -> None:
+def test_table_that_is_written_is_read_again(table: dict[str, FieldValue]) -> None:
     assert decode_table(encode_table(table)) == table
 
 
@@ -87,7 +87,7 @@ def test_each_integer_type_keeps_its_width_and_sign(code: str) -> None:
         assert encode_table({"n": Typed(code, value)}) == octets
 
 
-def test_an_integer_takes_the_smaller_of_two_types() -> None:
+def test_integer_takes_the_smaller_of_two_types() -> None:
     assert encode_table({"n": 5}) == table_of(b"\x01nI\x00\x00\x00\x05")
     assert encode_table({"n": -(2**31)})[6:7] == b"I"
     assert encode_table({"n": 2**31})[6:7] == b"l"
@@ -101,18 +101,18 @@ def test_types_that_python_cannot_tell_apart_are_named_on_request() -> None:
     assert decode_table(octets, typed=True) == {"n": Typed("B", 7), "m": 7, "f": Typed("f", 0.0), "a": [Typed("b", 1)]}
 
 
-def test_a_long_string_is_text_where_it_can_be() -> None:
+def test_long_string_is_text_where_it_can_be() -> None:
     octets = table_of(b"\x01aS\x00\x00\x00\x02\xc3\xa6", b"\x01bS\x00\x00\x00\x01\xff", b"\x01cx\x00\x00\x00\x01a")
     assert decode_table(octets) == {"a": "æ", "b": b"\xff", "c": b"a"}
     assert decode_table(octets, typed=True)["b"] == Typed("S", b"\xff")
 
 
-def test_a_name_that_is_not_utf_8_comes_out_as_it_came_in() -> None:
+def test_name_that_is_not_utf_8_comes_out_as_it_came_in() -> None:
     octets = table_of(b"\x02\xff\xfeV")
     assert encode_table(decode_table(octets)) == octets
 
 
-def test_a_decimal_keeps_its_scale() -> None:
+def test_decimal_keeps_its_scale() -> None:
     octets = table_of(b"\x01dD\x02\x00\x00\x00\x64")
     assert str(decode_table(octets)["d"]) == "1.00"
     assert encode_table({"d": Decimal("1.00")}) == octets
@@ -183,7 +183,7 @@ def test_broken_octets_are_refused_with_a_reason(octets: bytes, complaint: str) 
         {"k" * 256: 1},
     ],
 )
-def test_what_does_not_fit_is_our_own_mistake(value: FieldValue) -> None:
+def test_value_that_does_not_fit_is_our_own_mistake(value: FieldValue) -> None:
     if value == Typed("F", {}):
         assert encode_table({"v": value}) == encode_table({"v": {}})
         return
@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_our_own_mistake(value: FieldValue) -> None:
         encode_table({"v": value})
 
 
-def test_a_short_string_holds_255_octets() -> None:
+def test_short_string_holds_255_octets() -> None:
     assert encode_short_string("a" * 255) == b"\xff" + b"a" * 255
     with pytest.raises(LocalProtocolError, match="255"):
         encode_short_string("æ" * 128)

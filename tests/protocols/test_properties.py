@@ -64,7 +64,7 @@ def test_the_first_property_is_the_highest_bit() -> None:
     assert encode_properties(BasicProperties(cluster_id="a")) == b"\x00\x04\x01a"
 
 
-def test_a_plan_lists_sizes() -> None:
+def test_plan_lists_sizes() -> None:
     assert plan_of(0xFFFC) == (0, 0, -1, 1, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0)
 
 
@@ -93,12 +93,12 @@ def test_broken_properties_are_refused(data: bytes) -> None:
     "properties",
     [BasicProperties(priority=256), BasicProperties(message_id="x" * 256), BasicProperties(timestamp=-1)],
 )
-def test_what_does_not_fit_is_our_own_mistake(properties: BasicProperties) -> None:
+def test_value_that_does_not_fit_is_our_own_mistake(properties: BasicProperties) -> None:
     with pytest.raises(LocalProtocolError):
         encode_properties(properties)
 
 
-def test_a_value_of_another_type_is_our_own_mistake() -> None:
+def test_value_of_another_type_is_our_own_mistake() -> None:
     with pytest.raises(LocalProtocolError, match="priority cannot be 'high'"):
         encode_properties(BasicProperties(priority="high"))  # type: ignore[arg-type]  # that is the test
 
@@ -137,7 +137,7 @@ def test_another_implementation_agrees() -> None:
 
 
 @given(some, words)
-def test_a_text_is_replaced_and_nothing_else(properties: BasicProperties, new: str | None) -> None:
+def test_text_is_replaced_and_nothing_else(properties: BasicProperties, new: str | None) -> None:
     written = encode_properties(properties)
     replaced = replace_text(written, "reply_to", (properties.reply_to or "").encode(), new or "")
     if properties.reply_to is None:

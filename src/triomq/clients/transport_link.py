@@ -9,13 +9,13 @@ from triomq.errors import TriomqError
 from triomq.transports import Poller, StreamTransport, Transport
 
 WRITE_AT = 64 * 1024
-"""Octets that may gather before they are written though other tasks have yet to add theirs."""
+"""Bytes that may gather before they are written though other tasks have yet to add theirs."""
 
 UNTAKEN_MOST = 256 * 1024
-"""Octets that may wait for the broker to take them before publishing waits too."""
+"""Bytes that may wait for the broker to take them before publishing waits too."""
 
 BUFFERED_MOST = 4 * 1024 * 1024
-"""Octets that consumers without a prefetch may leave unread before the socket is not read any more."""
+"""Bytes that consumers without a prefetch may leave unread before the socket is not read any more."""
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that a broker gets to answer our close."""

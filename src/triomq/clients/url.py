@@ -28,7 +28,7 @@ class AMQPUrl(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         password: With what; never shown.
         virtual_host: Where to work.
         heartbeat: Seconds between heartbeats; 0 asks for none, None leaves it to the client.
-        frame_max: Octets of the largest frame.
+        frame_max: Bytes of the largest frame.
         channel_max: How many channels may be open at once.
         timeout: Seconds that the broker may take to let us in; for the blocking client, also for any one answer.
         name: What the broker shows this connection as.

@@ -85,7 +85,7 @@ def test_each_delivery_is_settled_once_and_as_it_was_meant(steps: list[tuple[str
     assert len(acks) == 0
 
 
-def test_a_hundred_in_order_are_one_ack() -> None:
+def test_hundred_in_order_are_one_ack() -> None:
     channel = Channel()
     acks = Acks(channel, 1)  # type: ignore[arg-type]
     acks.received(channel.deliver(100))
@@ -97,7 +97,7 @@ def test_a_hundred_in_order_are_one_ack() -> None:
     assert channel.outstanding == [100]
 
 
-def test_what_comes_after_the_end_is_dropped() -> None:
+def test_settling_after_the_end_is_dropped() -> None:
     channel = Channel()
     acks = Acks(channel, 1)  # type: ignore[arg-type]
     acks.received(channel.deliver(3))

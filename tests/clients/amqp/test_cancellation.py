@@ -98,7 +98,7 @@ NAMES = ["consume", "consume_without_acks", "pipeline", "get", "declare", "publi
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=NAMES)
-async def test_a_cancelled_operation_leaves_its_channel_in_order(
+async def test_cancelled_operation_leaves_its_channel_in_order(
     connection: AMQPConnection, queue: str, operation: Operation
 ) -> None:
     async with connection.open_channel() as channel:
@@ -124,7 +124,7 @@ async def test_a_cancelled_operation_leaves_its_channel_in_order(
         raise AssertionError("it never got through")
 
 
-async def test_a_cancelled_channel_leaves_its_connection_in_order(connection: AMQPConnection, queue: str) -> None:
+async def test_cancelled_channel_leaves_its_connection_in_order(connection: AMQPConnection, queue: str) -> None:
     async def work() -> None:
         async with connection.open_channel() as channel, channel.consume(queue) as deliveries:
             await channel.publish("", queue, b"x")
@@ -141,7 +141,7 @@ async def test_a_cancelled_channel_leaves_its_connection_in_order(connection: AM
     raise AssertionError("it never got through")
 
 
-async def test_a_cancelled_transaction_leaves_its_channel_in_order(connection: AMQPConnection, queue: str) -> None:
+async def test_cancelled_transaction_leaves_its_channel_in_order(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel(confirms=False) as channel:
 
         async def transact() -> None:
@@ -159,7 +159,7 @@ async def test_a_cancelled_transaction_leaves_its_channel_in_order(connection: A
     raise AssertionError("it never got through")
 
 
-async def test_a_cancelled_connection_is_gone(broker: str) -> None:
+async def test_cancelled_connection_is_gone(broker: str) -> None:
     async def work() -> None:
         async with open_amqp(broker) as connection, connection.open_channel() as channel:
             await channel.publish("", "nobody", b"x")
@@ -170,7 +170,7 @@ async def test_a_cancelled_connection_is_gone(broker: str) -> None:
     raise AssertionError("it never got through")
 
 
-async def test_a_deadline_holds_while_a_broker_says_nothing(connection: AMQPConnection, queue: str) -> None:
+async def test_deadline_holds_while_a_broker_says_nothing(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel() as channel, channel.consume(queue) as deliveries:
         with trio.move_on_after(0.05) as scope:
             await anext(deliveries)

@@ -16,7 +16,7 @@ from triomq.errors import (
 )
 
 
-async def test_what_is_published_can_be_fetched(channel: AMQPChannel, queue: str) -> None:
+async def test_published_message_can_be_fetched(channel: AMQPChannel, queue: str) -> None:
     properties = BasicProperties(type="t", headers={"n": 1}, message_id="7")
     for size in (0, 1, 20_000, 300_000):
         await channel.publish("", queue, b"x" * size, properties)
@@ -57,7 +57,7 @@ async def test_headers_may_change_between_two_publishes(channel: AMQPChannel, qu
     assert [one.properties.headers for one in found if one] == [{"n": 1}, {"n": 2}]
 
 
-async def test_what_is_not_settled_comes_again(connection: AMQPConnection, channel: AMQPChannel, queue: str) -> None:
+async def test_unsettled_message_comes_again(connection: AMQPConnection, channel: AMQPChannel, queue: str) -> None:
     await channel.publish("", queue, b"a")
     async with connection.open_channel() as other:
         assert await other.get(queue) is not None
@@ -71,7 +71,7 @@ async def test_what_is_not_settled_comes_again(connection: AMQPConnection, chann
     assert await channel.get(queue) is None
 
 
-async def test_a_mandatory_message_that_no_queue_takes_is_heard_of(channel: AMQPChannel, queue: str) -> None:
+async def test_mandatory_message_that_no_queue_takes_raises(channel: AMQPChannel, queue: str) -> None:
     with pytest.raises(Unroutable, match=r"default exchange with routing key 'nobody' \(312 NO_ROUTE\)"):
         await channel.publish("", "nobody", b"x", mandatory=True)
     await channel.publish("", "nobody", b"x")
@@ -95,16 +95,14 @@ async def test_each_of_many_publishers_hears_of_its_own_message(channel: AMQPCha
     assert heard == {number: bool(number % 3) for number in range(100)}
 
 
-async def test_a_full_queue_refuses(channel: AMQPChannel) -> None:
+async def test_full_queue_refuses(channel: AMQPChannel) -> None:
     full = await channel.declare_queue(exclusive=True, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     with pytest.raises(LimitExceeded, match=r"nack.*raise its limit"):
         await channel.publish("", full.name, b"x")
     await channel.publish("", "nobody", b"x")
 
 
-async def test_a_refusal_is_raised_by_its_call_and_by_whatever_comes_next(
-    connection: AMQPConnection, queue: str
-) -> None:
+async def test_refusal_is_raised_by_its_call_and_by_whatever_comes_next(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel() as channel:
         with pytest.raises(NotFound, match="404 NOT_FOUND - no exchange 'nowhere'"):
             await channel.bind(queue, "nowhere")
@@ -116,13 +114,13 @@ async def test_a_refusal_is_raised_by_its_call_and_by_whatever_comes_next(
         await channel.publish("", queue, b"x")
 
 
-async def test_a_publish_to_a_missing_exchange_is_refused(connection: AMQPConnection) -> None:
+async def test_publish_to_a_missing_exchange_is_refused(connection: AMQPConnection) -> None:
     async with connection.open_channel() as channel:
         with pytest.raises(NotFound):
             await channel.publish("nowhere", "", b"x")
 
 
-async def test_a_refusal_that_nobody_heard_is_raised_where_the_block_ends(
+async def test_refusal_that_was_not_raised_yet_is_raised_where_the_block_ends(
     connection: AMQPConnection, queue: str
 ) -> None:
     async def publish_to_nowhere() -> None:
@@ -134,7 +132,7 @@ async def test_a_refusal_that_nobody_heard_is_raised_where_the_block_ends(
         await publish_to_nowhere()
 
 
-async def test_an_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection) -> None:
+async def test_error_of_the_block_comes_out_as_it_is(connection: AMQPConnection) -> None:
     with pytest.raises(KeyError):
         async with connection.open_channel():
             raise KeyError
@@ -173,7 +171,7 @@ async def test_recover_gives_everything_back(connection: AMQPConnection, queue: 
         assert channel.statistics().unsettled == 2
 
 
-async def test_a_shared_limit_holds_for_all_consumers_of_a_channel(channel: AMQPChannel, queue: str) -> None:
+async def test_shared_limit_holds_for_all_consumers_of_a_channel(channel: AMQPChannel, queue: str) -> None:
     await channel.qos(2, shared=True)
     for _ in range(5):
         await channel.publish("", queue, b"")
@@ -195,7 +193,7 @@ async def test_the_broker_tells_who_may_not(channel: AMQPChannel) -> None:
         await channel.declare_queue("amq.mine")
 
 
-async def test_a_channel_that_was_left_cannot_be_used(connection: AMQPConnection) -> None:
+async def test_channel_that_was_left_cannot_be_used(connection: AMQPConnection) -> None:
     async with connection.open_channel() as channel:
         pass
     with pytest.raises(LocalProtocolError, match="open another"):
@@ -204,7 +202,7 @@ async def test_a_channel_that_was_left_cannot_be_used(connection: AMQPConnection
         await channel.publish("", "q", b"")
 
 
-async def test_a_name_that_is_too_long_harms_nothing(channel: AMQPChannel, queue: str) -> None:
+async def test_name_that_is_too_long_harms_nothing(channel: AMQPChannel, queue: str) -> None:
     with pytest.raises(LocalProtocolError):
         await channel.publish("", "k" * 256, b"")
     with pytest.raises(LocalProtocolError):
@@ -228,7 +226,7 @@ async def test_thousands_of_channels_may_come_and_go(connection: AMQPConnection)
     assert connection.statistics().channels == 0
 
 
-async def test_a_confirmless_publisher_lets_others_run(connection: AMQPConnection) -> None:
+async def test_confirmless_publisher_lets_others_run(connection: AMQPConnection) -> None:
     others = 0
 
     async def other() -> None:
@@ -256,7 +254,7 @@ async def test_declaring_differently_is_refused(connection: AMQPConnection, queu
     assert len(errors) == 2
 
 
-async def test_nothing_is_left_to_do_on_a_connection_that_was_left(connection: AMQPConnection) -> None:
+async def test_connection_that_was_left_cannot_be_used(connection: AMQPConnection) -> None:
     async with connection.open_channel() as channel:
         connection.abandon()
         with pytest.raises(Disconnected):
@@ -272,7 +270,7 @@ async def test_nothing_is_left_to_do_on_a_connection_that_was_left(connection: A
         (b"", {"a": 1}, r"the properties are of type dict; write BasicProperties\(content_type=…\)"),
     ],
 )
-async def test_what_is_no_body_and_what_are_no_properties_is_refused_before_it_is_sent(
+async def test_body_and_properties_of_wrong_types_are_refused_before_they_are_sent(
     connection: AMQPConnection, body: bytes, properties: BasicProperties | None, text: str
 ) -> None:
     async with connection.open_channel() as channel:

@@ -12,7 +12,7 @@ def test_waits_grow_up_to_a_limit() -> None:
     assert policy.seconds(10_000) == 5
 
 
-def test_a_part_of_it_is_left_to_chance() -> None:
+def test_part_of_the_delay_is_left_to_chance() -> None:
     policy = Reconnect(delay=1, max_delay=1, jitter=0.5)
     waits = {policy.seconds(0) for _ in range(100)}
     assert all(0.5 <= wait <= 1 for wait in waits)

@@ -34,14 +34,14 @@ from triomq.protocols.amqp import (
 )
 
 
-async def test_it_says_who_is_there(connection: AMQPConnection, broker: str, is_rabbitmq: bool) -> None:
+async def test_connection_describes_its_broker(connection: AMQPConnection, broker: str, is_rabbitmq: bool) -> None:
     assert connection.server_properties["product"] == ("RabbitMQ" if is_rabbitmq else "triomq")
     assert repr(connection) == f"<AMQPConnection to {parse_amqp_url(broker).place}>"
     statistics = connection.statistics()
     assert (statistics.is_connected, statistics.channels, statistics.reconnects) == (True, 0, 0)
 
 
-async def test_what_a_url_wishes_for_is_agreed_on(broker: str) -> None:
+async def test_wishes_of_a_url_are_agreed_on(broker: str) -> None:
     async with open_amqp(f"{broker}?heartbeat=7&frame_max=8192&channel_max=3&name=n") as connection:
         async with connection.open_channel() as one, connection.open_channel(), connection.open_channel():
             with pytest.raises(LimitExceeded, match=r"3 channels are open.*share them"):
@@ -54,19 +54,19 @@ async def test_what_a_url_wishes_for_is_agreed_on(broker: str) -> None:
             assert fetched.body == bytes(30_000)
 
 
-async def test_a_wrong_password_is_refused(broker: str) -> None:
+async def test_wrong_password_is_refused(broker: str) -> None:
     with pytest.raises(AccessRefused, match="403"):
         async with open_amqp(broker.replace("guest@", "wrong@")):
             pass
 
 
-async def test_an_unknown_virtual_host_is_refused(broker: str) -> None:
+async def test_unknown_virtual_host_is_refused(broker: str) -> None:
     with pytest.raises(AccessRefused, match="nope"):
         async with open_amqp(broker.rstrip("/") + "/nope"):
             pass
 
 
-async def test_nobody_at_home_is_said(broker: str) -> None:
+async def test_missing_broker_is_named_in_the_error(broker: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(Disconnected, match=rf"no broker can be reached at 127.0.0.1:{port}: .*see whether it runs"):
@@ -76,28 +76,28 @@ async def test_nobody_at_home_is_said(broker: str) -> None:
         assert connection.url == parse_amqp_url(broker)
 
 
-async def test_a_wrong_url_is_said() -> None:
+async def test_wrong_url_raises() -> None:
     for wrong in ("http://h", []):
         with pytest.raises(ConfigError):
             async with open_amqp(wrong):
                 pass
 
 
-async def test_an_error_of_the_block_comes_out_as_it_is(broker: str) -> None:
+async def test_error_of_the_block_comes_out_as_it_is(broker: str) -> None:
     for kind in (KeyError, KeyboardInterrupt, SystemExit):
         with pytest.raises(kind):
             async with open_amqp(broker):
                 raise kind
 
 
-async def test_a_cancelled_block_ends_at_once(broker: str) -> None:
+async def test_cancelled_block_ends_at_once(broker: str) -> None:
     with trio.move_on_after(0.05) as scope:
         async with open_amqp(broker) as connection, connection.open_channel():
             await trio.sleep_forever()
     assert scope.cancelled_caught
 
 
-async def test_a_secret_can_be_renewed(connection: AMQPConnection) -> None:
+async def test_secret_can_be_renewed(connection: AMQPConnection) -> None:
     await connection.update_secret("guest", reason="test")
     async with connection.open_channel():
         pass
@@ -124,7 +124,7 @@ def confirming(engine: AMQPEngine, event: Event) -> None:
             engine.send_method(channel, ChannelCloseOk())
 
 
-async def test_a_broker_that_falls_silent_is_given_up() -> None:
+async def test_broker_that_falls_silent_is_given_up() -> None:
     stop = threading.Event()
 
     def stuck(engine: AMQPEngine, event: Event) -> None:
@@ -140,7 +140,7 @@ async def test_a_broker_that_falls_silent_is_given_up() -> None:
             stop.set()
 
 
-async def test_a_broker_that_hangs_up_is_heard() -> None:
+async def test_broker_that_hangs_up_is_named_in_the_error() -> None:
     def hang_up(engine: AMQPEngine, event: Event) -> None:
         confirming(engine, event)
         if isinstance(event, Received) and isinstance(event.method, QueuePurge):
@@ -154,7 +154,7 @@ async def test_a_broker_that_hangs_up_is_heard() -> None:
                 await channel.publish("", "q", b"x")
 
 
-async def test_a_broker_that_talks_nonsense_is_heard() -> None:
+async def test_broker_that_sends_nonsense_is_named_in_the_error() -> None:
     for words, text in ((b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not keep to AMQP"), (b"", "during the log-in")):
         with open_speaker(words) as url:
             with pytest.raises((RemoteProtocolError, Disconnected), match=text):
@@ -162,14 +162,14 @@ async def test_a_broker_that_talks_nonsense_is_heard() -> None:
                     pass
 
 
-async def test_a_broker_that_never_answers_is_left() -> None:
+async def test_broker_that_never_answers_is_left() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         with pytest.raises(Disconnected, match=r"within 0\.1 s; .*\?timeout="):
             async with open_amqp(f"amqp://127.0.0.1:{deaf.getsockname()[1]}?timeout=0.1"):
                 pass
 
 
-async def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+async def test_reply_without_a_request_ends_the_connection() -> None:
     def confused(engine: AMQPEngine, event: Event) -> None:
         confirming(engine, event)
         if isinstance(event, Received) and isinstance(event.method, QueuePurge):
@@ -241,7 +241,7 @@ async def test_publishing_waits_while_the_broker_wants_no_flow() -> None:
     assert heard == [False, True]
 
 
-async def test_a_broker_that_takes_no_octets_holds_publishers_back() -> None:
+async def test_broker_that_takes_no_octets_holds_publishers_back() -> None:
     stop = threading.Event()
 
     def deaf(engine: AMQPEngine, event: Event) -> None:
@@ -318,7 +318,7 @@ async def test_tls_carries_everything(tls_port: int, authority: trustme.CA) -> N
                     break
 
 
-async def test_a_certificate_that_is_not_trusted_is_refused(tls_port: int) -> None:
+async def test_certificate_that_is_not_trusted_is_refused(tls_port: int) -> None:
     with pytest.raises(Disconnected, match=r"TLS with localhost:\d+ failed: .*ssl_context trusts it"):
         async with open_amqp(f"amqps://localhost:{tls_port}"):
             pass
@@ -330,7 +330,7 @@ async def test_tls_with_a_broker_that_has_none_is_said(broker: str) -> None:
             pass
 
 
-async def test_a_unix_socket_does_as_well(tmp_path: Path) -> None:
+async def test_unix_socket_does_as_well(tmp_path: Path) -> None:
     with open_peer(confirming, path=tmp_path / "s") as url:
         async with open_amqp(url) as connection, connection.open_channel():
             assert connection.url.place == str(tmp_path / "s")
@@ -342,7 +342,7 @@ async def test_no_unix_socket_is_said(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(
+async def test_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("triomq.clients.amqp.link.CLOSE_TIMEOUT", 0.1)
@@ -355,7 +355,7 @@ async def test_a_connection_that_is_left_in_the_middle_of_a_peer_s_silence_ends(
             pass
 
 
-async def test_a_broker_that_stops_says_so() -> None:
+async def test_broker_that_stops_says_so() -> None:
     with open_served() as served:
         async with open_amqp(served.url) as connection, connection.open_channel() as channel:
             queue = await channel.declare_queue(exclusive=True)
@@ -369,7 +369,7 @@ async def test_a_broker_that_stops_says_so() -> None:
             assert not connection.statistics().is_connected
 
 
-async def test_a_broker_that_is_killed_is_found_again_at_its_place() -> None:
+async def test_broker_that_is_killed_is_found_again_at_its_place() -> None:
     with open_served() as served, open_served() as other:
         policy = Reconnect(delay=0.01)
         async with (

@@ -42,7 +42,7 @@ async def test_messages_come_in_order_and_are_settled(
     assert await ready(connection, queue) == 0
 
 
-async def test_what_is_not_settled_goes_back_when_the_block_ends(
+async def test_deliveries_that_are_not_settled_go_back_when_the_block_ends(
     connection: AMQPConnection, channel: AMQPChannel, queue: str
 ) -> None:
     await fill(channel, queue, 10)
@@ -57,7 +57,7 @@ async def test_what_is_not_settled_goes_back_when_the_block_ends(
     assert (again.body, again.redelivered) == (b"0", True)
 
 
-async def test_a_failing_block_puts_its_message_back(channel: AMQPChannel, queue: str) -> None:
+async def test_failing_block_puts_its_message_back(channel: AMQPChannel, queue: str) -> None:
     await fill(channel, queue, 1)
     async with channel.consume(queue) as deliveries:
         with pytest.raises(KeyError):
@@ -84,7 +84,7 @@ async def test_settling_in_any_order_settles_each_once(
     assert await ready(connection, queue) == 50
 
 
-async def test_one_word_settles_all_that_came_before(
+async def test_accept_multiple_settles_all_that_came_before(
     connection: AMQPConnection, channel: AMQPChannel, queue: str
 ) -> None:
     await fill(channel, queue, 10)
@@ -134,7 +134,7 @@ async def test_several_tasks_may_share_a_consumer(channel: AMQPChannel, queue: s
     assert sorted(map(int, found)) == list(range(200))
 
 
-async def test_a_deleted_queue_ends_its_consumers(connection: AMQPConnection, channel: AMQPChannel, name: str) -> None:
+async def test_deleted_queue_ends_its_consumers(connection: AMQPConnection, channel: AMQPChannel, name: str) -> None:
     await channel.declare_queue(name)
     await fill(channel, name, 1)
     async with channel.consume(name, prefetch=1) as deliveries:
@@ -149,7 +149,7 @@ async def test_a_deleted_queue_ends_its_consumers(connection: AMQPConnection, ch
     await channel.declare_queue(exclusive=True)
 
 
-async def test_a_consumer_that_is_refused_says_why(connection: AMQPConnection, queue: str, name: str) -> None:
+async def test_consumer_that_is_refused_says_why(connection: AMQPConnection, queue: str, name: str) -> None:
     async with connection.open_channel() as channel:
         with pytest.raises(NotFound, match=name):
             async with channel.consume(f"{name}.nobody"):
@@ -161,7 +161,7 @@ async def test_a_consumer_that_is_refused_says_why(connection: AMQPConnection, q
                     pass
 
 
-async def test_an_error_of_the_channel_ends_its_consumers(connection: AMQPConnection, queue: str) -> None:
+async def test_error_of_the_channel_ends_its_consumers(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel() as channel, channel.consume(queue) as deliveries:
         with pytest.raises(NotFound):
             await channel.purge("nobody")
@@ -175,7 +175,7 @@ async def test_iterating_ends_with_the_block(channel: AMQPChannel, queue: str) -
     assert [delivery async for delivery in deliveries] == []
 
 
-async def test_a_task_that_waits_hears_that_the_block_has_ended(channel: AMQPChannel, queue: str) -> None:
+async def test_task_that_waits_hears_that_the_block_has_ended(channel: AMQPChannel, queue: str) -> None:
     found: list[object] = []
 
     async def listen(deliveries: Deliveries) -> None:
@@ -195,7 +195,7 @@ async def test_without_acks_nothing_is_settled_and_all_comes(channel: AMQPChanne
         assert channel.statistics().unsettled == 0
 
 
-async def test_a_reader_that_does_not_read_stops_the_broker(
+async def test_reader_that_does_not_read_stops_the_broker(
     connection: AMQPConnection, channel: AMQPChannel, queue: str
 ) -> None:
     body = bytes(100_000)
@@ -212,7 +212,7 @@ async def test_a_reader_that_does_not_read_stops_the_broker(
         assert connection.statistics().buffered == 0
 
 
-async def test_a_consumer_that_falls_too_far_behind_is_ended(
+async def test_consumer_that_falls_too_far_behind_is_ended(
     connection: AMQPConnection, channel: AMQPChannel, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BEHIND_MOST", 1_000_000)
@@ -220,7 +220,7 @@ async def test_a_consumer_that_falls_too_far_behind_is_ended(
         for _ in range(20):
             await pipeline.publish("", queue, bytes(100_000))
     async with connection.open_channel() as other, other.consume(queue, no_ack=True) as deliveries:
-        with pytest.raises(LimitExceeded, match=r"1000000 octets unread.*consume with a prefetch"):
+        with pytest.raises(LimitExceeded, match=r"1000000 bytes unread.*consume with a prefetch"):
             async for _ in deliveries:
                 await trio.sleep(0.2)
     assert connection.statistics().buffered == 0

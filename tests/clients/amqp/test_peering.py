@@ -69,7 +69,7 @@ async def open_with(url: AMQPUrl, taker: Taker, origin: str = "tests") -> AsyncI
         yield peering
 
 
-async def test_a_peer_says_that_it_can_be_told_and_when_it_has_heard(url: AMQPUrl) -> None:
+async def test_peer_announces_the_class_and_answers_marks(url: AMQPUrl) -> None:
     taker = Taker()
     async with open_with(url, taker) as peering:
         assert peering.knows_resources
@@ -80,7 +80,7 @@ async def test_a_peer_says_that_it_can_be_told_and_when_it_has_heard(url: AMQPUr
     assert await taker.next() == "ended"
 
 
-async def test_what_comes_into_a_pipe_is_delivered_until_it_is_settled(url: AMQPUrl) -> None:
+async def test_message_in_a_pipe_is_delivered_until_it_is_settled(url: AMQPUrl) -> None:
     taker = Taker()
     made = [RestMSFeedCreate("topic", "f"), RestMSPipeCreate("pipe", "p"), RestMSJoinCreate("p", "f", "#")]
     async with open_amqp(url) as connection, connection.open_channel() as channel:
@@ -108,7 +108,7 @@ async def test_what_comes_into_a_pipe_is_delivered_until_it_is_settled(url: AMQP
             assert await taker.next() == 3
 
 
-async def test_a_pipe_that_another_connection_deletes_is_cancelled(url: AMQPUrl) -> None:
+async def test_pipe_that_another_connection_deletes_is_cancelled(url: AMQPUrl) -> None:
     taker, other = Taker(), Taker()
     async with open_with(url, taker) as peering, open_with(url, other) as again:
         peering.announce([RestMSPipeCreate("pipe", "gone")])
@@ -118,7 +118,7 @@ async def test_a_pipe_that_another_connection_deletes_is_cancelled(url: AMQPUrl)
         assert await taker.next() == ("cancelled", "x:gone")
 
 
-async def test_a_channel_that_the_peer_closes_ends_the_connection(url: AMQPUrl) -> None:
+async def test_channel_that_the_peer_closes_ends_the_connection(url: AMQPUrl) -> None:
     taker = Taker()
     async with open_with(url, taker) as peering:
         peering.engine.send_method(1, BasicAck(99))
@@ -132,20 +132,20 @@ async def test_a_channel_that_the_peer_closes_ends_the_connection(url: AMQPUrl) 
         peering.settle(up_to=1)
 
 
-async def test_who_is_not_let_in_hears_it_bare(url: AMQPUrl) -> None:
+async def test_refused_login_raises_bare(url: AMQPUrl) -> None:
     wrong = parse_amqp_url(f"amqp://guest:wrong@{url.place}")
     with pytest.raises(AccessRefused):
         async with open_with(wrong, Taker()):
             raise AssertionError("it was let in")
 
 
-async def test_who_is_not_there_is_disconnected() -> None:
+async def test_missing_peer_raises_disconnected() -> None:
     with pytest.raises(Disconnected):
         async with open_with(parse_amqp_url("amqp://127.0.0.1:1"), Taker()):
             raise AssertionError("it was there")
 
 
-async def test_an_error_of_the_block_comes_out_bare(url: AMQPUrl) -> None:
+async def test_error_of_the_block_comes_out_bare(url: AMQPUrl) -> None:
     with pytest.raises(KeyError):
         async with open_with(url, Taker()):
             raise KeyError

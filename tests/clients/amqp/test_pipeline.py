@@ -30,7 +30,7 @@ async def test_the_first_failure_is_raised_and_the_others_arrive(channel: AMQPCh
         await pipeline.publish("", queue, b"x", mandatory=True)
 
 
-async def test_a_failure_is_raised_by_a_later_publish(channel: AMQPChannel) -> None:
+async def test_failure_is_raised_by_a_later_publish(channel: AMQPChannel) -> None:
     full = await channel.declare_queue(exclusive=True, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     published = 0
     with pytest.raises(LimitExceeded):
@@ -50,7 +50,7 @@ async def test_the_block_s_own_error_does_not_wait(channel: AMQPChannel, queue: 
     await channel.publish("", queue, b"x")
 
 
-async def test_a_closed_channel_ends_it(connection: AMQPConnection, queue: str) -> None:
+async def test_closed_channel_ends_its_pipeline(connection: AMQPConnection, queue: str) -> None:
     async with connection.open_channel() as channel:
         with pytest.raises(NotFound, match="nowhere"):
             async with channel.open_pipeline() as pipeline:
@@ -66,7 +66,7 @@ async def test_large_bodies_do_not_pile_up(channel: AMQPChannel, queue: str) -> 
     assert pipeline.count_confirmed == 40
 
 
-async def test_a_confirmless_channel_has_none(connection: AMQPConnection) -> None:
+async def test_confirmless_channel_has_no_pipeline(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
         with pytest.raises(LocalProtocolError, match="confirms=True"):
             async with channel.open_pipeline():

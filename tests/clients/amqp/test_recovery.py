@@ -68,7 +68,7 @@ async def test_everything_is_as_it_was(proxy: Proxy, connection: AMQPConnection,
         assert (await channel.declare_queue(other.name, passive=True)).message_count == 0
 
 
-async def test_what_was_deleted_stays_so(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
+async def test_deleted_topology_stays_deleted(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
     async with connection.open_channel() as channel:
         await channel.declare_exchange(f"{name}.e", durable=False)
         await channel.declare_queue(name, exclusive=True)
@@ -86,7 +86,7 @@ async def test_what_was_deleted_stays_so(proxy: Proxy, connection: AMQPConnectio
             await channel.declare_exchange(f"{name}.e", passive=True)
 
 
-async def test_a_queue_that_went_with_its_consumer_stays_away(
+async def test_queue_that_went_with_its_consumer_stays_deleted(
     proxy: Proxy, connection: AMQPConnection, name: str
 ) -> None:
     async with connection.open_channel() as channel:
@@ -129,7 +129,7 @@ async def test_publishes_are_sent_again_until_they_are_confirmed(
         await channel.delete_queue(name)
 
 
-async def test_a_publish_that_waits_goes_on(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
+async def test_publish_that_waits_goes_on(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
     async with connection.open_channel() as channel:
         queue = await channel.declare_queue(name, exclusive=True)
         proxy.refusing = True
@@ -165,7 +165,7 @@ async def test_without_resending_nobody_knows(proxy: Proxy, name: str) -> None:
         await channel.publish("", name, b"y")
 
 
-async def test_a_call_under_way_raises_and_the_next_one_waits(
+async def test_call_under_way_raises_and_the_next_one_waits(
     proxy: Proxy, connection: AMQPConnection, name: str
 ) -> None:
     async with connection.open_channel() as channel:
@@ -217,7 +217,7 @@ async def test_limits_come_back_too(proxy: Proxy, connection: AMQPConnection, na
             assert channel.statistics().unsettled == 2
 
 
-async def test_what_cannot_be_made_again_ends_the_connection(
+async def test_topology_that_cannot_be_made_again_ends_the_connection(
     proxy: Proxy, connection: AMQPConnection, broker: str, name: str
 ) -> None:
     async with open_amqp(broker) as direct, direct.open_channel() as admin, connection.open_channel() as channel:
@@ -231,7 +231,7 @@ async def test_what_cannot_be_made_again_ends_the_connection(
         await admin.delete_queue(name)
 
 
-async def test_a_consumer_whose_queue_is_gone_hears_so(
+async def test_consumer_whose_queue_is_gone_fails(
     proxy: Proxy, connection: AMQPConnection, broker: str, name: str
 ) -> None:
     async with open_amqp(broker) as direct, direct.open_channel() as admin:
@@ -248,7 +248,7 @@ async def test_a_consumer_whose_queue_is_gone_hears_so(
             await channel.declare_queue(name, exclusive=True)
 
 
-async def test_it_gives_up_after_so_many_attempts(proxy: Proxy, name: str) -> None:
+async def test_connection_gives_up_after_so_many_attempts(proxy: Proxy, name: str) -> None:
     policy = Reconnect(delay=0.01, attempts=3)
     async with open_amqp(proxy.url, reconnect=policy) as connection, connection.open_channel() as channel:
         await channel.declare_queue(name, exclusive=True)
@@ -277,7 +277,7 @@ async def test_the_next_broker_is_tried(proxy: Proxy, broker: str, name: str) ->
         await channel.declare_queue(name, exclusive=True)
 
 
-async def test_it_may_be_cut_while_it_comes_back(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
+async def test_connection_may_be_cut_while_it_comes_back(proxy: Proxy, connection: AMQPConnection, name: str) -> None:
     async with connection.open_channel() as channel:
         queues = [await channel.declare_queue(exclusive=True) for _ in range(5)]
         async with channel.consume(queues[0]) as deliveries:
@@ -341,7 +341,7 @@ async def test_the_log_says_when_a_connection_is_given_up(proxy: Proxy, caplog: 
     ]
 
 
-async def test_a_connection_that_is_closed_here_leaves_no_line(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_that_is_closed_here_leaves_no_line(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
     async with open_amqp(proxy.url, reconnect=QUICK):
         pass
     assert [record for record in caplog.records if record.name == "triomq.clients"] == []

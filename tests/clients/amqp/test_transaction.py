@@ -21,7 +21,7 @@ async def count(channel: AMQPChannel, queue: str) -> int:
     return (await channel.declare_queue(queue, passive=True)).message_count
 
 
-async def test_what_is_published_takes_effect_with_the_commit(channel: AMQPChannel, queue: str) -> None:
+async def test_publishes_take_effect_with_the_commit(channel: AMQPChannel, queue: str) -> None:
     for _ in range(2):
         async with channel.transaction():
             await channel.publish("", queue, b"x")
@@ -29,7 +29,7 @@ async def test_what_is_published_takes_effect_with_the_commit(channel: AMQPChann
     assert await count(channel, queue) == 4
 
 
-async def test_an_error_undoes_it(channel: AMQPChannel, queue: str) -> None:
+async def test_error_rolls_the_transaction_back(channel: AMQPChannel, queue: str) -> None:
     with pytest.raises(KeyError):
         async with channel.transaction():
             await channel.publish("", queue, b"x")
@@ -68,7 +68,7 @@ async def test_publishing_outside_of_it_is_refused(channel: AMQPChannel, queue: 
         await channel.publish("", queue, b"x")
 
 
-async def test_there_is_one_at_a_time(channel: AMQPChannel) -> None:
+async def test_channel_has_one_transaction_at_a_time(channel: AMQPChannel) -> None:
     async with channel.transaction():
         with pytest.raises(LocalProtocolError, match="already"):
             async with channel.transaction():
@@ -82,14 +82,14 @@ async def test_confirms_exclude_it(connection: AMQPConnection) -> None:
                 pass
 
 
-async def test_a_refusal_comes_out_of_the_commit(connection: AMQPConnection) -> None:
+async def test_refusal_comes_out_of_the_commit(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
         with pytest.raises(NotFound):
             async with channel.transaction():
                 await channel.publish("nowhere", "", b"x")
 
 
-async def test_a_lost_connection_rolls_it_back(proxy: Proxy, queue: str, name: str) -> None:
+async def test_lost_connection_rolls_the_transaction_back(proxy: Proxy, queue: str, name: str) -> None:
     shared = f"{name}.shared"
     async with (
         open_amqp(proxy.url, reconnect=Reconnect(delay=0.01)) as connection,

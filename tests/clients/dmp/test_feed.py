@@ -42,7 +42,7 @@ async def test_the_backlog_comes_first(channel: AMQPChannel, queue: str) -> None
         assert [message.body for message in await take(feed, 2)] == [b"1", b"2"]
 
 
-async def test_who_reads_slowly_has_it_wait_in_the_broker_and_misses_nothing(channel: AMQPChannel, queue: str) -> None:
+async def test_slow_feed_has_messages_wait_in_the_broker_and_misses_nothing(channel: AMQPChannel, queue: str) -> None:
     body = bytes(100_000)
     async with open_dmp_feed(channel, queue) as feed, open_dmp_sink(channel, "") as sink:
         for number in range(200):
@@ -51,7 +51,7 @@ async def test_who_reads_slowly_has_it_wait_in_the_broker_and_misses_nothing(cha
     assert [message.body[:3] for message in found] == [b"%03d" % number for number in range(200)]
 
 
-async def test_a_feed_can_be_opened_again(channel: AMQPChannel, queue: str) -> None:
+async def test_feed_can_be_opened_again(channel: AMQPChannel, queue: str) -> None:
     for number in range(3):
         async with open_dmp_feed(channel, queue) as feed:
             await channel.publish("", queue, b"%d" % number)
@@ -75,7 +75,7 @@ async def test_no_local_leaves_out_what_this_connection_publishes(
         assert message.body == b"foreign"
 
 
-async def test_a_feed_whose_null_messages_stop_is_given_up_after_three_intervals(
+async def test_feed_whose_null_messages_stop_is_given_up_after_three_intervals(
     channel: AMQPChannel, queue: str
 ) -> None:
     # The broker sends one in five seconds; a tenth of a second is what this client waits for one, three times.
@@ -84,7 +84,7 @@ async def test_a_feed_whose_null_messages_stop_is_given_up_after_three_intervals
             await anext(feed)
 
 
-async def test_a_queue_that_is_not_ones_own_is_refused(connection: AMQPConnection) -> None:
+async def test_queue_that_is_not_ones_own_is_refused(connection: AMQPConnection) -> None:
     async with connection.open_channel() as channel:
         shared = await channel.declare_queue("direct.shared", durable=False, auto_delete=True)
         with pytest.raises(AccessRefused, match="not exclusive to this connection"):
@@ -92,14 +92,14 @@ async def test_a_queue_that_is_not_ones_own_is_refused(connection: AMQPConnectio
                 pass
 
 
-async def test_a_queue_that_is_deleted_ends_its_feed(channel: AMQPChannel, queue: str) -> None:
+async def test_queue_that_is_deleted_ends_its_feed(channel: AMQPChannel, queue: str) -> None:
     async with open_dmp_feed(channel, queue) as feed:
         await channel.delete_queue(queue)
         with trio.fail_after(PATIENCE), pytest.raises((ConsumerCancelled, Disconnected)):
             await anext(feed)
 
 
-async def test_a_feed_goes_on_when_its_principal_connection_ends(broker: str) -> None:
+async def test_feed_goes_on_when_its_principal_connection_ends(broker: str) -> None:
     async with open_amqp(broker) as other, other.open_channel() as others:
         with trio.fail_after(PATIENCE):
             async with open_amqp(broker) as connection, connection.open_channel() as channel:
@@ -110,7 +110,7 @@ async def test_a_feed_goes_on_when_its_principal_connection_ends(broker: str) ->
                     assert (await anext(feed)).body == b"still"
 
 
-async def test_an_error_in_the_block_leaves_it_bare(channel: AMQPChannel, queue: str) -> None:
+async def test_error_in_the_block_leaves_it_bare(channel: AMQPChannel, queue: str) -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_dmp_feed(channel, queue):
             1 / 0  # noqa: B018

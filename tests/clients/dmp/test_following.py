@@ -7,7 +7,7 @@ import trio
 import trio.lowlevel
 
 from clients.amqp.proxy import Proxy
-from triomq.app import Broker, open_broker
+from triomq.app import Broker, Permission, User, UserLimits, open_broker
 from triomq.clients import (
     AMQPChannel,
     AMQPConnection,
@@ -61,7 +61,7 @@ async def take(deliveries: Deliveries, count: int) -> list[bytes]:
         return [(await anext(deliveries)).body for _ in range(count)]
 
 
-async def test_what_needs_no_acknowledgement_goes_directly_both_ways(asking: Broker, channel: AMQPChannel) -> None:
+async def test_messages_without_acknowledgements_go_directly_both_ways(asking: Broker, channel: AMQPChannel) -> None:
     queue = await channel.declare_queue("mine", exclusive=True)
     said = BasicProperties(headers={"a": 1}, delivery_mode=1)
     async with channel.consume(queue, no_ack=True) as deliveries:
@@ -87,7 +87,7 @@ async def test_shared_queues_and_acknowledgements_and_confirms_stay_with_amqp(
             assert directs(asking) == 0
 
 
-async def test_a_second_consumer_of_a_queue_shares_what_comes(asking: Broker, channel: AMQPChannel) -> None:
+async def test_second_consumer_of_a_queue_shares_what_comes(asking: Broker, channel: AMQPChannel) -> None:
     await channel.declare_queue("mine", exclusive=True)
     async with channel.consume("mine", no_ack=True) as first:
         async with channel.consume("mine", no_ack=True):
@@ -147,25 +147,25 @@ async def test_transactions_begin_when_what_was_published_before_is_read(
         assert (await queue.statistics()).ready == 2
 
 
-async def test_an_exchange_that_is_not_there_is_told_at_once(connection: AMQPConnection) -> None:
+async def test_missing_exchange_raises_at_once(connection: AMQPConnection) -> None:
     async with connection.open_channel(confirms=False) as channel:
         with pytest.raises(NotFound, match="no exchange 'missing'"):
             await channel.publish("missing", "", b"x")
 
 
-async def test_what_the_broker_refuses_is_told_when_the_channel_is_left(connection: AMQPConnection) -> None:
+async def test_refusal_is_raised_when_the_channel_is_left(connection: AMQPConnection) -> None:
     with pytest.raises(TriomqError, match="user_id property set to 'root'"):
         async with connection.open_channel(confirms=False) as channel:
             await channel.publish("", "q", b"x", BasicProperties(user_id="root"))
 
 
-async def test_a_mandatory_message_comes_back(channel: AMQPChannel) -> None:
+async def test_mandatory_message_comes_back(channel: AMQPChannel) -> None:
     await channel.publish("", "missing", b"back", mandatory=True)
     with trio.fail_after(PATIENCE):
         assert (await channel.returns.receive()).body == b"back"
 
 
-async def test_who_reads_slowly_misses_nothing(channel: AMQPChannel) -> None:
+async def test_slow_consumer_misses_nothing(channel: AMQPChannel) -> None:
     await channel.declare_queue("mine", exclusive=True)
     async with channel.consume("mine", no_ack=True) as deliveries:
         for number in range(200):
@@ -213,3 +213,17 @@ async def test_slow_direct_consumer_holds_up_no_consumer_over_amqp(asking: Broke
             for _ in range(3):
                 await publisher.publish("", "shared", b"x")
                 assert await take(fast, 1) == [b"x"]
+
+
+async def test_user_without_a_second_connection_goes_on_over_amqp() -> None:
+    everything = {"default": Permission(".*", ".*", ".*")}
+    users = {"one": User(password="one", permissions=everything, limits=UserLimits(connections=1))}
+    async with open_broker(AMQP(port=0, direct=1), users=users) as broker:
+        url = url_of(broker).replace("guest:guest", "one:one")
+        async with open_amqp(url) as connection, connection.open_channel(confirms=False) as channel:
+            await channel.declare_queue("mine", exclusive=True)
+            async with channel.consume("mine", no_ack=True) as deliveries:
+                for number in range(3):
+                    await channel.publish("", "mine", b"%d" % number)
+                assert await take(deliveries, 3) == [b"0", b"1", b"2"]
+                assert directs(broker) == 0

@@ -13,7 +13,7 @@ from .conftest import PATIENCE
 ALL = Permission(".*", ".*", ".*")
 
 
-async def test_who_may_not_publish_or_read_gets_no_lease() -> None:
+async def test_user_who_may_not_publish_or_read_gets_no_lease() -> None:
     users = {"reader": User(password="reader", permissions={"default": Permission(".*", "^$", "^mine$")})}
     async with open_broker(users=users) as broker:
         listening = await broker.listen(AMQP(port=0))
@@ -42,7 +42,7 @@ async def test_direct_connections_count_as_connections() -> None:
                     pass
 
 
-async def test_who_is_a_user_no_more_is_cut_off() -> None:
+async def test_user_who_is_removed_is_cut_off() -> None:
     users = {"anna": User(password="anna", permissions={"default": ALL})}
     async with open_broker(users=users) as broker:
         listening = await broker.listen(AMQP(port=0))

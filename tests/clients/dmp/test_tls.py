@@ -35,7 +35,7 @@ async def test_messages_go_directly_over_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["in plain on the same port", "on a plain port"])
-async def test_a_lease_from_tls_is_not_shown_in_plain(tmp_path: Path, where: str) -> None:
+async def test_lease_from_tls_is_not_shown_in_plain(tmp_path: Path, where: str) -> None:
     async with open_broker() as broker:
         secure = await broker.listen(AMQP(port=0, tls=Files(tmp_path).tls()))
         plain = await broker.listen(AMQP(port=0))

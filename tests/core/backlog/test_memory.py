@@ -23,7 +23,7 @@ def push(backlog: MemoryBacklog, *contents: bytes, head: Head = HEAD) -> None:
         lambda backlog: backlog.first(1),
     ],
 )
-def test_an_empty_index_has_nothing_to_give(ask: object) -> None:
+def test_empty_index_has_nothing_to_give(ask: object) -> None:
     assert callable(ask)
     with pytest.raises(IndexError, match=r"look at Backlog\.resident first"):
         ask(MemoryBacklog())
@@ -44,7 +44,7 @@ def test_messages_of_different_heads_go_out_apart() -> None:
     assert backlog.take(9, UNLIMITED).head is OTHER_HEAD
 
 
-def test_a_message_larger_than_allowed_goes_alone() -> None:
+def test_message_larger_than_allowed_goes_alone() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"large", b"s")
     assert backlog.take(9, 3).contents == [b"large"]
@@ -90,7 +90,7 @@ def test_accepting_the_rest_of_a_batch_does_not_unmark_what_came_back_from_it() 
     assert (again.redelivered, again.attempts) == (True, 2)
 
 
-def test_a_position_named_twice_counts_once() -> None:
+def test_position_named_twice_counts_once() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a", b"b")
     batch = backlog.take(2, UNLIMITED)
@@ -115,7 +115,7 @@ def test_marked_and_unmarked_messages_go_out_apart() -> None:
     assert [backlog.take(2, UNLIMITED).redelivered for _ in range(2)] == [True, False]
 
 
-def test_a_purge_leaves_what_is_out() -> None:
+def test_purge_leaves_what_is_out() -> None:
     backlog = MemoryBacklog()
     push(backlog, b"a", b"b")
     batch = backlog.take(1, 1)
@@ -125,7 +125,7 @@ def test_a_purge_leaves_what_is_out() -> None:
     assert [entry.id for entry in backlog.entries()] == [1]
 
 
-def test_a_run_without_messages_is_nothing() -> None:
+def test_run_without_messages_is_nothing() -> None:
     backlog = MemoryBacklog()
     push(backlog)
     push(backlog, b"a", head=OTHER_HEAD)
@@ -151,7 +151,7 @@ def test_long_runs_leave_in_order_however_they_are_cut(pushes: list[int], takes:
     assert ids == list(range(1, sum(pushes) + 1))
 
 
-def test_an_idle_index_holds_no_container() -> None:
+def test_idle_index_holds_no_container() -> None:
     backlog = MemoryBacklog()
     containers = (backlog._runs, backlog._returned, backlog._outstanding)
     assert containers == (None,) * 3

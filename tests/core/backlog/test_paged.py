@@ -85,7 +85,7 @@ def test_what_is_persistent_is_kept_and_nothing_else() -> None:
     assert place.on_disk() == {1: b"1", 2: b"2"}
 
 
-def test_a_queue_that_is_not_durable_tells_the_store_nothing() -> None:
+def test_queue_that_is_not_durable_tells_the_store_nothing() -> None:
     place = Place(durable=False)
     place.disk.work()
     place.push(b"1", b"2", b"3")
@@ -123,7 +123,7 @@ def test_what_is_beyond_the_memory_is_away() -> None:
 
 
 @pytest.mark.parametrize("deadline", [inf, 50.0])
-def test_the_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
+def test_queue_hears_of_what_may_expire_as_it_comes_to_be_at_hand(deadline: float) -> None:
     for works in (False, True):
         place = Place(ONE)
         place.push(b"1")
@@ -264,7 +264,7 @@ async def test_what_is_away_counts_towards_the_limits_of_a_queue() -> None:
             assert not queue.ref.ask_nowait(Fits([Publish(PERSISTENT, [b"4"], 1)]))
 
 
-async def test_the_oldest_give_way_to_what_is_away() -> None:
+async def test_oldest_give_way_to_what_is_away() -> None:
     async with open_durable_harness(queue_memory=ONE) as durable:
         short, small = QueueOptions(max_length=2), QueueOptions(max_bytes=2)
         for queue in (durable.harness.queue("short", short), durable.harness.queue("small", small)):

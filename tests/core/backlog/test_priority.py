@@ -10,7 +10,7 @@ from triomq.core.backlog import PriorityBacklog
 from ..harness import open_harness, settle
 
 
-def test_an_empty_index_has_nothing_to_give() -> None:
+def test_empty_index_has_nothing_to_give() -> None:
     backlog = PriorityBacklog(5)
     assert (backlog.ready, backlog.run_length, backlog.next_deadline(), backlog.expired_level(9.0)) == (0, 0, inf, None)
     with pytest.raises(IndexError, match=r"look at Backlog\.resident first"):
@@ -32,7 +32,7 @@ def prioritised(priority: int | None, body: bytes) -> Publish:
     return Publish(head, [encoded + body], start + len(body))
 
 
-async def test_a_queue_delivers_the_most_urgent_first_and_equals_in_order() -> None:
+async def test_queue_delivers_the_most_urgent_first_and_equals_in_order() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
         for priority, body in [(None, b"a"), (5, b"b"), (1, b"c"), (200, b"d"), (0, b"e"), (1, b"f")]:
@@ -42,7 +42,7 @@ async def test_a_queue_delivers_the_most_urgent_first_and_equals_in_order() -> N
         assert bodies == [b"b", b"d", b"c", b"f", b"a", b"e"]
 
 
-async def test_a_requeued_message_stands_in_its_old_place_in_its_level() -> None:
+async def test_requeued_message_stands_in_its_old_place_in_its_level() -> None:
     async with open_harness() as harness:
         queue, consumer = harness.queue(options=QueueOptions(max_priority=5)), harness.consumer()
         feed = harness.feed(queue, consumer, messages=1)

@@ -538,7 +538,7 @@ async def test_a_long_redelivery_is_written_in_pieces_with_the_loop_free_between
     again: list[Delivered] = []
     while len(again) < 500:
         again += delivered(await client.expect(DeliverRun))
-        assert only_connection(endpoint).engine.unsent <= 2 * WRITE_BYTES
+        assert only_connection(endpoint).engine.outbox.unsent <= 2 * WRITE_BYTES
     assert [int.from_bytes(one.body[:2], "big") for one in again] == list(range(500))
     assert [one.tag for one in again] == list(range(501, 1001))
     window = only_connection(endpoint).writer.window

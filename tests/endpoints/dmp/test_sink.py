@@ -268,7 +268,7 @@ async def test_returns_that_nobody_reads_hold_the_sink_and_not_the_broker(
         await sink.publish("missing", bytes(60_000), mandatory=True)
     await trio.sleep(1)
     (principal,) = [ref.actor for ref in endpoint.children.values() if isinstance(ref.actor, AMQPServerConnection)]
-    assert UNREAD_BYTES < principal.engine.unsent < UNREAD_BYTES + 500_000
+    assert UNREAD_BYTES < principal.engine.outbox.unsent < UNREAD_BYTES + 500_000
     returned = 0
     while returned < 100:
         slow.engine.receive_data(bytes(await slow.stream.receive_some(65536)))

@@ -76,7 +76,7 @@ async def test_message_that_a_peer_delivers_again_is_marked_as_redelivered() -> 
 
 
 @pytest.mark.parametrize("tag", ["x:q", "q:q"])
-async def test_what_a_queue_has_is_acked(tag: str) -> None:
+async def test_message_that_a_queue_has_is_acked(tag: str) -> None:
     async with open_harness() as harness:
         queue, taker = harness.queue("q"), Taker(harness)
         taker.take(tag, 1, b"1", b"2")
@@ -88,7 +88,7 @@ async def test_what_a_queue_has_is_acked(tag: str) -> None:
         assert (entry.message.head.exchange, entry.message.head.routing_key) == ("s", "k")
 
 
-async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
+async def test_durable_message_is_acked_when_it_is_on_disk() -> None:
     disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
         queue, taker = harness.queue("q"), Taker(harness)
@@ -99,7 +99,7 @@ async def test_what_a_durable_queue_keeps_is_acked_when_it_is_on_disk() -> None:
         assert taker.wire.said == [(3, [], [])]
 
 
-async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
+async def test_messages_wait_while_a_store_cannot_be_written() -> None:
     disk = SimulatedDisk(MemoryStore())
     async with open_harness(Directory("house", persistence=Persistence(disk.journal))) as harness:
         queue, taker = harness.queue("q"), Taker(harness)
@@ -115,7 +115,7 @@ async def test_nothing_is_taken_while_a_store_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("tag", ["x:unknown", "y:q", "q", "x:r", "x:alone"])
-async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
+async def test_message_that_belongs_nowhere_is_refused(tag: str) -> None:
     async with open_harness() as harness:
         taker = Taker(harness)
         taker.known.add("alone")
@@ -126,7 +126,7 @@ async def test_what_belongs_nowhere_is_refused(tag: str) -> None:
         assert taker.wire.said == [(0, [], [1]), (0, [2], [])]
 
 
-async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
+async def test_message_that_a_queue_refuses_is_rejected() -> None:
     async with open_harness() as harness:
         harness.queue("q", QueueOptions(max_length=1, overflow=Overflow.REJECT_PUBLISH))
         taker = Taker(harness)
@@ -134,7 +134,7 @@ async def test_what_a_queue_refuses_the_peer_hears_of() -> None:
         assert taker.wire.said == [(0, [1], [2])]
 
 
-async def test_what_is_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
+async def test_message_under_way_to_a_queue_that_restarts_is_acked_when_it_is_there() -> None:
     async with open_harness() as harness:
         queue, taker = harness.queue("q"), Taker(harness)
         harness.queue("r")
@@ -166,7 +166,7 @@ async def test_while_memory_is_short_nothing_is_taken_and_then_all_in_order() ->
         assert ready(queue) == [b"1", b"2"]
 
 
-async def test_a_peer_that_counts_otherwise_is_left() -> None:
+async def test_peer_that_counts_otherwise_is_left() -> None:
     async with open_harness() as harness:
         queue, taker = harness.queue("q"), Taker(harness)
         taker.take("x:q", 7, b"1")

@@ -113,7 +113,7 @@ async def test_bindings_go_before_what_they_lead_to_and_come_from() -> None:
         assert watcher.take() == [FEED, PIPE, JOIN, NO_JOIN, NO_PIPE, NO_FEED]
 
 
-async def test_what_is_not_ours_is_not_told() -> None:
+async def test_resources_of_others_are_not_announced() -> None:
     async with open_harness() as harness:
         watcher = Watcher(harness)
         watcher.begin()
@@ -128,7 +128,7 @@ async def test_what_is_not_ours_is_not_told() -> None:
         assert watcher.take() == [RestMSJoinDelete("q", "s", "ours")]
 
 
-async def test_what_the_class_has_no_words_for_is_not_told() -> None:
+async def test_resources_that_the_class_does_not_have_are_not_announced() -> None:
     async with open_harness() as harness:
         watcher = Watcher(harness)
         watcher.begin()
@@ -168,7 +168,7 @@ async def test_joins_of_feeds_that_every_broker_has_are_told() -> None:
         assert watcher.take() == [PIPE, RestMSJoinCreate("q", "amq.topic", "#")]
 
 
-async def test_what_comes_and_goes_while_everything_is_told_is_told_once() -> None:
+async def test_change_during_a_replay_is_announced_once() -> None:
     async with open_harness() as harness:
         declare(harness)
         watcher = Watcher(harness)
@@ -188,7 +188,7 @@ async def test_what_comes_and_goes_while_everything_is_told_is_told_once() -> No
         ]
 
 
-async def test_what_goes_while_everything_is_told_is_told_as_gone() -> None:
+async def test_resource_deleted_during_a_replay_is_announced_as_gone() -> None:
     async with open_harness() as harness:
         declare(harness)
         harness.queue("stays")
@@ -199,7 +199,7 @@ async def test_what_goes_while_everything_is_told_is_told_as_gone() -> None:
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays"), NO_PIPE, NO_FEED]
 
 
-async def test_what_went_while_the_peer_was_away_is_told_when_it_is_back_joins_first() -> None:
+async def test_deletes_without_a_connection_are_sent_when_the_peer_is_back_joins_first() -> None:
     async with open_harness() as harness:
         declare(harness)
         harness.queue("stays")
@@ -216,7 +216,7 @@ async def test_what_went_while_the_peer_was_away_is_told_when_it_is_back_joins_f
         assert watcher.take() == [RestMSPipeCreate("pipe", "stays")]
 
 
-async def test_a_delete_that_the_peer_may_not_have_heard_is_told_again() -> None:
+async def test_delete_that_may_not_have_arrived_is_sent_again() -> None:
     async with open_harness() as harness:
         watcher = Watcher(harness)
         watcher.begin()
@@ -272,7 +272,7 @@ async def test_whether_the_peer_has_heard_everything_is_known() -> None:
         assert not watcher.outbox.mark_reached(second)
 
 
-async def test_a_pipe_can_be_told_again() -> None:
+async def test_pipe_can_be_announced_again() -> None:
     async with open_harness() as harness:
         watcher = Watcher(harness)
         watcher.begin()
@@ -285,7 +285,7 @@ async def test_a_pipe_can_be_told_again() -> None:
         assert not watcher.outbox.knows("s")
 
 
-async def test_a_peer_may_call_a_pipe_something_else() -> None:
+async def test_peer_may_call_a_pipe_something_else() -> None:
     async with open_harness() as harness:
         harness.queue("q")
         outbox = ResourceOutbox("fifo", 10)

@@ -90,7 +90,7 @@ async def take(broker: Broker, queue: str, count: int = 1) -> list[bytes]:
 # What is told
 
 
-async def test_what_is_here_and_what_comes_is_there_too() -> None:
+async def test_resources_here_and_those_to_come_are_at_the_peer_too() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -102,7 +102,7 @@ async def test_what_is_here_and_what_comes_is_there_too() -> None:
         assert names(there)[2] == {("news", "a.*", "mine"), ("more", "b.*", "other")}
 
 
-async def test_what_goes_here_goes_there() -> None:
+async def test_resource_deleted_here_is_deleted_at_the_peer() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -116,7 +116,7 @@ async def test_what_goes_here_goes_there() -> None:
         assert names(there) == ({}, {}, set())
 
 
-async def test_what_the_class_has_no_words_for_stays_here() -> None:
+async def test_resources_that_the_class_does_not_have_stay_here() -> None:
     async with open_pair() as (here, there):
         await here.declare_queue("alone", exclusive=True)
         await here.declare_sink("hidden", internal=True)
@@ -137,7 +137,7 @@ async def test_what_the_class_has_no_words_for_stays_here() -> None:
         assert peer.statistics().sent == 3
 
 
-async def test_a_sink_that_comes_again_as_another_kind_does_so_there() -> None:
+async def test_sink_that_comes_again_as_another_kind_does_so_there() -> None:
     async with open_pair() as (here, there):
         sink = await here.declare_sink("s", "topic")
         peer = await tell(here, there, "here")
@@ -196,7 +196,7 @@ async def test_three_brokers_in_a_ring_tell_each_other_no_more_than_that() -> No
         assert [set(broker.directory.queues) for broker in brokers] == [{"q0", "q2"}, {"q1", "q0"}, {"q2", "q1"}]
 
 
-async def test_a_binding_of_ours_to_what_is_theirs_is_told_and_comes_back_to_nobody() -> None:
+async def test_binding_of_ours_to_a_queue_of_theirs_is_announced_and_comes_back_to_no_broker() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peers = [await tell(here, there, "here"), await tell(there, here, "there")]
@@ -213,7 +213,7 @@ async def test_a_binding_of_ours_to_what_is_theirs_is_told_and_comes_back_to_nob
 # Messages
 
 
-async def test_what_is_published_there_comes_into_the_queue_here() -> None:
+async def test_message_published_at_the_peer_comes_into_the_queue_here() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here", prefetch=2)
@@ -231,7 +231,7 @@ async def test_what_is_published_there_comes_into_the_queue_here() -> None:
         assert peer.statistics().received == 10
 
 
-async def test_what_was_published_while_the_peer_was_away_comes_when_it_is_back() -> None:
+async def test_message_published_without_a_connection_comes_when_the_peer_is_back() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -243,7 +243,7 @@ async def test_what_was_published_while_the_peer_was_away_comes_when_it_is_back(
         assert await take(here, "mine") == [b"42"]
 
 
-async def test_what_a_queue_here_refuses_is_dropped_there() -> None:
+async def test_message_that_a_queue_here_refuses_is_dropped_at_the_peer() -> None:
     async with open_pair() as (here, there):
         await here.declare_queue("small", max_length=1, overflow="reject-publish")
         peer = await tell(here, there, "here")
@@ -319,7 +319,7 @@ async def test_clients_there_may_use_but_not_delete_what_is_ours() -> None:
         assert names(there)[2] == {("news", "a.*", "mine")}
 
 
-async def test_what_both_have_stays_when_one_of_them_deletes_it() -> None:
+async def test_resource_of_both_stays_when_one_of_them_deletes_it() -> None:
     async with open_pair() as (here, there):
         for broker in (here, there):
             await broker.declare_queue("both")
@@ -352,7 +352,7 @@ async def kept_open(port: int, others: Sequence[Synchronise] = ()) -> AsyncItera
         yield broker
 
 
-async def test_a_peer_that_begins_again_is_told_everything() -> None:
+async def test_peer_that_begins_again_gets_everything() -> None:
     async with open_broker(HERE) as here:
         await declare(here)
         async with open_broker(HERE, drain=0.1) as there:
@@ -367,7 +367,7 @@ async def test_a_peer_that_begins_again_is_told_everything() -> None:
             assert await take(here, "mine") == [b"42"]
 
 
-async def test_what_is_ours_stays_there_while_we_begin_again_and_is_ours_then() -> None:
+async def test_resources_of_ours_stay_at_the_peer_while_we_begin_again() -> None:
     async with open_broker(HERE, drain=0.1) as there:
         async with open_broker(drain=0.1) as here:
             await declare(here)
@@ -406,7 +406,7 @@ async def test_both_brokers_keep_each_other_s_resources_through_restarts() -> No
             assert names(there)[2] == names(here)[2] == everything
 
 
-async def test_what_is_deleted_while_the_peer_is_away_is_deleted_there_when_it_is_back() -> None:
+async def test_resource_deleted_without_a_connection_is_deleted_when_the_peer_is_back() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         await here.declare_queue("stays")
@@ -424,7 +424,7 @@ async def test_what_is_deleted_while_the_peer_is_away_is_deleted_there_when_it_i
         assert names(there) == ({}, {"stays": "guest@here"}, set())
 
 
-async def test_a_pipe_that_crashed_there_is_told_of_again() -> None:
+async def test_pipe_that_crashed_at_the_peer_is_announced_again() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -441,7 +441,7 @@ def crash(queue: QueueState) -> None:
     queue.ref.tell_nowait(Wake(None, None))  # type: ignore[arg-type]
 
 
-async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> None:
+async def test_actor_that_crashes_begins_again_and_knows_what_it_announced() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -454,7 +454,7 @@ async def test_an_actor_that_crashes_begins_again_and_knows_what_it_told() -> No
         assert names(there)[1] == {}
 
 
-async def test_a_peer_can_be_left_alone() -> None:
+async def test_peer_can_be_left_alone() -> None:
     async with open_pair() as (here, there):
         await declare(here)
         peer = await tell(here, there, "here")
@@ -462,7 +462,7 @@ async def test_a_peer_can_be_left_alone() -> None:
         await peer.aclose()
         assert here.peers == []
         assert names(there)[1] == {"mine": "guest@here"}
-        with pytest.raises(ActorStopped, match="told of nothing any more"):
+        with pytest.raises(ActorStopped, match="was closed, or has failed"):
             peer.statistics()
         with pytest.raises(ActorStopped):
             await peer.wait_announced()
@@ -492,7 +492,7 @@ def noted(log: pytest.LogCaptureFixture, event: str) -> list[str]:
     return [record.fields["reason"] for record in log.records if record.getMessage() == event]  # type: ignore[attr-defined]
 
 
-async def test_a_peer_that_does_not_announce_the_class_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_peer_that_does_not_announce_the_class_is_sent_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with open_broker() as here, open_broker(Unannounced(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
         peer = await tell(here, there, "here")
@@ -533,7 +533,7 @@ async def test_unless_it_is_to_be_told_all_the_same() -> None:
         assert names(there)[1] == {"mine": "guest@here"}
 
 
-async def test_one_that_does_not_know_the_class_closes_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_peer_that_does_not_know_the_class_closes_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     async with open_broker() as here, open_broker(Ignorant(host="127.0.0.1", port=0), drain=0.1) as there:
         await declare(here)
         peer = await tell(here, there, "here", force=True, pipe_type="pipe")
@@ -542,7 +542,7 @@ async def test_one_that_does_not_know_the_class_closes_and_is_tried_again(caplog
         assert names(there) == ({}, {}, set())
 
 
-async def test_a_peer_that_is_not_there_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_peer_that_is_not_there_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with open_broker(HERE) as nobody:
         port = nobody.listening[0].port
@@ -563,12 +563,12 @@ async def test_a_peer_that_is_not_there_is_noted_once(caplog: pytest.LogCaptureF
         (Synchronise("amqp://x", password_file="missing"), "password_file: cannot read missing"),
     ],
 )
-async def test_what_cannot_be_is_said_at_once(config: Synchronise, trouble: str) -> None:
+async def test_configuration_that_cannot_be_is_refused_at_once(config: Synchronise, trouble: str) -> None:
     async with open_broker() as here:
         with pytest.raises(ConfigError, match=trouble) as caught:
             await here.synchronise(config)
         assert "secret" not in str(caught.value)
 
 
-async def test_a_password_is_not_shown() -> None:
+async def test_password_is_not_shown() -> None:
     assert "secret" not in repr(Synchronise("amqp://guest:secret@there:5673"))

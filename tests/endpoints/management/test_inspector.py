@@ -60,7 +60,7 @@ def names(entries: Iterable[Paged[object]]) -> list[object]:
 # Queues
 
 
-async def test_a_queue_is_listed_with_options_and_counts(broker: Broker, domain: DomainInspector) -> None:
+async def test_queue_is_listed_with_options_and_counts(broker: Broker, domain: DomainInspector) -> None:
     await broker.declare_queue("q", max_length=3, overflow="reject-publish", durable=False)
     for body in (b"a", b"bc"):
         await broker.publish("", "q", body)
@@ -72,7 +72,7 @@ async def test_a_queue_is_listed_with_options_and_counts(broker: Broker, domain:
     assert (queue.max_length, queue.overflow, queue.durable, queue.exclusive) == (3, "reject-publish", False, False)
 
 
-async def test_a_name_for_direct_replies_is_shown_without_its_secret_part(
+async def test_name_for_direct_replies_is_shown_without_its_secret_part(
     broker: Broker, client: Client, domain: DomainInspector, whole: BrokerInspector
 ) -> None:
     for channel in (1, 2):
@@ -91,7 +91,7 @@ async def test_a_name_for_direct_replies_is_shown_without_its_secret_part(
     assert later == shown[1]
 
 
-async def test_a_consumer_shows_in_its_queue(broker: Broker, client: Client, domain: DomainInspector) -> None:
+async def test_consumer_shows_in_its_queue(broker: Broker, client: Client, domain: DomainInspector) -> None:
     await client.declare("q")
     await client.call(1, BasicConsume("q"), BasicConsumeOk)
     await broker.publish("", "q", b"a")
@@ -117,14 +117,14 @@ async def test_the_fullest_queues_come_first_if_asked(broker: Broker, domain: Do
     assert [entry.cursor for entry in found] == [None, None]
 
 
-async def test_a_queue_in_trouble_says_so(broker: Broker, domain: DomainInspector) -> None:
+async def test_queue_in_trouble_says_so(broker: Broker, domain: DomainInspector) -> None:
     await broker.declare_queue("q")
     await knock_out(broker, "q")
     (queue,) = records(domain.list_queues(ListQueues()))
     assert (queue.state, queue.restarts) == ("backing_off", 1)
 
 
-async def test_a_name_that_is_no_utf8_can_be_said(client: Client, domain: DomainInspector) -> None:
+async def test_name_that_is_no_utf8_can_be_shown(client: Client, domain: DomainInspector) -> None:
     await client.declare("a\udcff")
     assert names(domain.list_queues(ListQueues())) == [r"a\xff"]
 
@@ -189,14 +189,14 @@ async def test_messages_are_shown_in_order_and_stay(broker: Broker, domain: Doma
     assert (queue.ready, queue.delivered) == (3, 0)
 
 
-async def test_a_body_is_cut_where_one_asks(broker: Broker, domain: DomainInspector) -> None:
+async def test_body_is_cut_where_one_asks(broker: Broker, domain: DomainInspector) -> None:
     await broker.declare_queue("q")
     await broker.publish("", "q", b"abcdef")
     (message,) = records(domain.browse(BrowseQueue("q", body=2)))
     assert (message.body, message.size, message.redelivered) == (b"ab", 6, False)
 
 
-async def test_what_came_back_is_marked(broker: Broker, domain: DomainInspector) -> None:
+async def test_message_that_came_back_is_marked(broker: Broker, domain: DomainInspector) -> None:
     queue = await broker.declare_queue("q")
     await broker.publish("", "q", b"a")
     async with queue.open_feed() as feed:
@@ -210,7 +210,7 @@ async def test_browsing_looks_for_the_queue(domain: DomainInspector) -> None:
         records(domain.browse(BrowseQueue("nope")))
 
 
-async def test_a_queue_with_priorities_is_shown_by_id_so_that_pages_miss_nothing(
+async def test_queue_with_priorities_is_shown_by_id_so_that_pages_miss_nothing(
     broker: Broker, client: Client, domain: DomainInspector
 ) -> None:
     declared = await client.declare("q", arguments={"x-max-priority": 5})
@@ -280,7 +280,7 @@ async def test_totals_add_up(broker: Broker, client: Client, whole: BrokerInspec
     assert (after.sinks, after.version) == (before.sinks, before.version)
 
 
-async def test_a_crash_is_counted(broker: Broker, whole: BrokerInspector) -> None:
+async def test_crash_is_counted(broker: Broker, whole: BrokerInspector) -> None:
     await broker.declare_queue("q")
     crash(broker, "q")
     await queue_ref(broker, "q").wait_running()

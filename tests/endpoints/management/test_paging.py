@@ -34,22 +34,22 @@ def test_pages_hold_the_whole_list_and_none_is_larger_than_its_room(texts: list[
     assert all(text.startswith(cut) for cut, text in zip(found, texts, strict=True))
 
 
-def test_an_empty_list_is_one_empty_page() -> None:
+def test_empty_list_is_one_empty_page() -> None:
     assert fill_page([], limit=1, room=ROOM) == Page([])
 
 
-def test_nothing_behind_the_page_is_looked_at_but_one_entry() -> None:
+def test_page_looks_at_one_entry_behind_it_and_no_more() -> None:
     entries = paged(["a"] * 9)
     assert fill_page(entries, limit=3, room=ROOM).next == 3
     assert next(entries).cursor == 5
 
 
-def test_an_entry_is_not_shortened_if_it_fits_a_page_of_its_own() -> None:
+def test_entry_is_not_shortened_if_it_fits_a_page_of_its_own() -> None:
     page = fill_page(paged(["a", "b" * (ROOM - 30)]), limit=9, room=ROOM)
     assert ([bytes(item) for item in page.items], page.next) == ([b'"a"'], 1)
 
 
-def test_a_single_entry_that_cannot_be_shortened_is_refused() -> None:
+def test_single_entry_that_cannot_be_shortened_is_refused() -> None:
     with pytest.raises(PreconditionFailed, match="frame_max"):
         fill_page([Paged(1, "a" * ROOM)], limit=1, room=ROOM)
     with pytest.raises(PreconditionFailed, match="frame_max"):

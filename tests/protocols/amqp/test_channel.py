@@ -7,7 +7,7 @@ from triomq.protocols.amqp.content import Assembly, Limits
 from .wire import header
 
 
-def test_a_channel_moves_only_as_the_table_says() -> None:
+def test_channel_moves_only_as_the_table_says() -> None:
     channel = ChannelState(1)
     assert not channel.move("received channel.close-ok")
     assert channel.state == "opening"
@@ -18,7 +18,7 @@ def test_a_channel_moves_only_as_the_table_says() -> None:
     assert not channel.plain
 
 
-def test_a_content_under_way_keeps_the_fast_readers_off() -> None:
+def test_content_under_way_keeps_the_fast_readers_off() -> None:
     channel, limits = ChannelState(1), Limits(1000)
     assembly = Assembly(AMQP_METHODS.by_type[BasicPublish], BasicPublish(), limits)
     channel.begin_content(assembly)
@@ -27,7 +27,7 @@ def test_a_content_under_way_keeps_the_fast_readers_off() -> None:
     assert channel.plain
 
 
-def test_a_closing_channel_gives_back_what_it_held() -> None:
+def test_closing_channel_gives_back_what_it_held() -> None:
     channel, limits = ChannelState(1), Limits(1000)
     assembly = Assembly(AMQP_METHODS.by_type[BasicPublish], BasicPublish(), limits)
     channel.begin_content(assembly)

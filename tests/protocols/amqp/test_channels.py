@@ -55,7 +55,7 @@ from triomq.protocols.amqp import (
 from .wire import body, content, exchange, header, last, method, pair, running, said, sent
 
 
-def test_a_channel_opens() -> None:
+def test_channel_opens() -> None:
     server = running(channels=())
     server.receive_data(method(5, ChannelOpen()))
     assert server.events() == [ChannelOpened(5, 1)]
@@ -72,7 +72,7 @@ def test_methods_may_follow_open_before_it_is_answered() -> None:
     assert [type(event) for event in server.events()] == [ChannelOpened, Received, PublishRun]
 
 
-def test_a_number_used_again_is_another_incarnation() -> None:
+def test_number_used_again_is_another_incarnation() -> None:
     server = running(channels=())
     for incarnation in range(1, 5):
         server.receive_data(method(1, ChannelOpen()))
@@ -94,7 +94,7 @@ def test_the_peer_closes_a_channel_and_is_answered_by_the_endpoint() -> None:
         server.send_method(1, BasicGetEmpty())
 
 
-def test_an_open_and_a_close_that_come_at_once_are_both_answered() -> None:
+def test_open_and_a_close_that_come_at_once_are_both_answered() -> None:
     server = running(channels=())
     server.receive_data(method(1, ChannelOpen()) + method(1, ChannelClose(200, "changed my mind")))
     assert [type(event) for event in server.events()] == [ChannelOpened, ChannelClosed]
@@ -104,7 +104,7 @@ def test_an_open_and_a_close_that_come_at_once_are_both_answered() -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "answered in between"])
-def test_a_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: bool) -> None:
+def test_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: bool) -> None:
     server = running(channels=())
     words = [
         ChannelOpen(),
@@ -130,7 +130,7 @@ def test_a_channel_may_be_opened_again_before_its_close_is_answered(*, at_once: 
     assert heard == [(1, answer) for answer in answers]
 
 
-def test_nothing_may_follow_the_peer_s_close() -> None:
+def test_methods_may_not_follow_the_peer_s_close() -> None:
     server = running()
     server.receive_data(method(1, ChannelClose(200, "")) + method(1, BasicQos()))
     assert last(server, Failed) == Failed(504, "CHANNEL_ERROR - expected 'channel.open'", 60, 10)
@@ -164,7 +164,7 @@ def test_closes_of_a_channel_that_cross_are_both_answered() -> None:
     assert server.events() == [ChannelClosed(1, 406, "PRECONDITION_FAILED - no", by_peer=False)]
 
 
-def test_a_close_without_a_reason_takes_the_reason_of_the_one_that_crosses_it() -> None:
+def test_close_without_a_reason_takes_the_reason_of_the_one_that_crosses_it() -> None:
     client, server = pair()
     client.close_channel(1, 200, "Goodbye")
     server.close_channel(1, 404, "nothing there")
@@ -178,7 +178,7 @@ def test_a_close_without_a_reason_takes_the_reason_of_the_one_that_crosses_it() 
 REFUSED = (1, ChannelClose(404, "NOT_FOUND - late"))
 
 
-def test_a_refusal_of_what_came_before_the_client_s_close_goes_before_its_answer() -> None:
+def test_refusal_of_what_came_before_the_client_s_close_goes_before_its_answer() -> None:
     server = running()
     server.receive_data(method(1, ChannelClose(200, "")))
     server.close_channel(1, 404, "late")
@@ -194,7 +194,7 @@ def test_a_refusal_of_what_came_before_the_client_s_close_goes_before_its_answer
     assert last(server, ChannelOpened).channel == 1
 
 
-def test_a_client_has_nothing_to_say_after_the_server_s_close_but_its_answer() -> None:
+def test_client_has_nothing_to_say_after_the_server_s_close_but_its_answer() -> None:
     client, server = pair()
     server.close_channel(1, 404, "late")
     client.receive_data(sent(server))
@@ -204,7 +204,7 @@ def test_a_client_has_nothing_to_say_after_the_server_s_close_but_its_answer() -
 
 
 @pytest.mark.parametrize("cut", range(1, 5))
-def test_a_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cut: int) -> None:
+def test_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cut: int) -> None:
     """The server is given ``cut`` words at first; the client answers the refusal last of all."""
     server = running()
     words = [QueueDeclare("refused"), ChannelClose(200, ""), ChannelOpen(), QueueDeclare("good"), ChannelCloseOk()]
@@ -231,7 +231,7 @@ def test_a_refused_channel_may_be_opened_again_whenever_its_close_is_answered(cu
         server.send_method(1, QueueDeclareOk("gone"))
 
 
-def test_what_is_sent_on_a_closing_channel_is_dropped() -> None:
+def test_commands_on_a_closing_channel_are_dropped() -> None:
     server = running()
     server.receive_data(content(1, BasicPublish(), b"x"))
     (run,) = server.events()
@@ -245,7 +245,7 @@ def test_what_is_sent_on_a_closing_channel_is_dropped() -> None:
     assert sent(server) == b""
 
 
-def test_a_content_cut_off_by_the_peer_s_close_is_forgotten() -> None:
+def test_content_cut_off_by_the_peer_s_close_is_forgotten() -> None:
     client, server = pair()
     server.receive_data(method(1, BasicPublish()) + header(1, 10) + body(1, b"12345"))
     server.close_channel(1, 404, "gone")
@@ -261,7 +261,7 @@ def test_a_content_cut_off_by_the_peer_s_close_is_forgotten() -> None:
     assert run.framing.body(run.contents[0]) == b"whole"
 
 
-def test_a_body_above_the_limit_closes_its_channel_before_any_of_it_is_kept() -> None:
+def test_body_above_the_limit_closes_its_channel_before_any_of_it_is_stored() -> None:
     server = running(Settings(max_message_size=100), channels=(1, 2))
     server.receive_data(method(1, BasicPublish()) + header(1, 101))
     text = "CONTENT_TOO_LARGE - message size 101 is larger than configured max size 100"
@@ -275,7 +275,7 @@ def test_a_body_above_the_limit_closes_its_channel_before_any_of_it_is_kept() ->
     assert server.events() == [ChannelClosed(1, 311, text, by_peer=False)]
 
 
-def test_what_is_said_on_a_channel_that_failed_and_is_gone_already_is_dropped() -> None:
+def test_commands_on_a_channel_that_failed_and_is_gone_are_dropped() -> None:
     server = running(Settings(max_message_size=10))
     # The peer answers a close that it cannot have seen; what came before is answered by an endpoint that cannot know.
     server.receive_data(
@@ -293,7 +293,7 @@ def test_what_is_said_on_a_channel_that_failed_and_is_gone_already_is_dropped() 
     assert len(said(server)) == 2
 
 
-def test_a_channel_that_fails_and_is_opened_again_at_once_may_be_answered_twice() -> None:
+def test_channel_that_fails_and_is_opened_again_at_once_may_be_answered_twice() -> None:
     server = running(Settings(max_message_size=10), channels=())
     lying = method(1, BasicPublish("", "q")) + header(1, 11) + method(1, ChannelCloseOk())
     server.receive_data(method(1, ChannelOpen()) + lying + method(1, ChannelOpen()))
@@ -316,7 +316,7 @@ def test_unfinished_contents_are_bounded_over_all_channels() -> None:
     assert failed.text == "RESOURCE_ERROR - more than 2097152 octets of unfinished contents"
 
 
-def test_a_publish_that_is_not_whole_is_told_once_until_it_is_whole_or_dropped() -> None:
+def test_publish_that_is_not_whole_is_reported_once() -> None:
     server = running(channels=(1, 2, 3))
     whole = content(1, BasicPublish("", "q"), b"whole")
     begun = method(1, BasicPublish("e", "k")) + header(1, 5) + method(2, BasicPublish("f", "k"))
@@ -338,7 +338,7 @@ def test_unfinished_octets_are_those_of_contents_and_of_the_frame_that_is_not_wh
     assert server.unfinished_contents == 0
 
 
-def test_a_client_may_receive_several_large_bodies_side_by_side() -> None:
+def test_client_may_receive_several_large_bodies_side_by_side() -> None:
     client, _ = pair(
         client_settings=Settings(login=plain("guest", "guest"), heartbeat=0, max_message_size=1024 * 1024), channels=4
     )
@@ -372,7 +372,7 @@ def test_channels_are_counted_not_numbered() -> None:
     assert last(server, Failed) == Failed(530, text, 0, 0)
 
 
-def test_a_client_does_not_open_more_than_agreed() -> None:
+def test_client_does_not_open_more_than_agreed() -> None:
     client, _ = pair(Settings(channel_max=2), channels=2)
     with pytest.raises(LocalProtocolError, match="2 channels are open"):
         client.send_method(3, ChannelOpen())
@@ -459,7 +459,7 @@ def test_requests_and_replies_of_a_channel_pass_and_not_the_wrong_way(asked: Met
     assert last(server, Failed).code == 503
 
 
-def test_a_client_gets_returns_and_answers_with_their_contents() -> None:
+def test_client_gets_returns_and_answers_with_their_contents() -> None:
     client, server = pair()
     server.send_content(1, BasicReturn(312, "NO_ROUTE", "e", "k"), b"\x10\x00\x02", b"back")
     server.send_content(1, BasicGetOk(1, True, "e", "k", 7), b"\0\0", b"")
@@ -494,12 +494,12 @@ def test_our_own_mistakes_are_told(channel: int, what: Method, complaint: str) -
         running().send_method(channel, what)
 
 
-def test_a_method_without_content_is_not_sent_with_one() -> None:
+def test_method_without_content_is_not_sent_with_one() -> None:
     with pytest.raises(LocalProtocolError, match="is sent with send_method"):
         running().send_content(1, BasicGetEmpty(), b"\0\0", b"")  # type: ignore[arg-type]  # that is the test
 
 
-def test_a_method_on_a_channel_that_is_only_known_to_the_server_is_the_server_s_failure() -> None:
+def test_method_on_a_channel_that_is_only_known_to_the_server_is_the_server_s_failure() -> None:
     client, _ = pair()
     client.receive_data(method(4, BasicCancel("c")))
     assert last(client, Failed).code == 504

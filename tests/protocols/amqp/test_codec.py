@@ -111,7 +111,7 @@ def test_reserved_fields_are_written_as_zero_and_read_past() -> None:
     assert AMQP_METHODS.decode(b"\x00\x0a\x00\x28\x01/\x03abc\x01") == ConnectionOpen("/")
 
 
-def test_a_name_that_is_not_utf_8_comes_out_as_it_came_in() -> None:
+def test_name_that_is_not_utf_8_comes_out_as_it_came_in() -> None:
     payload = b"\x00\x3c\x00\x28\x00\x00\x01\xff\x02\xc3\x28\x00"
     method = AMQP_METHODS.decode(payload)
     assert isinstance(method, BasicPublish)
@@ -138,7 +138,9 @@ def test_a_name_that_is_not_utf_8_comes_out_as_it_came_in() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_says_why(payload: bytes, code: int, text: str, blamed: tuple[int, int]) -> None:
+def test_error_of_an_unreadable_method_has_the_reason(
+    payload: bytes, code: int, text: str, blamed: tuple[int, int]
+) -> None:
     with pytest.raises(PeerError) as caught:
         AMQP_METHODS.decode(payload)
     assert caught.value.code == code
@@ -159,12 +161,12 @@ def test_arguments_do_not_nest_without_end() -> None:
 @pytest.mark.parametrize(
     "method", [BasicQos(2**32), BasicQos(0, -1), BasicAck(2**64), BasicNack(-1), QueueBind("q" * 256, "e")]
 )
-def test_what_does_not_fit_is_our_own_mistake(method: Method) -> None:
+def test_value_that_does_not_fit_is_our_own_mistake(method: Method) -> None:
     with pytest.raises(LocalProtocolError, match=r"(basic|queue)\."):
         AMQP_METHODS.encode(method)
 
 
-def test_a_value_of_another_type_is_our_own_mistake() -> None:
+def test_value_of_another_type_is_our_own_mistake() -> None:
     with pytest.raises(LocalProtocolError, match="b'q' is no shortstr"):
         AMQP_METHODS.encode(QueueDeclare(b"q"))  # type: ignore[arg-type]  # that is the test
 
@@ -178,7 +180,7 @@ class DirectPut(Method, frozen=True, gc=False):
     count: Short = 0
 
 
-def test_an_extension_class_is_more_rows() -> None:
+def test_extension_class_is_more_rows() -> None:
     table = MethodTable((*METHODS, Row(DirectPut, 61500, 10, "client", "direct.put")))
     payload = b"\xf0\x3c\x00\x0a\x01s\x01\x00\x05"
     assert table.encode(DirectPut("s", loud=True, count=5)) == payload

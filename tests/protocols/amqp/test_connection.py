@@ -165,7 +165,7 @@ def ends_well(engine: AMQPEngine, pieces: list[bytes]) -> list[object]:
     engine.receive_data(b"")
     engine.receive_data(b"more")
     engine.handle_timer(1e9)
-    assert engine.finished
+    assert engine.outbox.finished
     assert engine.next_timer() is None
     return told
 
@@ -232,7 +232,7 @@ def test_mutated_answers_are_survived_and_split_alike(
 # Conversations
 
 
-def test_a_message_goes_all_the_way() -> None:
+def test_message_goes_all_the_way() -> None:
     client, server = pair()
     client.send_method(1, QueueDeclare("q"))
     assert exchange(client, server)[1] == [Received(1, QueueDeclare("q"))]
@@ -260,22 +260,22 @@ def test_both_sides_close_a_channel_and_the_connection() -> None:
     client.close(200, "bye")
     told = exchange(client, server)
     assert told == ([Closed(200, "bye", by_peer=False)], [Closed(200, "bye", by_peer=True)])
-    assert client.finished
-    assert server.finished
+    assert client.outbox.finished
+    assert server.outbox.finished
 
 
-def test_what_came_before_a_client_s_close_is_answered_before_it() -> None:
+def test_requests_before_a_client_s_close_are_answered_before_it() -> None:
     server = running()
     server.receive_data(method(1, QueueDeclare("q")) + CLOSE + method(1, QueueDeclare("passed over")) + CLOSE)
     assert server.events() == [Received(1, QueueDeclare("q")), Closed(200, "bye", by_peer=True)]
-    assert not server.finished
+    assert not server.outbox.finished
     server.send_method(1, QueueDeclareOk("q"))
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(1, QueueDeclareOk("q")), (0, ConnectionCloseOk()), (0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
+def test_refusal_that_closes_the_connection_crosses_the_client_s_close() -> None:
     server = running()
     server.receive_data(CLOSE)
     server.close(503, "unknown exchange type 'nope'", 40, 10)
@@ -284,7 +284,7 @@ def test_a_refusal_that_closes_the_connection_crosses_the_client_s_close() -> No
     assert said(server) == [(0, close), (0, ConnectionCloseOk())]
     server.receive_data(method(0, ConnectionCloseOk()))
     assert last(server, Closed) == Closed(503, close.reply_text, by_peer=False)
-    assert server.finished
+    assert server.outbox.finished
 
 
 @pytest.mark.parametrize("rest", [b"", HEARTBEAT, frame(1, 0, bytes(5000)), b"\xce" * 9], ids=len)
@@ -303,17 +303,17 @@ def test_further_closes_are_answered_until_what_comes_cannot_be_read(rest: bytes
     assert server.events() == [Closed(200, "bye", by_peer=True)]
 
 
-def test_a_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read() -> None:
+def test_client_that_hangs_up_behind_its_close_is_answered_for_it_may_still_read() -> None:
     server = running()
     server.receive_data(CLOSE)
     server.receive_data(b"")
     assert server.events() == [Closed(200, "bye", by_peer=True), EndOfStream()]
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_what_is_sent_after_the_end_is_dropped() -> None:
+def test_commands_after_the_end_are_dropped() -> None:
     client, server = pair()
     client.send_content(1, BasicPublish(), b"\0\0", b"x")
     (run,) = exchange(client, server)[1]
@@ -328,7 +328,7 @@ def test_what_is_sent_after_the_end_is_dropped() -> None:
     assert sent(server) == b""
 
 
-def test_a_close_is_not_a_method_to_send() -> None:
+def test_close_is_not_a_method_to_send() -> None:
     _, server = pair()
     with pytest.raises(LocalProtocolError, match="a command of its own"):
         server.send_method(0, ConnectionClose(200, ""))
@@ -338,7 +338,7 @@ def test_a_close_is_not_a_method_to_send() -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", HEADER[:7]], ids=["nothing", "all but its last octet"])
-def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: bytes) -> None:
+def test_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: bytes) -> None:
     server = AMQPEngine("server", now=1000.0)
     if begun:
         server.receive_data(begun)
@@ -350,10 +350,10 @@ def test_a_header_is_due_within_five_seconds_then_ours_is_the_last_word(begun: b
         Failed(320, "CONNECTION_FORCED - the handshake was not done in time, it is at waiting", 0, 0)
     ]
     assert sent(server) == HEADER
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
+def test_client_without_an_answer_sends_no_more() -> None:
     client = AMQPEngine("client", now=1000.0)
     assert sent(client) == HEADER
     assert client.next_timer() == 1010.0
@@ -361,7 +361,7 @@ def test_a_client_that_hears_nothing_has_no_more_to_say() -> None:
     (failed,) = client.events()
     assert isinstance(failed, Failed)
     assert sent(client) == b""
-    assert client.finished
+    assert client.outbox.finished
 
 
 def test_the_handshake_is_due_within_ten_seconds() -> None:
@@ -377,10 +377,10 @@ def test_the_handshake_is_due_within_ten_seconds() -> None:
     server.handle_timer(1010.0)
     assert server.next_timer() == 1015.0
     server.handle_timer(1015.0)
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_an_open_connection_without_heartbeats_has_no_timer() -> None:
+def test_open_connection_without_heartbeats_has_no_timer() -> None:
     assert running().next_timer() is None
 
 
@@ -391,7 +391,7 @@ def test_close_ok_is_due_within_five_seconds() -> None:
     assert server.next_timer() == 55.0
     server.handle_timer(55.0)
     assert server.events() == [Closed(200, "bye", by_peer=False)]
-    assert server.finished
+    assert server.outbox.finished
 
 
 def beating(interval: int) -> tuple[AMQPEngine, AMQPEngine]:
@@ -421,10 +421,10 @@ def test_two_silent_sides_keep_each_other_alive() -> None:
     assert 20 <= heartbeats <= 50
 
 
-def test_a_peer_that_falls_silent_is_lost_after_two_intervals() -> None:
+def test_peer_that_falls_silent_is_lost_after_two_intervals() -> None:
     _, server = beating(4)
     lost_at = 0.0
-    while not server.finished:
+    while not server.outbox.finished:
         moment = server.next_timer()
         assert moment is not None
         lost_at = moment
@@ -491,7 +491,7 @@ def test_reading_a_large_body_takes_no_more_than_a_few_times_its_size() -> None:
     assert peak < 3 * len(data)
 
 
-def test_a_frame_octet_by_octet_is_kept_as_octets() -> None:
+def test_frame_octet_by_octet_is_stored_as_octets() -> None:
     server = running()
     data = content(1, BasicPublish(), bytes(50_000))
     tracemalloc.start()
@@ -504,7 +504,7 @@ def test_a_frame_octet_by_octet_is_kept_as_octets() -> None:
     assert len(server.events()) == 1
 
 
-def test_an_idle_engine_is_small() -> None:
+def test_idle_engine_is_small() -> None:
     engines = [AMQPEngine("server", now=0.0) for _ in range(20)]
     tracemalloc.start()
     more = [AMQPEngine("server", now=0.0, settings=SHARED) for _ in range(100)]
@@ -524,7 +524,7 @@ def test_the_end_of_the_stream_is_told_once() -> None:
     assert client.events() == [EndOfStream()]
 
 
-def test_a_server_that_opens_a_channel_unasked_is_refused() -> None:
+def test_server_that_opens_a_channel_unasked_is_refused() -> None:
     client, _ = pair()
     client.receive_data(method(1, ChannelOpenOk()))
     (failed,) = client.events()
@@ -533,7 +533,7 @@ def test_a_server_that_opens_a_channel_unasked_is_refused() -> None:
 
 
 @pytest.mark.parametrize("multiple", [False, True])
-def test_an_ack_in_one_step_is_the_ack_that_a_method_is(multiple: bool) -> None:
+def test_ack_in_one_step_is_the_ack_that_a_method_is(multiple: bool) -> None:
     client, server = pair()
     server.send_method(1, BasicAck(1 << 40, multiple=multiple))
     expected = sent(server)

@@ -16,7 +16,7 @@ def assembly(limits: Limits | None = None) -> Assembly:
     return Assembly(AMQP_METHODS.by_type[BasicPublish], BasicPublish("e", "k"), limits or Limits(1_000_000))
 
 
-def test_a_content_in_one_body_frame_is_kept_as_it_came() -> None:
+def test_content_in_one_body_frame_stays_as_it_came() -> None:
     part = assembly()
     frames = header(3, 5, PROPERTIES), body(3, b"hello")
     assert not part.add_header(frames[0])
@@ -28,7 +28,7 @@ def test_a_content_in_one_body_frame_is_kept_as_it_came() -> None:
     assert decode_properties(framing.properties(content)).headers == {"a": [1, None]}
 
 
-def test_an_empty_content_is_its_header_frame() -> None:
+def test_empty_content_is_its_header_frame() -> None:
     part = assembly()
     assert part.add_header(header(3, 0, PROPERTIES))
     framing, content = part.finish(3, FramingTable())
@@ -38,7 +38,7 @@ def test_an_empty_content_is_its_header_frame() -> None:
     assert framing.properties(content) == PROPERTIES
 
 
-def test_a_content_in_several_body_frames_is_joined() -> None:
+def test_content_in_several_body_frames_is_joined() -> None:
     part, limits = assembly(), Limits(1000)
     part = assembly(limits)
     part.add_header(header(3, 6, PROPERTIES))
@@ -68,13 +68,13 @@ def test_shapes_are_remembered_within_a_bound() -> None:
         assert len(table.known) <= FRAMINGS
 
 
-def test_a_body_above_the_limit_is_refused_by_its_header() -> None:
+def test_body_above_the_limit_is_refused_by_its_header() -> None:
     part = assembly(Limits(100))
     with pytest.raises(ChannelRefusal, match="101"):
         part.add_header(header(1, 101))
 
 
-def test_a_huge_announcement_takes_no_memory() -> None:
+def test_huge_announcement_takes_no_memory() -> None:
     limits = Limits(2**40)
     part = assembly(limits)
     part.add_header(header(1, 2**40))
@@ -90,7 +90,7 @@ def test_small_frames_take_no_more_than_their_octets() -> None:
     assert limits.unfinished == 2999 + len(header(1, 3000))
 
 
-def test_a_body_that_is_too_long_is_refused() -> None:
+def test_body_that_is_too_long_is_refused() -> None:
     part = assembly()
     part.add_header(header(1, 3))
     with pytest.raises(PeerError, match="expected content body"):

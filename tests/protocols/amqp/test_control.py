@@ -52,7 +52,7 @@ def test_the_class_is_an_extension_that_plain_amqp_does_not_have() -> None:
         AMQP_METHODS.encode(ControlRequest("queues"))
 
 
-def test_a_request_and_its_response_go_over_an_ordinary_channel() -> None:
+def test_request_and_its_response_go_over_an_ordinary_channel() -> None:
     client, server = pair(BROKER_METHODS)
     client.send_method(1, ControlRequest("totals", b"{}"))
     assert exchange(client, server) == ([], [Received(1, ControlRequest("totals", b"{}"))])
@@ -60,7 +60,7 @@ def test_a_request_and_its_response_go_over_an_ordinary_channel() -> None:
     assert exchange(client, server) == ([Received(1, ControlResponse(b"{}"))], [])
 
 
-def test_a_server_does_not_ask_and_a_client_does_not_answer() -> None:
+def test_server_does_not_ask_and_a_client_does_not_answer() -> None:
     client, server = pair(BROKER_METHODS)
     with pytest.raises(LocalProtocolError, match="not sent by a server"):
         server.send_method(1, ControlRequest("queues"))
@@ -68,7 +68,7 @@ def test_a_server_does_not_ask_and_a_client_does_not_answer() -> None:
         client.send_method(1, ControlResponse(b"{}"))
 
 
-def test_a_server_that_does_not_know_the_class_closes_with_540() -> None:
+def test_server_that_does_not_know_the_class_closes_with_540() -> None:
     client, server = pair(AMQP_METHODS)
     client.send_method(1, ControlRequest("queues"))
     heard, _ = exchange(client, server)

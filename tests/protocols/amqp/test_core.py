@@ -28,7 +28,7 @@ def waiting(of: Core) -> list[object]:
     return [method for _, method in methods_in(b"".join(of.outbox.take()))]
 
 
-def test_a_state_moves_only_by_the_table() -> None:
+def test_state_moves_only_by_the_table() -> None:
     made = core("tuning")
     assert not made.move("received connection.open")
     assert made.state == "tuning"
@@ -36,19 +36,19 @@ def test_a_state_moves_only_by_the_table() -> None:
     assert made.state == "opening"
 
 
-def test_what_the_table_does_not_have_cannot_be_said() -> None:
+def test_method_that_the_table_does_not_have_cannot_be_sent() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be sent by a server in state tuning"):
         core("tuning").send_control("connection.blocked", ConnectionBlocked("memory"))
 
 
-def test_what_comes_too_late_is_not_said() -> None:
+def test_method_that_comes_too_late_is_not_sent() -> None:
     for state in ("closing", "closed"):
         made = core(state)
         made.send_control("connection.blocked", ConnectionBlocked("memory"))
         assert waiting(made) == []
 
 
-def test_a_failure_is_told_to_both_sides() -> None:
+def test_failure_reaches_both_sides() -> None:
     made = core()
     made.fail(PeerError(502, "no table", 50, 10))
     assert made.events == [Failed(502, "SYNTAX_ERROR - no table", 50, 10)]
@@ -64,7 +64,7 @@ def test_our_close_ends_with_what_we_said() -> None:
     assert made.timers.next() is None
 
 
-def test_a_client_s_close_waits_for_the_endpoint_and_ends_the_connection() -> None:
+def test_client_s_close_waits_for_the_endpoint_and_ends_the_connection() -> None:
     made = core("ending")  # where the table says that the method leads
     made.closed_by_peer(ConnectionClose(200, "bye"))
     assert made.events == [Closed(200, "bye", by_peer=True)]
@@ -75,7 +75,7 @@ def test_a_client_s_close_waits_for_the_endpoint_and_ends_the_connection() -> No
     assert made.over
 
 
-def test_a_server_s_close_is_answered_at_once() -> None:
+def test_server_s_close_is_answered_at_once() -> None:
     made = Core("client", 0.0, Settings(), AMQP_METHODS)
     made.state = "running"
     made.closed_by_peer(ConnectionClose(200, "bye"))

@@ -64,7 +64,7 @@ def test_the_class_is_an_extension_that_plain_amqp_does_not_have() -> None:
     assert 61500 not in {layout.row.class_id for layout in INDIRECT_METHODS.layouts}
 
 
-def test_a_question_and_its_answer_go_over_an_ordinary_channel() -> None:
+def test_question_and_its_answer_go_over_an_ordinary_channel() -> None:
     client, server = pair(BROKER_METHODS)
     client.send_method(1, DirectPut("sink"))
     client.send_method(1, DirectGet("feed"))
@@ -74,7 +74,7 @@ def test_a_question_and_its_answer_go_over_an_ordinary_channel() -> None:
     assert exchange(client, server) == ([Received(1, DirectPutOk("lease")), Received(1, DirectGetOk("lease"))], [])
 
 
-def test_a_server_does_not_ask_and_a_client_does_not_answer() -> None:
+def test_server_does_not_ask_and_a_client_does_not_answer() -> None:
     client, server = pair(BROKER_METHODS)
     with pytest.raises(LocalProtocolError, match="not sent by a server"):
         server.send_method(1, DirectPut("sink"))
@@ -82,7 +82,7 @@ def test_a_server_does_not_ask_and_a_client_does_not_answer() -> None:
         client.send_method(1, DirectGetOk("lease"))
 
 
-def test_a_server_without_direct_connections_closes_with_540() -> None:
+def test_server_without_direct_connections_closes_with_540() -> None:
     client, server = pair(INDIRECT_METHODS)
     client.send_method(1, DirectPut("sink"))
     heard, _ = exchange(client, server)

@@ -6,7 +6,7 @@ import pamqp.heartbeat
 from triomq.protocols.amqp.frames import BODY, HEARTBEAT_FRAME, OVERHEAD, PROTOCOL_HEADER, frame
 
 
-def test_a_frame_is_type_channel_size_payload_end() -> None:
+def test_frame_is_type_channel_size_payload_end() -> None:
     assert frame(3, 0x0102, b"abc") == b"\x03\x01\x02\x00\x00\x00\x03abc\xce"
     assert len(frame(3, 1, b"")) == OVERHEAD
 

@@ -51,7 +51,7 @@ def tuning(settings: Settings | None = None) -> AMQPEngine:
     return server
 
 
-def test_a_server_introduces_itself() -> None:
+def test_server_introduces_itself() -> None:
     server = AMQPEngine("server", now=0.0, settings=Settings(mechanisms=("PLAIN", "EXTERNAL"), locales=("en_US", "no")))
     server.receive_data(HEADER)
     ((channel, start),) = said(server)
@@ -80,7 +80,7 @@ def test_the_response_of_any_mechanism_is_passed_on_as_it_is() -> None:
     assert decode_table(len(response).to_bytes(4, "big") + response) == {"LOGIN": "guest", "PASSWORD": "guest"}
 
 
-def test_a_refused_login_is_told_and_waited_out() -> None:
+def test_refused_login_is_sent_and_waited_out() -> None:
     server = greeted()
     server.refuse_login("Login was refused using authentication mechanism PLAIN.")
     text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN."
@@ -89,7 +89,7 @@ def test_a_refused_login_is_told_and_waited_out() -> None:
     assert last(server, Closed) == Closed(403, text, by_peer=False)
 
 
-def test_what_a_client_sent_ahead_of_a_refusal_is_read_as_what_comes_after_it() -> None:
+def test_octets_sent_ahead_of_a_refusal_are_read_as_if_they_came_after_it() -> None:
     for judge in (
         lambda server: server.refuse_login("no"),
         lambda server: server.close(403, "no"),
@@ -98,10 +98,10 @@ def test_what_a_client_sent_ahead_of_a_refusal_is_read_as_what_comes_after_it() 
         server.receive_data(method(0, ConnectionTuneOk(1, 4096, 0)) + method(0, ConnectionCloseOk()))
         judge(server)
         assert server.events()[1:] == [Closed(403, "ACCESS_REFUSED - no", by_peer=False)]
-        assert server.finished
+        assert server.outbox.finished
 
 
-def test_a_mechanism_may_take_more_steps() -> None:
+def test_mechanism_may_take_more_steps() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("SCRAM", b"first")))
     server = AMQPEngine("server", now=0.0)
     server.receive_data(sent(client))
@@ -127,7 +127,7 @@ def challenged() -> AMQPEngine:
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 7])
-def test_a_mechanism_may_take_any_number_of_steps(rounds: int) -> None:
+def test_mechanism_may_take_any_number_of_steps(rounds: int) -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"0")))
     server = AMQPEngine("server", now=0.0)
     exchange_once(client, server)
@@ -163,7 +163,7 @@ def exchange_once(client: AMQPEngine, server: AMQPEngine) -> None:
     ],
     ids=["tune-ok", "start-ok", "a challenge", "a channel", "a channel's frame", "on a channel", "a lying size"],
 )
-def test_a_challenge_is_answered_with_nothing_but_secure_ok(octets: bytes, code: int, blamed: tuple[int, int]) -> None:
+def test_challenge_is_answered_with_nothing_but_secure_ok(octets: bytes, code: int, blamed: tuple[int, int]) -> None:
     server = challenged()
     server.receive_data(octets)
     failed = last(server, Failed)
@@ -171,7 +171,7 @@ def test_a_challenge_is_answered_with_nothing_but_secure_ok(octets: bytes, code:
     assert [type(word) for _, word in said(server)] == [ConnectionClose]
 
 
-def test_one_answer_to_a_challenge_is_enough() -> None:
+def test_challenge_needs_one_answer_alone() -> None:
     server = challenged()
     server.receive_data(method(0, ConnectionSecureOk(b"proof")) * 2)
     assert server.events() == [ChallengeAnswered(b"proof")]
@@ -179,7 +179,7 @@ def test_one_answer_to_a_challenge_is_enough() -> None:
     assert last(server, Failed).text == "CHANNEL_ERROR - unexpected method in connection state tuning"
 
 
-def test_a_challenged_login_may_be_refused_or_given_up() -> None:
+def test_challenged_login_may_be_refused_or_given_up() -> None:
     server = challenged()
     server.receive_data(method(0, ConnectionSecureOk(b"wrong")))
     server.refuse_login("no")
@@ -189,7 +189,7 @@ def test_a_challenged_login_may_be_refused_or_given_up() -> None:
     assert last(server, Closed) == Closed(200, "too hard", by_peer=True)
 
 
-def test_a_challenge_does_not_put_the_end_of_the_handshake_off() -> None:
+def test_challenge_does_not_put_the_end_of_the_handshake_off() -> None:
     server = challenged()
     assert server.next_timer() == 10.0
     server.handle_timer(10.0)
@@ -197,7 +197,7 @@ def test_a_challenge_does_not_put_the_end_of_the_handshake_off() -> None:
 
 
 @pytest.mark.parametrize("word", [ConnectionSecure(b"again"), ConnectionTune(1, 4096, 0), ConnectionOpenOk()])
-def test_a_server_waits_for_the_answer_to_its_challenge(word: Method) -> None:
+def test_server_waits_for_the_answer_to_its_challenge(word: Method) -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"")))
     client.receive_data(method(0, ConnectionStart(0, 9, {}, b"STEPS", b"en_US")) + method(0, ConnectionSecure(b"one")))
     client.receive_data(method(0, word))
@@ -205,7 +205,7 @@ def test_a_server_waits_for_the_answer_to_its_challenge(word: Method) -> None:
     assert failed.text == "CHANNEL_ERROR - unexpected method in connection state securing"
 
 
-def test_who_was_not_challenged_has_nothing_to_answer() -> None:
+def test_client_that_was_not_challenged_has_nothing_to_answer() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=Login("STEPS", b"")))
     client.receive_data(method(0, ConnectionStart(0, 9, {}, b"STEPS", b"en_US")))
     with pytest.raises(LocalProtocolError, match="in state authenticating"):
@@ -227,7 +227,7 @@ def test_who_was_not_challenged_has_nothing_to_answer() -> None:
         ),
     ],
 )
-def test_a_client_may_not_tune_above_the_offer(tune_ok: ConnectionTuneOk, text: str) -> None:
+def test_client_may_not_tune_above_the_offer(tune_ok: ConnectionTuneOk, text: str) -> None:
     server = tuning()
     server.receive_data(method(0, tune_ok))
     assert last(server, Failed) == Failed(530, f"NOT_ALLOWED - {text}", 10, 31)
@@ -243,7 +243,7 @@ def test_a_client_may_not_tune_above_the_offer(tune_ok: ConnectionTuneOk, text: 
     ],
     ids=["the offer", "less", "no wish for channels", "a slower heartbeat"],
 )
-def test_what_the_client_tunes_holds(tune_ok: ConnectionTuneOk, agreed: tuple[int, int, int]) -> None:
+def test_limits_that_the_client_tunes_hold(tune_ok: ConnectionTuneOk, agreed: tuple[int, int, int]) -> None:
     server = tuning()
     server.receive_data(method(0, tune_ok))
     assert (server.channel_max, server.frame_max, server.heartbeat) == agreed
@@ -263,16 +263,16 @@ def test_frames_are_small_until_they_are_tuned() -> None:
     assert last(server, Failed).text == "FRAME_ERROR - type 1, all octets = <<>>: {frame_too_large,5000,4088}"
 
 
-def test_a_peer_may_close_in_the_middle() -> None:
+def test_peer_may_close_in_the_middle() -> None:
     server = tuning()
     server.receive_data(method(0, ConnectionClose(200, "changed my mind")))
     assert last(server, Closed) == Closed(200, "changed my mind", by_peer=True)
     server.send_method(0, ConnectionCloseOk())
     assert said(server) == [(0, ConnectionCloseOk())]
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_a_client_opens_a_connection_by_itself() -> None:
+def test_client_opens_a_connection_by_itself() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=plain("u", "p"), virtual_host="/v", heartbeat=10))
     server = AMQPEngine("server", now=0.0, settings=Settings(heartbeat=20, channel_max=100, frame_max=8192))
     server.receive_data(sent(client))
@@ -295,7 +295,7 @@ def test_a_client_opens_a_connection_by_itself() -> None:
     assert (server.channel_max, server.frame_max, server.heartbeat) == (100, 8192, 10)
 
 
-def test_a_client_without_a_login_is_asked_for_one() -> None:
+def test_client_without_a_login_is_asked_for_one() -> None:
     client = AMQPEngine("client", now=0.0)
     server = AMQPEngine("server", now=0.0)
     seen, _ = exchange(client, server)
@@ -309,7 +309,7 @@ def test_a_client_without_a_login_is_asked_for_one() -> None:
     ("wish", "offer", "agreed"),
     [(0, 60, 0), (30, 0, 30), (30, 60, 30), (60, 30, 30)],
 )
-def test_a_client_takes_the_shorter_heartbeat_or_none(wish: int, offer: int, agreed: int) -> None:
+def test_client_takes_the_shorter_heartbeat_or_none(wish: int, offer: int, agreed: int) -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=plain("u", "p"), heartbeat=wish))
     exchange(client, AMQPEngine("server", now=0.0, settings=Settings(heartbeat=offer)))
     assert client.heartbeat == agreed
@@ -322,7 +322,7 @@ def test_no_limit_from_the_server_leaves_the_client_s_own() -> None:
     assert (0, ConnectionTuneOk(2047, 131072, 60)) in said(client)
 
 
-def test_a_client_refuses_frames_that_are_too_small() -> None:
+def test_client_refuses_frames_that_are_too_small() -> None:
     client = AMQPEngine("client", now=0.0, settings=Settings(login=plain("u", "p")))
     start = ConnectionStart(0, 9, {}, b"PLAIN", b"en_US")
     client.receive_data(method(0, start) + method(0, ConnectionTune(0, 1024, 0)))
@@ -361,7 +361,7 @@ def test_commands_that_come_too_late_are_dropped() -> None:
 def test_before_the_header_there_is_nothing_to_close() -> None:
     server = AMQPEngine("server", now=0.0)
     server.close(320, "shutting down")
-    assert server.finished
+    assert server.outbox.finished
     assert sent(server) == b""
 
 

@@ -36,7 +36,7 @@ def test_chunks_of_any_size_give_the_same_messages(sizes: list[int], chunks: lis
     assert found == bodies
 
 
-def test_what_follows_a_large_frame_that_ends_the_connection_is_not_read() -> None:
+def test_octets_behind_a_large_frame_that_ends_the_connection_are_not_read() -> None:
     server = running()
     data = content(1, PUBLISH, bytes(100_000))[:-1] + b"\0" + content(1, PUBLISH, bytes(100_000))
     server.receive_data(data[:50_000])

@@ -85,7 +85,7 @@ def test_joined_contents_are_framed(size: int) -> None:
     check(flatten(exchange(client, server)[0]), bodies)
 
 
-def test_a_large_content_is_handed_out_without_a_copy() -> None:
+def test_large_content_is_handed_out_without_a_copy() -> None:
     _, server = pair()
     run = published([b"x" * LARGE])
     server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
@@ -100,13 +100,13 @@ def test_no_contents_are_no_octets() -> None:
 
 def test_unsent_counts_what_waits() -> None:
     _, server = pair(Settings(frame_max=4096))
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
     run = published([bytes(10_000), bytes(10)])
     server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
     server.send_content(1, BasicGetOk(1, False, "e", "k"), PROPERTIES, bytes(50_000))
-    waiting = server.unsent
+    waiting = server.outbox.unsent
     assert waiting == sum(map(len, server.data_to_send()))
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
 
 
 def test_every_frame_fits_the_peer() -> None:
@@ -128,15 +128,15 @@ def test_properties_that_fit_no_frame_are_refused_before_anything_is_queued() ->
     run = published([b"x"], properties=large)
     with pytest.raises(LocalProtocolError, match="properties of 50"):
         server.send_deliveries(1, "ctag", 7, True, "e", "k", run.framing, run.contents)
-    assert server.unsent == 0
+    assert server.outbox.unsent == 0
 
 
-def test_a_method_that_fits_no_frame_is_refused() -> None:
+def test_method_that_fits_no_frame_is_refused() -> None:
     client, server = pair(Settings(frame_max=4096))
     with pytest.raises(LocalProtocolError, match="does not fit into the agreed frames"):
         client.send_method(1, QueueDeclare("q", arguments={"a": "x" * 5000}))
     server.send_method(1, QueueDeclareOk("q"))
-    assert server.unsent > 0
+    assert server.outbox.unsent > 0
 
 
 def test_deliver_frames_are_remembered_within_a_bound() -> None:
@@ -164,7 +164,7 @@ def test_names_that_are_not_utf_8_go_out_as_they_came_in() -> None:
     frame_max=st.sampled_from([4096, 8192, 131072]),
     source=st.sampled_from([1, 2]),
 )
-def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int, source: int) -> None:
+def test_published_message_is_delivered_whatever_it_is(bodies: list[bytes], frame_max: int, source: int) -> None:
     publisher = running(channels=(source,))
     publisher.receive_data(b"".join(content(source, BasicPublish("e", "k"), one, PROPERTIES) for one in bodies))
     client, server = pair(Settings(frame_max=frame_max))
@@ -182,13 +182,13 @@ def test_whatever_was_published_is_delivered(bodies: list[bytes], frame_max: int
     st.lists(st.tuples(st.sampled_from([0, 1, 2, 4088, 4089, LARGE - 1, LARGE, 2 * LARGE + 1]), st.booleans())),
     st.sampled_from([4096, 131072]),
 )
-def test_a_publish_is_what_the_general_way_would_send(publishes: list[tuple[int, bool]], frame_max: int) -> None:
+def test_publish_is_what_the_general_way_would_send(publishes: list[tuple[int, bool]], frame_max: int) -> None:
     settings = Settings(frame_max=frame_max, login=Login("PLAIN", b"\0guest\0guest"))
     one, other = consumer(settings), consumer(settings)
     for size, mandatory in publishes:
         one.send_publish(1, "e", "k", mandatory, PROPERTIES, b"x" * size)
         other.send_content(1, BasicPublish("e", "k", mandatory=mandatory), PROPERTIES, b"x" * size)
-        assert one.unsent == other.unsent
+        assert one.outbox.unsent == other.outbox.unsent
     assert sent(one) == sent(other)
 
 
@@ -198,10 +198,10 @@ def test_publish_frames_are_remembered_within_a_bound() -> None:
         client.send_publish(1, "e", f"k{number}", False, PROPERTIES, b"x")
     assert len(client._core.outbox._publish_frames) <= REMEMBERED
     client.data_to_send()
-    assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.unsent
+    assert client.send_publish(1, "", "k", False, b"\0\0", b"body") == client.outbox.unsent
 
 
-def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
+def test_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() -> None:
     client = consumer()
     for arguments in ((2, "e", "k"), (1, "e" * 256, "k"), (1, "e", "k" * 256)):
         with pytest.raises(LocalProtocolError):
@@ -210,4 +210,4 @@ def test_a_publish_that_cannot_be_sent_is_refused_before_anything_is_queued() ->
         client.send_publish(1, "e", "k", False, bytes(200_000), b"x")
     with pytest.raises(LocalProtocolError, match="client's command"):
         running(channels=(1,)).send_publish(1, "e", "k", False, PROPERTIES, b"x")
-    assert not client.unsent
+    assert not client.outbox.unsent

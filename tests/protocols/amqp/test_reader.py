@@ -319,13 +319,13 @@ def test_another_protocol_is_told_ours(header_octets: bytes) -> None:
     assert isinstance(failed, Failed)
     assert failed.code == 501
     assert sent(server) == HEADER
-    assert server.finished
+    assert server.outbox.finished
     server.receive_data(OPENING)
     assert server.events() == []
     assert sent(server) == b""
 
 
-def test_a_header_that_begins_well_is_waited_for() -> None:
+def test_header_that_begins_well_is_waited_for() -> None:
     server = AMQPEngine("server", now=0.0)
     for octet in HEADER[:-1]:
         server.receive_data(bytes([octet]))
@@ -335,14 +335,14 @@ def test_a_header_that_begins_well_is_waited_for() -> None:
     assert server.state == "starting"
 
 
-def test_a_client_is_told_that_the_server_wants_another_version() -> None:
+def test_client_fails_when_the_server_wants_another_version() -> None:
     client = AMQPEngine("client", now=0.0)
     assert sent(client) == HEADER
     client.receive_data(b"AMQP\0\0\x09\0")
     (failed,) = client.events()
     assert isinstance(failed, Failed)
     assert sent(client) == b""
-    assert client.finished
+    assert client.outbox.finished
 
 
 @pytest.mark.parametrize(
@@ -377,11 +377,11 @@ def test_after_a_failure_everything_but_the_answer_is_passed_over() -> None:
     server.receive_data(body(1, b"x") + PUBLISH + header(1, 1) + body(1, b"x") + body(1, b"x") + frame(1, 0, b"\0"))
     assert len(server.events()) == 1
     assert len(said(server)) == 1
-    assert not server.finished
+    assert not server.outbox.finished
     server.receive_data(method(0, ConnectionCloseOk()) + PUBLISH)
     text = "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
     assert server.events() == [Closed(505, text, by_peer=False)]
-    assert server.finished
+    assert server.outbox.finished
     assert server.next_timer() is None
 
 
@@ -391,7 +391,7 @@ def test_closes_that_cross_are_both_answered() -> None:
     assert said(server) == [(0, ConnectionClose(320, "CONNECTION_FORCED - shutting down"))]
     server.receive_data(method(0, ConnectionClose(200, "bye")))
     assert said(server) == [(0, ConnectionCloseOk())]
-    assert not server.finished
+    assert not server.outbox.finished
     server.receive_data(method(0, ConnectionCloseOk()))
     assert server.events() == [Closed(320, "CONNECTION_FORCED - shutting down", by_peer=False)]
 
@@ -399,7 +399,7 @@ def test_closes_that_cross_are_both_answered() -> None:
 def test_where_frames_cannot_be_told_apart_the_engine_ends_at_once() -> None:
     server = running()
     server.receive_data(frame(1, 1, b"\0\x3c\0\x0a", b"\0") + method(0, ConnectionCloseOk()))
-    assert server.finished
+    assert server.outbox.finished
     server.receive_data(method(0, ConnectionCloseOk()))
     assert [type(event) for event in server.events()] == [Failed]
 
@@ -409,16 +409,16 @@ def test_frames_that_get_lost_while_closing_end_the_wait() -> None:
     server.close(200, "bye")
     server.receive_data(frame(1, 1, b"\0\x3c\0\x0a", b"\0"))
     assert server.events() == [Closed(200, "bye", by_peer=False)]
-    assert server.finished
+    assert server.outbox.finished
 
 
-def test_what_came_before_a_failure_is_still_told() -> None:
+def test_events_before_a_failure_still_come() -> None:
     server = running()
     server.receive_data(PUBLISH + header(1, 0) + method(1, BasicConsume("q")) + body(1, b""))
     assert [type(event).__name__ for event in server.events()] == ["PublishRun", "Received", "Failed"]
 
 
-def test_a_client_may_send_its_whole_opening_ahead() -> None:
+def test_client_may_send_its_whole_opening_ahead() -> None:
     server = AMQPEngine("server", now=0.0)
     server.receive_data(OPENING + method(1, ChannelOpen()) + method(1, BasicPublish()) + header(1, 0))
     assert [type(event).__name__ for event in server.events()] == ["LoginRequested"]
@@ -428,7 +428,7 @@ def test_a_client_may_send_its_whole_opening_ahead() -> None:
     assert [type(event).__name__ for event in server.events()] == ["ChannelOpened", "PublishRun"]
 
 
-def test_what_is_sent_ahead_is_bounded() -> None:
+def test_octets_sent_ahead_are_bounded() -> None:
     server = AMQPEngine("server", now=0.0)
     server.receive_data(OPENING)
     for _ in range(300):
@@ -436,7 +436,7 @@ def test_what_is_sent_ahead_is_bounded() -> None:
     failed = server.events()[-1]
     assert isinstance(failed, Failed)
     assert failed.text == "RESOURCE_ERROR - more than 262144 octets were sent ahead of the handshake"
-    assert server.finished
+    assert server.outbox.finished
 
 
 def test_the_end_of_the_stream_ends_the_engine() -> None:
@@ -445,13 +445,13 @@ def test_the_end_of_the_stream_ends_the_engine() -> None:
     server.receive_data(b"")
     server.receive_data(b"")
     assert server.events() == [EndOfStream()]
-    assert server.finished
+    assert server.outbox.finished
     assert server.next_timer() is None
     server.receive_data(PUBLISH)
     assert server.events() == []
 
 
-def test_one_octet_less_than_a_frame_is_kept() -> None:
+def test_frame_that_lacks_one_octet_is_waited_for() -> None:
     server = running()
     data = PUBLISH + header(1, 3) + body(1, b"abc")
     server.receive_data(data[:-1])

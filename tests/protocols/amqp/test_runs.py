@@ -57,7 +57,7 @@ def test_header_tables_of_the_same_length_stay_in_the_run() -> None:
     assert [run.framing.properties(octets) for octets in run.contents] == properties * 2
 
 
-def test_a_header_table_that_repeats_is_read_with_other_properties_around_it() -> None:
+def test_header_table_that_repeats_is_read_with_other_properties_around_it() -> None:
     properties = [encode_properties(BasicProperties(headers={"n": 1}, message_id="m" * size)) for size in (1, 2, 2, 3)]
     found = runs(b"".join(content(1, PUBLISH, b"x", one) for one in properties))
     assert [run.framing.properties(octets) for run in found for octets in run.contents] == properties
@@ -71,7 +71,7 @@ def test_another_shape_cuts_the_run() -> None:
     assert [run.framing.flags for run in found] == [0x0080, 0x0080, 0x0020]
 
 
-def test_an_empty_body_has_a_shape_of_its_own() -> None:
+def test_empty_body_has_a_shape_of_its_own() -> None:
     found = runs(content(1, PUBLISH, b"x") + content(1, PUBLISH, b"") * 2 + content(1, PUBLISH, b"y"))
     assert [len(run.contents) for run in found] == [1, 2, 1]
     assert found[0].framing is found[2].framing
@@ -127,7 +127,7 @@ def test_interleaved_channels_are_told_apart() -> None:
     assert (one.channel, one.framing.channel, one.framing.body(one.contents[0])) == (1, 0, b"one!")
 
 
-def test_a_publish_in_a_run_is_checked_like_any_other() -> None:
+def test_publish_in_a_run_is_checked_like_any_other() -> None:
     good = content(1, PUBLISH, b"abc")
     for at, wrong in (
         (-1, b"\xcd"),  # the end of the body frame
@@ -142,7 +142,7 @@ def test_a_publish_in_a_run_is_checked_like_any_other() -> None:
         assert any(isinstance(event, Failed) for event in events), (at, wrong)
 
 
-def test_a_bad_property_in_a_run_is_found() -> None:
+def test_bad_property_in_a_run_is_found() -> None:
     good = [encode_properties(BasicProperties(message_id=f"{number}")) for number in range(3)]
     stream = b"".join(content(1, PUBLISH, b"x", one) for one in good)
     bad = good[0][:2] + b"\x09" + good[0][3:]
@@ -150,7 +150,7 @@ def test_a_bad_property_in_a_run_is_found() -> None:
     assert [type(event) for event in events] == [PublishRun, Failed]
 
 
-def test_a_bad_header_table_in_a_run_is_found() -> None:
+def test_bad_header_table_in_a_run_is_found() -> None:
     good = encode_properties(BasicProperties(headers={"n": 1}))
     events = _events(content(1, PUBLISH, b"x", good) * 2 + content(1, PUBLISH, b"x", good.replace(b"I", b"Q")))
     assert [type(event) for event in events] == [PublishRun, Failed]
@@ -161,20 +161,20 @@ def test_acks_of_one_channel_are_one_run() -> None:
     assert _events(data + method(2, BasicAck(1))) == [AckRun(1, list(range(1, 1001))), AckRun(2, [1])]
 
 
-def test_an_ack_with_bits_that_mean_nothing_is_an_ack() -> None:
+def test_ack_with_bits_that_mean_nothing_is_an_ack() -> None:
     data = bytearray(method(1, BasicAck(7)))
     data[-2] = 0x82
     assert _events(bytes(data)) == [AckRun(1, [7])]
 
 
-def test_an_ack_with_a_broken_end_is_found() -> None:
+def test_ack_with_a_broken_end_is_found() -> None:
     data = method(1, BasicAck(1)) * 3
     events = _events(data[:-1] + b"\0")
     assert events[0] == AckRun(1, [1, 1])
     assert isinstance(events[1], Failed)
 
 
-def test_a_publish_behind_a_close_is_not_read_as_a_run() -> None:
+def test_publish_behind_a_close_is_not_read_as_a_run() -> None:
     events = _events(content(1, PUBLISH, b"x") + method(1, ChannelClose(200, "")) + content(1, PUBLISH, b"x"))
     assert [type(event).__name__ for event in events] == ["PublishRun", "ChannelClosed", "Failed"]
 
@@ -193,7 +193,7 @@ def test_deliveries_that_differ_in_tag_and_body_are_one_run() -> None:
     assert [run.framing.body(octets) for octets in run.contents] == [b"%03d" % tag for tag in range(1, 300)]
 
 
-def test_a_delivery_of_another_kind_cuts_the_run() -> None:
+def test_delivery_of_another_kind_cuts_the_run() -> None:
     client = consumer()
     kinds = [deliver(1), deliver(2), deliver(3, redelivered=True), deliver(4, key="other"), deliver(5, key="other")]
     client.receive_data(b"".join(content(1, one, b"x") for one in kinds) + content(1, deliver(6, key="other"), b""))
@@ -210,7 +210,7 @@ def test_deliveries_of_other_sizes_stay_in_the_run() -> None:
     assert [len(run.framing.body(octets)) for octets in run.contents] == [3, 3, 9, 1]
 
 
-def test_a_broken_delivery_is_found() -> None:
+def test_broken_delivery_is_found() -> None:
     client = consumer()
     good = content(1, deliver(1), b"x")
     client.receive_data(good * 2 + good[:-1] + b"\0")
@@ -220,7 +220,7 @@ def test_a_broken_delivery_is_found() -> None:
     assert isinstance(failed, Failed)
 
 
-def test_a_delivery_with_a_broken_consumer_tag_is_found() -> None:
+def test_delivery_with_a_broken_consumer_tag_is_found() -> None:
     client = consumer()
     good = method(1, deliver(1))
     client.receive_data(good[:11] + b"\xff" + good[12:] + header(1, 0))
@@ -228,7 +228,7 @@ def test_a_delivery_with_a_broken_consumer_tag_is_found() -> None:
     assert failed.code == 501
 
 
-def test_a_method_frame_too_short_for_a_method_is_found() -> None:
+def test_method_frame_too_short_for_a_method_is_found() -> None:
     client = consumer()
     client.receive_data(b"\x01\0\1\0\0\0\0" + content(1, deliver(1), b"x")[7:])
     failed = last(client, Failed)

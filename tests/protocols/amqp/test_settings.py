@@ -22,7 +22,7 @@ from triomq.protocols.amqp import Login, Settings, plain
         {"locale": "l" * 256},
     ],
 )
-def test_what_cannot_be_said_is_refused(wrong: dict[str, object]) -> None:
+def test_settings_that_cannot_be_written_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(LocalProtocolError):
         Settings(**wrong)  # type: ignore[arg-type]  # that is the test
 
@@ -31,6 +31,6 @@ def test_plain_is_identity_user_and_password() -> None:
     assert plain("user", "pässword") == Login("PLAIN", "\0user\0pässword".encode())
 
 
-def test_a_login_hides_its_secret() -> None:
+def test_login_hides_its_secret() -> None:
     assert "hunter2" not in repr(plain("user", "hunter2"))
     assert "hunter2" not in repr(Settings(login=plain("user", "hunter2")))

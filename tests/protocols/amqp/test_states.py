@@ -36,7 +36,7 @@ def test_events_are_methods_that_the_right_side_sends(name: str) -> None:
                 assert senders[method] in (ours, "both"), event
 
 
-def test_what_one_role_sends_the_other_may_receive() -> None:
+def test_events_that_one_role_sends_the_other_may_receive() -> None:
     server = {event for row in SERVER.values() for event in row}
     client = {event for row in CLIENT.values() for event in row}
     # The protocol header brings start, and close brings close-ok: these need no event of their own.

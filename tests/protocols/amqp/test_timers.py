@@ -17,7 +17,7 @@ def test_the_handshake_s_deadline_counts_from_the_beginning_too() -> None:
     assert timers.next() == 110.0
 
 
-def test_a_deadline_without_a_clock_is_armed_by_the_next_call() -> None:
+def test_deadline_without_a_clock_is_armed_by_the_next_call() -> None:
     timers = Timers(100.0, 5.0)
     timers.expect_nothing()
     timers.expect_within(3.0)
@@ -42,7 +42,7 @@ def test_silence_of_ours_makes_a_heartbeat_each_half_an_interval() -> None:
     assert due == [(2, "heartbeat"), (4, "heartbeat"), (6, "heartbeat"), (8, "lost")]
 
 
-def test_a_heartbeat_comes_within_three_quarters_of_an_interval_whenever_we_spoke_last() -> None:
+def test_heartbeat_comes_within_three_quarters_of_an_interval_whenever_we_spoke_last() -> None:
     timers = ticking(4)
     assert timers.handle(1.0) == ["heartbeat"]
     timers.has_sent = True  # at 1.01, say
@@ -67,14 +67,14 @@ def test_two_intervals_of_silence_lose_the_peer() -> None:
     assert timers.handle(8.0) == ["lost"]
 
 
-def test_one_octet_within_two_intervals_keeps_the_peer() -> None:
+def test_octet_within_two_intervals_keeps_the_peer() -> None:
     timers = ticking(1)
     for tick in range(1, 50):
         timers.has_received |= tick % 7 == 0
         assert "lost" not in timers.handle(tick / 4)
 
 
-def test_a_peer_that_we_do_not_read_is_not_silent() -> None:
+def test_peer_that_we_do_not_read_is_not_silent() -> None:
     timers = ticking(4)
     timers.paused = True
     for now in range(1, 30, 2):
@@ -83,19 +83,19 @@ def test_a_peer_that_we_do_not_read_is_not_silent() -> None:
     assert "lost" not in timers.handle(31.0)
 
 
-def test_a_call_that_comes_late_counts_as_one_look() -> None:
+def test_call_that_comes_late_counts_as_one_look() -> None:
     timers = ticking(4)
     assert timers.handle(1000.0) == ["heartbeat"]
     assert timers.next() == 1002.0
 
 
-def test_a_call_that_comes_early_does_nothing() -> None:
+def test_call_that_comes_early_does_nothing() -> None:
     timers = ticking(4)
     assert timers.handle(0.5) == []
     assert timers.next() == 1.0
 
 
-def test_an_interval_of_zero_has_no_heartbeats() -> None:
+def test_interval_of_zero_has_no_heartbeats() -> None:
     timers = ticking(0)
     assert timers.next() is None
     assert timers.handle(1e9) == []

@@ -31,7 +31,7 @@ from triomq.protocols.control import (
         st.just(GetTotals()),
     )
 )
-def test_what_is_asked_comes_out_as_it_went_in(operation: Operation[object]) -> None:
+def test_operation_comes_out_as_it_went_in(operation: Operation[object]) -> None:
     assert decode_operation(name_of(operation), encode(operation)) == operation
 
 
@@ -59,18 +59,18 @@ def test_wrong_arguments_are_named(name: str, arguments: bytes, text: str) -> No
     assert str(caught.value) == text
 
 
-def test_an_unknown_operation_is_a_key_error() -> None:
+def test_unknown_operation_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         decode_operation("dance", b"{}")
 
 
-def test_a_result_is_read_as_its_operation_says() -> None:
+def test_result_is_read_as_its_operation_says() -> None:
     page = decode_result(ListSinks(), b'{"items":[], "next":"a"}')
     assert page == Page([], "a")
 
 
 @pytest.mark.parametrize("result", [b"", b"{}", b'{"items":[1]}', b"\xff"])
-def test_a_result_that_is_none_is_the_brokers_fault(result: bytes) -> None:
+def test_result_that_is_none_is_the_brokers_fault(result: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="the answer to sinks cannot be read"):
         decode_result(ListSinks(), result)
 
@@ -81,11 +81,11 @@ def test_any_name_of_the_wire_becomes_sayable(name: str) -> None:
     assert sayable(sayable(name)) == sayable(name)
 
 
-def test_a_name_that_is_not_sayable_is_our_own_mistake() -> None:
+def test_name_that_is_not_sayable_is_our_own_mistake() -> None:
     assert sayable("a\udcff") == r"a\xff"
     with pytest.raises(LocalProtocolError, match="Unicode"):
         encode({"name": "a\udcff"})
 
 
-def test_what_json_has_no_word_for_is_said_in_ours() -> None:
+def test_values_that_json_does_not_have_are_written_as_text() -> None:
     assert encode([Decimal("1.50"), b"\xff", 2 + 1j]) == b'["1.50","/w==","(2+1j)"]'

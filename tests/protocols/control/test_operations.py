@@ -19,6 +19,6 @@ def test_each_says_what_it_asks(row: OperationRow) -> None:
     assert (row.operation.__doc__ or "").partition("\n")[0].partition("?")[1] == "?"
 
 
-def test_an_operation_knows_its_name_on_the_wire() -> None:
+def test_operation_knows_its_name_on_the_wire() -> None:
     assert name_of(ListQueues()) == "queues"
     assert name_of(BrowseQueue("q")) == "browse"

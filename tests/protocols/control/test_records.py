@@ -13,7 +13,7 @@ def test_octets_are_base64() -> None:
     assert msgspec.convert(said, MessageRecord) == MESSAGE
 
 
-def test_what_a_newer_broker_adds_is_passed_over() -> None:
+def test_fields_that_a_newer_broker_adds_are_passed_over() -> None:
     said = msgspec.to_builtins(Page([SinkRecord("s", "direct", "running", 0, True, False, False)], "s"))
     said["items"][0]["colour"] = said["pages"] = "blue"
     page = msgspec.convert(said, Page[SinkRecord])

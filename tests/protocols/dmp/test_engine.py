@@ -26,7 +26,7 @@ def server() -> DMPEngine:
 # A server
 
 
-def test_a_server_greets_and_asks_for_a_judgement_of_the_lease() -> None:
+def test_server_greets_and_asks_for_a_judgement_of_the_lease() -> None:
     engine = server()
     engine.receive_data(bytes.fromhex("414d51500a010001"))
     assert said(engine) == b"\x0e200 OK DMP/0.1"
@@ -48,20 +48,20 @@ def test_any_split_of_the_dialog_is_understood(sizes: list[int]) -> None:
     assert engine.events() == [LeasePresented("x" * 255)]
 
 
-def test_a_server_refuses_a_lease_and_has_no_more_to_say() -> None:
+def test_server_refuses_a_lease_and_has_no_more_to_say() -> None:
     engine = server()
     engine.receive_data(PROTOCOL_HEADER + short(b"lease") + message())
     said(engine)
     engine.events()
     engine.refuse(402, "Lease is not valid")
-    assert engine.finished
+    assert engine.outbox.finished
     assert said(engine) == short(b"402 BAD-LEASE Lease is not valid")
     engine.accept_sink("late")
     engine.refuse(541, "late")
     assert said(engine) == b""
 
 
-def test_an_empty_lease_is_wrong() -> None:
+def test_empty_lease_is_wrong() -> None:
     engine = server()
     engine.receive_data(PROTOCOL_HEADER + b"\0")
     assert engine.events() == [Failed(502, "the lease is empty")]
@@ -75,10 +75,10 @@ def test_another_header_is_answered_with_ours(version: bytes) -> None:
     (failed,) = engine.events()
     assert isinstance(failed, Failed)
     assert said(engine) == PROTOCOL_HEADER
-    assert engine.finished
+    assert engine.outbox.finished
 
 
-def test_what_is_sent_ahead_is_bounded() -> None:
+def test_octets_sent_ahead_are_bounded() -> None:
     engine = server()
     engine.receive_data(PROTOCOL_HEADER + short(b"lease"))
     engine.receive_data(bytes(HELD_MAX))
@@ -89,11 +89,11 @@ def test_what_is_sent_ahead_is_bounded() -> None:
     assert failed.code == 503
 
 
-def test_what_a_feeds_client_says_is_dropped() -> None:
+def test_octets_of_a_feeds_client_are_dropped() -> None:
     engine = serving("feed")
     engine.receive_data(b"anything")
     assert engine.events() == []
-    assert not engine.finished
+    assert not engine.outbox.finished
     engine.refuse(530, "the broker is shutting down")
     assert said(engine) == b""  # only messages can stand here
 
@@ -103,13 +103,13 @@ def test_the_end_of_a_sinks_stream_says_what_was_begun() -> None:
     engine.receive_data(message()[:5])
     engine.receive_data(b"")
     assert engine.events() == [EndOfStream(5)]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 # A client
 
 
-def test_a_client_shows_its_lease_when_it_is_greeted() -> None:
+def test_client_shows_its_lease_when_it_is_greeted() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
     assert said(engine) == PROTOCOL_HEADER
     engine.receive_data(b"\x0d200 OK DP/0")
@@ -120,7 +120,7 @@ def test_a_client_shows_its_lease_when_it_is_greeted() -> None:
     assert engine.events() == [Ready("200 OK Sink 'amq.direct' ready")]
 
 
-def test_a_feeds_messages_may_come_with_the_answer() -> None:
+def test_feeds_messages_may_come_with_the_answer() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="feed")
     engine.receive_data(short(b"200 OK DMP/0.1") + short(b"200 OK") + message() * 2)
     ready, *runs = engine.events()
@@ -129,16 +129,16 @@ def test_a_feeds_messages_may_come_with_the_answer() -> None:
 
 
 @pytest.mark.parametrize("greetings", [0, 1, 2])
-def test_a_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
+def test_refusal_ends_a_client_wherever_it_comes(greetings: int) -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="sink")
     engine.receive_data(short(b"200 OK") * greetings + short(b"403 NO-ACCESS no") + b"more")
     assert [event for event in engine.events() if not isinstance(event, Ready)] == [
         RefusalReceived(403, "403 NO-ACCESS no")
     ]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
-def test_a_feed_of_the_original_is_read() -> None:
+def test_feed_of_the_original_is_read() -> None:
     engine = DMPEngine("client", now=0.0, lease="F-000660C2435F46B4-auto.8", target="feed")
     assert said(engine) == bytes.fromhex("414d51500a010001")
     engine.receive_data(bytes.fromhex("0d323030204f4b2044502f302e31"))
@@ -155,14 +155,14 @@ def test_a_feed_of_the_original_is_read() -> None:
     "refusal",
     [b"4402 BAD-LEASE Lease is not valid for this connection", b"$402 BAD-LEASE Lease already acquired"],
 )
-def test_a_refusal_of_the_original_is_understood(refusal: bytes) -> None:
+def test_refusal_of_the_original_is_understood(refusal: bytes) -> None:
     engine = DMPEngine("client", now=0.0, lease="lease", target="feed")
     engine.receive_data(bytes.fromhex("0d323030204f4b2044502f302e31") + refusal)
     assert engine.events() == [RefusalReceived(402, refusal[1:].decode())]
 
 
 @pytest.mark.parametrize("answer", [short(b"hello"), short(b"999 WHAT"), b"\0", short(b"20\xff")])
-def test_an_answer_that_is_none_ends_a_client(answer: bytes) -> None:
+def test_answer_that_is_none_ends_a_client(answer: bytes) -> None:
     engine = DMPEngine("client", now=0.0, lease="lease")
     said(engine)
     engine.receive_data(answer)
@@ -172,13 +172,13 @@ def test_an_answer_that_is_none_ends_a_client(answer: bytes) -> None:
     assert said(engine) == b""  # a client says nothing more
 
 
-def test_a_server_that_speaks_no_dmp_is_known_by_its_header() -> None:
+def test_server_that_speaks_no_dmp_is_known_by_its_header() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease")
     engine.receive_data(b"AMQP\x00\x00\x09\x01")
     assert engine.events() == [Failed(540, "the server does not speak DMP")]
 
 
-def test_a_servers_second_200_on_a_sink_is_wrong() -> None:
+def test_servers_second_200_on_a_sink_is_wrong() -> None:
     engine = client("sink")
     engine.receive_data(short(b"200 OK"))
     (failed,) = engine.events()
@@ -213,5 +213,5 @@ def test_commands_have_their_time() -> None:
         serving("sink").send_message("", "", b"\0\0", b"")
 
 
-def test_a_lease_is_kept_out_of_logs() -> None:
+def test_lease_is_not_shown() -> None:
     assert "secret" not in repr(LeasePresented("secret"))

@@ -22,7 +22,7 @@ from triomq.protocols.dmp.messages import REMEMBERED, front_of
 # Golden vectors
 
 
-def test_a_message_without_properties_is_read() -> None:
+def test_message_without_properties_is_read() -> None:
     engine = serving()
     engine.receive_data(PLAIN)
     (run,) = engine.events()
@@ -32,7 +32,7 @@ def test_a_message_without_properties_is_read() -> None:
     assert messages_in([run]) == [("amq.direct", "nowhere", b"\0\0", 2, b"ret")]
 
 
-def test_a_message_with_properties_is_read() -> None:
+def test_message_with_properties_is_read() -> None:
     engine = serving()
     engine.receive_data(FULL)
     ((exchange, key, properties, options, body),) = messages_in(engine.events())
@@ -50,7 +50,7 @@ def test_a_message_with_properties_is_read() -> None:
     )
 
 
-def test_what_is_sent_stands_on_the_wire_as_the_original_has_it() -> None:
+def test_message_stands_on_the_wire_as_the_original_has_it() -> None:
     ((_, _, properties, _, _),) = messages_in(_read(FULL))
     assert front_of("amq.direct", "auto.8", properties, 0, 5) + b"hello" == FULL
     assert front_of("amq.direct", "nowhere", b"\0\0", 2, 3) + b"ret" == PLAIN
@@ -120,7 +120,7 @@ def test_names_that_are_no_utf_8_come_out_as_they_were() -> None:
     assert front_of(exchange, key, b"\0\0", 0, 5) + b"hello" == message(exchange=b"\xff", key=b"\xc3")
 
 
-def test_a_large_message_in_many_chunks_is_whole_and_what_follows_it_too() -> None:
+def test_large_message_in_many_chunks_is_whole_and_what_follows_it_too() -> None:
     large = message(bytes(range(256)) * 800)
     data = large + message() * 3000 + large
     engine = serving()
@@ -189,7 +189,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("before", [b"", message()], ids=["first", "later"])
 @pytest.mark.parametrize("why", MALFORMED)
-def test_what_is_no_message_is_answered_and_ends_it_and_what_came_before_counts(why: str, before: bytes) -> None:
+def test_broken_message_is_answered_and_ends_it_and_those_before_count(why: str, before: bytes) -> None:
     data, code = MALFORMED[why]
     engine = serving()
     engine.receive_data(before + data + message() * 5)
@@ -197,7 +197,7 @@ def test_what_is_no_message_is_answered_and_ends_it_and_what_came_before_counts(
     assert len(messages_in(runs)) == (1 if before else 0)
     assert isinstance(failed, Failed)
     assert failed.code == code
-    assert engine.finished
+    assert engine.outbox.finished
     words = said(engine)
     assert words[1:].startswith(b"%d " % code)
     assert len(words) == 1 + words[0]
@@ -206,7 +206,7 @@ def test_what_is_no_message_is_answered_and_ends_it_and_what_came_before_counts(
 
 
 @pytest.mark.parametrize("why", MALFORMED)
-def test_what_is_no_message_is_found_in_any_split(why: str) -> None:
+def test_broken_message_is_found_in_any_split(why: str) -> None:
     data, code = MALFORMED[why]
     engine = serving()
     for octet in message() + data + bytes(0xFF):
@@ -216,14 +216,14 @@ def test_what_is_no_message_is_found_in_any_split(why: str) -> None:
     assert failed.code == code
 
 
-def test_a_message_that_is_too_large_is_refused_before_it_is_kept() -> None:
+def test_message_that_is_too_large_is_refused_before_it_is_stored() -> None:
     engine = serving(settings=Settings(max_message_size=1000))
     engine.receive_data(message(b"x" * 1000)[:20])
     (failed,) = engine.events()
     assert failed == Failed(530, "a message of 1021 octets; at most 1000 are allowed")
 
 
-def test_a_message_of_the_largest_allowed_size_is_read() -> None:
+def test_message_of_the_largest_allowed_size_is_read() -> None:
     engine = serving(settings=Settings(max_message_size=1021))
     engine.receive_data(message(b"x" * 1000))
     assert len(messages_in(engine.events())) == 1
@@ -238,12 +238,12 @@ def test_any_octets_are_messages_or_a_failure(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 1 << 24])
-def test_a_limit_that_cannot_be_said_is_refused(size: int) -> None:
+def test_limit_that_cannot_be_written_is_refused(size: int) -> None:
     with pytest.raises(LocalProtocolError, match="allowed are 8 to"):
         Settings(max_message_size=size)
 
 
-def test_a_lease_and_messages_may_come_in_one_piece() -> None:
+def test_lease_and_messages_may_come_in_one_piece() -> None:
     engine = DMPEngine("server", now=0.0)
     engine.receive_data(PROTOCOL_HEADER + short(b"lease") + PLAIN)
     assert engine.events() == [LeasePresented("lease")]

@@ -15,16 +15,16 @@ def feed() -> DMPEngine:
     return engine
 
 
-def test_a_message_that_came_goes_on_as_it_is() -> None:
+def test_message_that_came_goes_on_as_it_is() -> None:
     engine = feed()
     engine.send_whole([FULL, FULL], 2 * len(FULL))
-    assert engine.unsent == 2 * len(FULL)
+    assert engine.outbox.unsent == 2 * len(FULL)
     assert said(engine) == FULL * 2
-    assert engine.unsent == 0
+    assert engine.outbox.unsent == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, 3 * LARGE])
-def test_a_client_sends_one_message(size: int) -> None:
+def test_client_sends_one_message(size: int) -> None:
     sink, server = client("sink"), serving()
     for number in range(3):
         sink.send_message("ex", f"key{number}", b"\x10\0\x02", b"x" * size, mandatory=True, immediate=number == 1)
@@ -39,7 +39,7 @@ def test_contents_of_another_form_are_framed(size: int) -> None:
     engine, reader = feed(), client("feed")
     contents = [b"..%b--%b!" % (bytes((0, 0)), b"x" * (size + number // 2)) for number in range(4)]
     engine.send_framed("ex", "key", 2, 4, 6, 1, contents)
-    unsent = engine.unsent
+    unsent = engine.outbox.unsent
     data = said(engine)
     assert unsent == len(data)
     reader.receive_data(data)
@@ -56,12 +56,12 @@ def test_many_kinds_of_message_are_not_all_remembered() -> None:
     assert len(messages_in(server.events())) == 3 * REMEMBERED
 
 
-def test_a_body_that_cannot_be_said_is_refused() -> None:
+def test_body_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="can say"):
         client("sink").send_message("", "", NO_PROPERTIES, bytes(LARGEST_MESSAGE + 1))
 
 
-def test_nothing_is_sent_before_one_is_ready_and_nothing_after_the_end() -> None:
+def test_messages_are_sent_neither_before_the_server_is_ready_nor_after_the_end() -> None:
     engine = DMPEngine("server", now=0.0)
     with pytest.raises(LocalProtocolError, match="state waiting"):
         engine.send_whole([message()], 9)

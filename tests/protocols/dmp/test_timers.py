@@ -30,7 +30,7 @@ def pass_time(engine: DMPEngine, until: float, *, start: float = 0.0, step: floa
     return found
 
 
-def test_a_lease_that_never_comes_is_given_up() -> None:
+def test_lease_that_never_comes_is_given_up() -> None:
     engine = DMPEngine("server", now=0.0)
     engine.receive_data(PROTOCOL_HEADER)
     said(engine)
@@ -40,13 +40,13 @@ def test_a_lease_that_never_comes_is_given_up() -> None:
     assert engine.next_timer() is None
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
+def test_server_that_never_answers_is_given_up() -> None:
     engine = DMPEngine("client", now=0.0, lease="lease")
     assert len(pass_time(engine, 5.0)) == 1
-    assert engine.finished
+    assert engine.outbox.finished
 
 
-def test_a_quiet_feed_is_kept_alive_by_null_messages() -> None:
+def test_quiet_feed_is_kept_alive_by_null_messages() -> None:
     engine = serving("feed")
     pass_time(engine, 21)
     assert said(engine) in (NULL * 3, NULL * 4)
@@ -59,7 +59,7 @@ def test_null_messages_keep_their_pace_however_seldom_the_driver_looks(step: flo
     assert 16 <= len(said(engine)) // len(NULL) <= 20  # late by a fifth at most
 
 
-def test_a_busy_feed_sends_no_null_messages() -> None:
+def test_busy_feed_sends_no_null_messages() -> None:
     engine = serving("feed")
     for now in range(20):
         engine.send_whole([message()], len(message()))
@@ -74,11 +74,11 @@ def test_without_a_heartbeat_there_is_none() -> None:
     assert engine.next_timer() is None
 
 
-def test_a_client_gives_up_a_feed_after_three_silent_intervals() -> None:
+def test_client_gives_up_a_feed_after_three_silent_intervals() -> None:
     engine = client("feed")
     assert pass_time(engine, 15) == []
     assert pass_time(engine, 18, start=15) == [Silent()]
-    assert engine.finished
+    assert engine.outbox.finished
 
 
 def test_null_messages_keep_a_client() -> None:
@@ -88,13 +88,13 @@ def test_null_messages_keep_a_client() -> None:
         assert pass_time(engine, now + 5, start=now) == []
 
 
-def test_a_sink_may_be_silent_for_ever() -> None:
+def test_sink_may_be_silent_for_ever() -> None:
     for engine in (serving("sink"), client("sink")):
         assert pass_time(engine, 1000) == []
         assert said(engine) == b""
 
 
-def test_a_message_that_comes_in_drops_must_be_whole_in_time() -> None:
+def test_message_that_comes_in_drops_must_be_whole_in_time() -> None:
     engine = serving()
     data, found = message(bytes(1000)), []
     for now, octet in enumerate(data[:200]):
@@ -115,7 +115,7 @@ def test_each_message_has_its_own_time() -> None:
 
 
 @pytest.mark.parametrize("target", ["sink", "feed"])
-def test_a_message_that_the_end_cut_off_is_not_waited_for(target: Target) -> None:
+def test_message_that_the_end_cut_off_is_not_waited_for(target: Target) -> None:
     engine = serving() if target == "sink" else client("feed")
     engine.receive_data(message()[:8])
     engine.receive_data(b"")

@@ -33,10 +33,10 @@ class ConfirmReceiver(Protocol):
     def abandoned(self) -> bool:
         """Whether its task no longer waits."""
 
-    def confirmed(self, octets: int) -> None:
+    def confirmed(self, size: int) -> None:
         """Called when the broker has confirmed a message with a body of so many bytes."""
 
-    def failed(self, octets: int, error: TriomqError) -> None:
+    def failed(self, size: int, error: TriomqError) -> None:
         """Called when the broker has refused it, or when its fate is unknown."""
 
 
@@ -49,11 +49,11 @@ class PendingConfirm(PendingReply[None]):
 
     __slots__ = ()
 
-    def confirmed(self, octets: int) -> None:
+    def confirmed(self, size: int) -> None:
         """Wake the publisher."""
         self.resolve(None)
 
-    def failed(self, octets: int, error: TriomqError) -> None:
+    def failed(self, size: int, error: TriomqError) -> None:
         """Wake the publisher with an error."""
         self.fail(error)
 

@@ -22,7 +22,7 @@ HEARTBEAT = 60
 """Seconds, where the URL has none: what RabbitMQ offers."""
 
 MESSAGE_MOST = 512 * 1024 * 1024
-"""Octets of a body; no RabbitMQ sends more."""
+"""Bytes of a body; no RabbitMQ sends more."""
 
 
 class Reconnect(Checked, frozen=True, kw_only=True, gc=False):

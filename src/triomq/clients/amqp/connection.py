@@ -47,7 +47,7 @@ class ConnectionStatistics(msgspec.Struct, frozen=True, gc=False):
         is_connected: Whether there is a broker at the other end, and everything is as it was before.
         channels: Channels that are open.
         reconnects: How often it has come back.
-        buffered: Octets of deliveries without a prefetch that wait to be taken.
+        buffered: Bytes of deliveries without a prefetch that wait to be taken.
     """
 
     is_connected: bool
@@ -155,7 +155,7 @@ class AMQPConnection:
             poller: Who watches the socket, where it is a plain one.
 
         Returns:
-            What carries octets, and where it leads, for texts.
+            What carries bytes, and where it leads, for texts.
         """
         url = self.url
         with trio.move_on_after(url.timeout):

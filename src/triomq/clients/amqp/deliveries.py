@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from triomq.clients.dmp.link import DirectLink
 
 BEHIND_MOST = 64 * 1024 * 1024
-"""Octets that one consumer without a prefetch may leave unread while the connection has to be read for others."""
+"""Bytes that one consumer without a prefetch may leave unread while the connection has to be read for others."""
 
 
 class Consuming(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Deliveries:
         self._over = False
         self._is_lax = consuming.no_ack or not consuming.prefetch
         self._buffered = 0
-        self._from_link = 0  # octets of these that came over AMQP, and that the link has an account of
+        self._from_link = 0  # bytes of these that came over AMQP, and that the link has an account of
         self.on_taken: Callable[[], None] | None = None
         """Called when some of what waits was taken; for a direct connection."""
         self.direct: DirectLink | None = None
@@ -104,7 +104,7 @@ class Deliveries:
 
     @property
     def buffered(self) -> int:
-        """Octets that wait to be taken, if nothing is to be settled."""
+        """Bytes that wait to be taken, if nothing is to be settled."""
         return self._buffered
 
     # Iterating
@@ -192,7 +192,7 @@ class Deliveries:
             self._over = True
             self.failed(
                 LimitExceeded(
-                    f"this consumer of {self.consuming.queue!r} has left {BEHIND_MOST} octets unread, and has no "
+                    f"this consumer of {self.consuming.queue!r} has left {BEHIND_MOST} bytes unread, and has no "
                     "prefetch that would hold the broker back; consume with a prefetch and accept what is done, or "
                     "read faster"
                 )

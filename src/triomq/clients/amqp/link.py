@@ -78,7 +78,7 @@ class Link(TransportLink):
         """Whether it makes sense to connect again after this end."""
         self.blocked: str | None = None
         self.held = False
-        """Whether publishing must wait: the broker has blocked it, or takes no octets."""
+        """Whether publishing must wait: the broker has blocked it, or takes no bytes."""
         self.may_publish = trio.lowlevel.ParkingLot()
         self.buffered = 0
         self.secrets: list[PendingReply[None]] = []
@@ -145,10 +145,10 @@ class Link(TransportLink):
         self._flush()
 
     def _flush(self) -> None:
-        """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
+        """Hand all bytes to the transport, which never waits; publishing does, while it has not taken them."""
         unsent = self.engine.outbox.unsent
-        octets = self.engine.data_to_send()
-        if octets and not self._transport.send_nowait(octets):
+        pieces = self.engine.data_to_send()
+        if pieces and not self._transport.send_nowait(pieces):
             self._untaken += unsent
             if self._untaken > UNTAKEN_MOST and not self._full:
                 self._full = True
@@ -175,7 +175,7 @@ class Link(TransportLink):
 
     @trio.lowlevel.enable_ki_protection
     def received(self, data: bytes) -> None:
-        """Read octets; called by the transport."""
+        """Read bytes; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
         self._spoke = False
@@ -202,9 +202,9 @@ class Link(TransportLink):
         """Whether a task waits for a reply: then reading goes on, whatever else may come with it."""
         return bool(self.secrets) or any(line.expects for line in self.lines.values())
 
-    def taken(self, octets: int) -> None:
-        """Count octets that a consumer without a prefetch has taken from its buffer."""
-        self.buffered -= octets
+    def taken(self, size: int) -> None:
+        """Count bytes that a consumer without a prefetch has taken from its buffer."""
+        self.buffered -= size
         if self._paused and self.buffered <= BUFFERED_MOST // 2:
             self._pause(paused=False)
 

@@ -94,7 +94,7 @@ class Peering(Line):
         self.link.write(self.engine.outbox.unsent)
 
     async def wait_room(self) -> None:
-        """Wait until the peer takes octets."""
+        """Wait until the peer takes bytes."""
         while self.link.held and self.error is None:
             await self.link.may_publish.park()
 

@@ -11,8 +11,8 @@ from triomq.protocols import BasicProperties
 if TYPE_CHECKING:
     from triomq.clients.amqp.channel import AMQPChannel
 
-OCTETS_MOST = 8 * 1024 * 1024
-"""Octets of bodies on their way at once, or one body of any size: they stay in memory until they are confirmed."""
+BYTES_MOST = 8 * 1024 * 1024
+"""Bytes of bodies on their way at once, or one body of any size: they stay in memory until they are confirmed."""
 
 
 class Pipeline:
@@ -29,7 +29,7 @@ class Pipeline:
         self._channel = channel
         self._limit = limit
         self._outstanding = 0
-        self._octets = 0
+        self._bytes = 0
         self._confirmed = 0
         self._failure: TriomqError | None = None
         self._room = trio.lowlevel.ParkingLot()
@@ -66,14 +66,14 @@ class Pipeline:
         if type(body) is not bytes:
             check_body(body)
         channel = self._channel
-        if self._failure is not None or self._outstanding >= self._limit or self._octets >= OCTETS_MOST:
+        if self._failure is not None or self._outstanding >= self._limit or self._bytes >= BYTES_MOST:
             await self._wait_room()
         line = channel.line
         if line is None or not line.go:
             line = await channel.wait_publishable()
         line.publish(self, exchange, routing_key, mandatory, channel.encode(properties, persistent), body)
         self._outstanding += 1
-        self._octets += len(body)
+        self._bytes += len(body)
 
     async def wait_confirmed(self) -> None:
         """Wait until nothing is on its way; raises as ``publish`` does."""
@@ -84,7 +84,7 @@ class Pipeline:
     async def _wait_room(self) -> None:
         """Wait until about half of it is confirmed, so that publishing goes on for a while then."""
         self._raise_failure()
-        while self._outstanding > self._limit // 2 or self._octets > OCTETS_MOST // 2:
+        while self._outstanding > self._limit // 2 or self._bytes > BYTES_MOST // 2:
             await self._room.park()
             self._raise_failure()
 
@@ -96,27 +96,27 @@ class Pipeline:
 
     # What the line calls
 
-    def confirmed(self, octets: int) -> None:
+    def confirmed(self, size: int) -> None:
         """Count a message that the broker has."""
         self._confirmed += 1
-        self._forget(octets)
+        self._forget(size)
 
-    def failed(self, octets: int, error: TriomqError) -> None:
+    def failed(self, size: int, error: TriomqError) -> None:
         """Store the error, which the next call raises."""
         if self._failure is None:
             self._failure = fresh(error)
-        self._forget(octets)
+        self._forget(size)
         self._room.unpark_all()
 
-    def _forget(self, octets: int) -> None:
+    def _forget(self, size: int) -> None:
         self._outstanding -= 1
-        self._octets -= octets
+        self._bytes -= size
         if self._room and (not self._outstanding or self._outstanding <= self._limit // 2):
             self._room.unpark_all()
 
 
 def check_body(body: object) -> None:
-    """Refuse a body that is no octets; one that is empty in its own way, such as ``{}``, would go unnoticed.
+    """Refuse a body that is no bytes; one that is empty in its own way, such as ``{}``, would go unnoticed.
 
     Raises:
         TypeError: The text has the way out.

@@ -2,8 +2,22 @@
 
 That is where nothing is acknowledged: a consumer with ``no_ack`` of a queue of one's own, and what is published without
 confirms and outside of transactions. Everything else goes over AMQP as ever.
+
+    consume ──► follow_feed ──► direct.get, a second connection ──► runs, as if they had come over AMQP
+    publish ──► Sinks ──┬─────► direct.put, a connection for each exchange
+                        └─────► AMQP: large bodies, and where no direct connection can be opened
+
+The caller has not asked for any of this, so it must not notice:
+
+- Where a direct connection cannot be opened (the user may have no more of them, a proxy leads to one address alone),
+  AMQP is used. What AMQP itself refuses, such as a missing exchange, is raised.
+- Messages to one exchange stay in order. So a message that is too large for a direct connection ends it, in order, and
+  goes over AMQP; the next one opens another.
+- A direct consumer has a socket of its own, which is held back when it does not read; it holds up no other consumer.
+- A direct connection that is lost may have taken messages with it, as AMQP without confirms may: one publish raises.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 import trio
@@ -30,8 +44,10 @@ if TYPE_CHECKING:
     from triomq.clients.amqp.line import Line
     from triomq.protocols import FieldValue
 
+_log = logging.getLogger("triomq.clients")
+
 SMALL = 256 * 1024
-"""Octets of a body up to which it goes directly: brokers have limits, and none as low as that."""
+"""Bytes of a body up to which it goes directly: brokers have limits, and none as low as that."""
 
 
 def is_asked_for(announced: "FieldValue") -> bool:
@@ -111,13 +127,23 @@ async def follow_feed(
 ) -> DirectLink | None:
     """Open a direct connection for a consumer that is about to begin, where the server asks and it changes nothing.
 
-    Should it break, the broker goes on over AMQP.
+    Should it break, or not be opened, the broker delivers over AMQP.
     """
     own = queue in channel.connection.own_queues and queue not in channel.lost_from  # which a feed reads already
     if not (deliveries.consuming.no_ack and own and prefers_direct(channel)) or channel.connection.consumes(queue):
         return None
     lease = (await line.call(DirectGet(queue), DirectGetOk)).lease
-    return await _open(channel, lease, "feed", _Feed(line, deliveries))
+    try:
+        return await _open(channel, lease, "feed", _Feed(line, deliveries))
+    except TriomqError as error:
+        _log_refused(channel, error)
+        deliveries.on_taken = None
+        return None
+
+
+def _log_refused(channel: "ConsumingMethods", error: TriomqError) -> None:
+    place = channel.connection.url.place
+    _log.info("no direct connection", extra={"fields": {"place": place, "reason": error}})
 
 
 # Publishing
@@ -132,15 +158,16 @@ class Sinks:
         channel: The channel.
     """
 
-    __slots__ = ("_channel", "_links", "_opening")
+    __slots__ = ("_channel", "_links", "_opening", "_refused")
 
     def __init__(self, channel: "ConsumingMethods") -> None:
         self._channel = channel
         self._links: dict[str, DirectLink] = {}
         self._opening = trio.Lock()
+        self._refused: set[str] = set()  # exchanges to which none could be opened
 
     async def publish(self, exchange: str, routing_key: str, mandatory: bool, properties: bytes, body: bytes) -> bool:
-        """Publish directly; tell whether it was done, and is not to go over AMQP.
+        """Publish directly; return whether that was done, so that it is not to go over AMQP.
 
         Raises:
             Disconnected: The direct connection was lost, and with it perhaps some messages; this one is not sent.
@@ -150,8 +177,10 @@ class Sinks:
         if len(body) > SMALL:
             await self._finish(exchange)
             return False
-        if link is None:
+        if link is None and exchange not in self._refused:
             link = await self._open(exchange)
+        if link is None:
+            return False
         if isinstance(link.error, Disconnected) and self._links.get(exchange) is link:
             del self._links[exchange]  # the next one opens another; a refusal stays, as on a closed channel
         link.check()
@@ -161,13 +190,17 @@ class Sinks:
             await link.may_publish.park()
         return True
 
-    async def _open(self, exchange: str) -> DirectLink:
+    async def _open(self, exchange: str) -> DirectLink | None:
         async with self._opening:
             link = self._links.get(exchange)
-            if link is None:
+            if link is None and exchange not in self._refused:
                 # The answer comes when the broker has worked off what was published over AMQP before.
                 lease = (await self._channel.call(DirectPut(exchange), DirectPutOk)).lease
-                link = self._links[exchange] = await _open(self._channel, lease, "sink")
+                try:
+                    link = self._links[exchange] = await _open(self._channel, lease, "sink")
+                except TriomqError as error:
+                    _log_refused(self._channel, error)
+                    self._refused.add(exchange)
             return link
 
     async def _finish(self, exchange: str) -> None:

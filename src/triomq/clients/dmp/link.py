@@ -63,7 +63,7 @@ class DirectLink(TransportLink):
         self.engine = engine
         self.opened: PendingReply[Ready] = PendingReply()
         self.full = False
-        """Whether publishing must wait: the broker takes no octets."""
+        """Whether publishing must wait: the broker takes no bytes."""
         self.may_publish = trio.lowlevel.ParkingLot()
         self.on_end: Callable[[], None] | None = None
         self._place = place
@@ -96,10 +96,10 @@ class DirectLink(TransportLink):
 
     @trio.lowlevel.enable_ki_protection
     def flush(self) -> None:
-        """Hand all octets to the transport, which never waits; publishing does, while it has not taken them."""
+        """Hand all bytes to the transport, which never waits; publishing does, while it has not taken them."""
         unsent = self.engine.outbox.unsent
-        octets = self.engine.data_to_send()
-        if octets and not self._transport.send_nowait(octets):
+        pieces = self.engine.data_to_send()
+        if pieces and not self._transport.send_nowait(pieces):
             self._untaken += unsent
             self.full = self._untaken > UNTAKEN_MOST
 
@@ -136,7 +136,7 @@ class DirectLink(TransportLink):
 
     @trio.lowlevel.enable_ki_protection
     def received(self, data: bytes) -> None:
-        """Read octets; called by the transport."""
+        """Read bytes; called by the transport."""
         self.engine.receive_data(data)
         self._handle_events()
 

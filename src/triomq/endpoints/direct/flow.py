@@ -25,11 +25,11 @@ from triomq.actors import Ref
 from triomq.core import QueueState, bytes_ready
 
 MARK = 4 * 1024 * 1024
-"""Octets of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
+"""Bytes of backlog above which sinks wait for a feed: what half a tenth of a second brings, so that the feed has work
 while the sink's client is woken; and less than a queue has in memory before it pages."""
 
 STEP = MARK // 2
-"""Octets by which the backlog has to fall before sinks go on: with less they would stop and go for every write."""
+"""Bytes by which the backlog has to fall before sinks go on: with less they would stop and go for every write."""
 
 STALL = 5.0
 """Seconds for which one feed may hold up all others: more than a collection of garbage or a swapped page takes."""
@@ -39,10 +39,10 @@ _TENTH = 10
 readers, less would let a broken one set the pace of all."""
 
 _DONE = 128 * 1024
-"""Octets of backlog up to which a feed has caught up: one write's worth."""
+"""Bytes of backlog up to which a feed has caught up: one write's worth."""
 
 _LESS = STEP // 8
-"""Octets by which a mark comes down that was high, each time its feed has caught up: what the feed has to take beyond
+"""Bytes by which a mark comes down that was high, each time its feed has caught up: what the feed has to take beyond
 what it is given costs it patience."""
 
 _OFTEN = 0.005
@@ -82,7 +82,7 @@ class Pace(Protocol):
 
     @property
     def taken(self) -> int:
-        """Octets that it has taken so far."""
+        """Bytes that it has taken so far."""
 
     @property
     def progress(self) -> int:
@@ -116,7 +116,7 @@ class FeedPace:
 
     @property
     def taken(self) -> int:
-        """Octets that it has taken so far."""
+        """Bytes that it has taken so far."""
         return self._taker.taken
 
     @property
@@ -150,12 +150,12 @@ class _Account(msgspec.Struct):
 
     Args:
         at: When patience was counted last, in seconds.
-        taken: What the feed had taken when shares were counted last, in octets.
+        taken: What the feed had taken when shares were counted last, in bytes.
         progress: How far its client had read when that was looked at last.
         moved_at: When that was last seen to grow.
-        share: Octets that it has taken of late, older ones counting less.
+        share: Bytes that it has taken of late, older ones counting less.
         patience: Seconds for which it may still hold up others.
-        mark: Octets of backlog above which the sink waits.
+        mark: Bytes of backlog above which the sink waits.
     """
 
     at: float
@@ -349,7 +349,7 @@ class SinkFlow:
     def _review_left(self, now: float) -> None:
         """Wait again, from the backlog that they have now, for those that took what they should in the last window."""
         taken = {feed: feed.taken - self._window.get(feed, feed.taken) for feed in self._accounts}
-        fastest = max((octets for feed, octets in taken.items() if feed not in self._left), default=0)
+        fastest = max((size for feed, size in taken.items() if feed not in self._left), default=0)
         for feed, account in list(self._left.items()):
             if feed.backlog <= MARK or (taken[feed] and taken[feed] * _TENTH >= fastest):
                 del self._left[feed]

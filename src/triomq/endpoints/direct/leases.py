@@ -18,7 +18,7 @@ class DirectFeed(Protocol):
 
     @property
     def window(self) -> Window:
-        """How many octets may be on their way to its client."""
+        """How many bytes may be on their way to its client."""
 
 
 class DirectFeeds(Protocol):

@@ -19,7 +19,7 @@ class DirectLimits(NamedTuple):
     """What a listener allows direct connections.
 
     Args:
-        message_size: Octets of the largest message, its size word aside.
+        message_size: Bytes of the largest message, its size word aside.
         heartbeat: Seconds between null messages on a feed that is quiet; 0 for none.
     """
 
@@ -32,7 +32,7 @@ class DirectProtocol(NamedTuple):
 
     Args:
         header: The bytes with which a direct connection begins.
-        connect: Makes the connection over a transport whose first octets have come; without leases it refuses.
+        connect: Makes the connection over a transport whose first bytes have come; without leases it refuses.
     """
 
     header: bytes

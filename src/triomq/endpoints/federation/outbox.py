@@ -46,7 +46,7 @@ _FEED_TYPES = {kind: kind.value for kind in (SinkKind.FANOUT, SinkKind.DIRECT, S
 """Kinds of sinks that the class has words for."""
 
 _LONGEST_NAME = 253
-"""Octets of a pipe's name, so that ``x:`` and the name make a consumer tag (section 4.2.5.3, short strings)."""
+"""Bytes of a pipe's name, so that ``x:`` and the name make a consumer tag (section 4.2.5.3, short strings)."""
 
 _SYSTEM = "amq."
 """What the names of sinks begin with that every domain has from the start: no need to tell."""
@@ -223,7 +223,7 @@ def _pipe(queue: QueueState, pipe_type: str) -> RestMSPipeCreate | None:
 
 
 def _may_be_pipe(queue: QueueState) -> bool:
-    """Return whether a queue could be a pipe there: its deliveries' tag is its name with two octets before it."""
+    """Return whether a queue could be a pipe there: its deliveries' tag is its name with two bytes before it."""
     if queue.owner is not None or queue.name.startswith(_SYSTEM):
         return False
     return len(queue.name.encode("utf-8", "surrogateescape")) <= _LONGEST_NAME

@@ -54,7 +54,7 @@ class DomainInspector:
         asker: Their connection, from which the others are found.
         browse: Asks a queue for messages.
         properties: Gives a message's properties in the form that the asker reads.
-        room: Octets of the largest answer.
+        room: Bytes of the largest answer.
     """
 
     def __init__(
@@ -311,4 +311,4 @@ def _shorten_message(record: MessageRecord, room: int) -> MessageRecord:
     free = room - len(encode(bare))
     if free < 0:
         return msgspec.structs.replace(bare, properties=None)
-    return msgspec.structs.replace(record, body=record.body[: free // 4 * 3])  # base64: four letters for three octets
+    return msgspec.structs.replace(record, body=record.body[: free // 4 * 3])  # base64: four letters for three bytes

@@ -20,7 +20,7 @@ class Paged(msgspec.Struct, Generic[T], frozen=True):
     Args:
         cursor: The ``after`` that goes on behind it; None when the list has one page only.
         record: The item.
-        shorten: Makes it fit into so many octets, if it can be made to.
+        shorten: Makes it fit into so many bytes, if it can be made to.
     """
 
     cursor: Cursor | None
@@ -37,7 +37,7 @@ def fill_page(entries: Iterable[Paged[T]], *, limit: int, room: int) -> Page[msg
         entries: What is left of the list; nothing behind the page's end is looked at but one entry. They may raise
             ``Restarting``.
         limit: Most entries.
-        room: Most octets of the page as JSON.
+        room: Most bytes of the page as JSON.
 
     Raises:
         PreconditionFailed: Not even one fits.

@@ -46,12 +46,12 @@ from triomq.protocols.amqp.states import ConnectionState, Role
 class AMQPEngine:
     """One side of one AMQP 0-9-1 connection, as ``Engine`` describes it.
 
-    Whoever owns the socket creates the engine, and drops it when ``finished`` is true and what ``data_to_send()`` gave
-    is written. Nothing that a peer sends makes it raise. Commands that the state does not allow raise
+    The owner of the socket creates the engine, and drops it when ``outbox.finished`` is true and ``data_to_send()`` is
+    written. Nothing that a peer sends makes it raise. Commands that the state does not allow raise
     ``LocalProtocolError``; those that only come too late, since the channel or the connection is closing, are dropped,
     for nobody would read them.
 
-    Two habits of the driver: look at ``next_timer()`` after each turn, it may have come nearer; and take ``events()``
+    Two rules for the driver: look at ``next_timer()`` after each turn, it may have come nearer; and take ``events()``
     until there are none, for a command of the handshake reads on in what the peer sent ahead.
     """
 
@@ -77,7 +77,7 @@ class AMQPEngine:
         self._pending, self._limits = self._reader.pending, self._channels.limits
         self._open = self._channels.open
         self.outbox = self._core.outbox
-        """``unsent`` and ``finished`` once more, as attributes: for drivers that look at them in each turn."""
+        """What waits to be written; ``unsent`` octets, and nothing after them when it is ``finished``."""
 
     # What an engine is
 
@@ -129,11 +129,6 @@ class AMQPEngine:
                 self._reader.give_up()
 
     @property
-    def unsent(self) -> int:
-        """How many octets wait for ``data_to_send``."""
-        return self.outbox.unsent
-
-    @property
     def unfinished(self) -> int:
         """How many octets have come of frames and contents that are not whole."""
         return len(self._pending) + self._limits.unfinished  # once for each read: no further calls
@@ -154,14 +149,6 @@ class AMQPEngine:
     def state(self) -> ConnectionState:
         """Where the connection stands, in the words of ``states.py``."""
         return self._core.state
-
-    @property
-    def finished(self) -> bool:
-        """Whether no event will follow; then write what is left to send, and shut the transport.
-
-        A server whose client has closed the connection leaves that to the client for a while: it still answers closes.
-        """
-        return self.outbox.finished
 
     @property
     def channel_max(self) -> int:

@@ -32,7 +32,8 @@ _PUBLISH = b"\x00\x3c\x00\x28\x00\x00"
 class Outbox:
     """Owned by one engine, and looked at by its driver after each step: attributes, because a property costs a call.
 
-    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut.
+    ``unsent`` is how many octets wait. ``finished`` is whether nothing follows them: then the transport is shut. A
+    server whose client has closed the connection leaves that to the client for a while: it still answers closes.
     ``has_sent`` is set whenever octets are added, for the heartbeats.
     """
 

@@ -50,11 +50,11 @@ HELD_MAX = 256 * 1024
 class DMPEngine:
     """One side of one direct connection, as ``Engine`` describes it.
 
-    Whoever owns the socket creates the engine, and drops it when ``finished`` is true and what ``data_to_send()`` gave
-    is written. Nothing that a peer sends makes it raise. Commands that come too late are dropped: the peer would not
+    The owner of the socket creates the engine, and drops it when ``outbox.finished`` is true and ``data_to_send()`` is
+    written. Nothing that a peer sends makes it raise. Commands that come too late are dropped: the peer would not
     read them; those that the state does not allow raise ``LocalProtocolError``.
 
-    Two habits of the driver, as with AMQP: look at ``next_timer()`` after each turn, and take ``events()`` until there
+    Two rules for the driver, as with AMQP: look at ``next_timer()`` after each turn, and take ``events()`` until there
     are none, for accepting a sink reads on in what the client sent ahead.
 
     Args:
@@ -89,7 +89,7 @@ class DMPEngine:
         self._states = SERVER if role == "server" else CLIENT
         self._events: list[Event] = []
         self.outbox = Outbox()
-        """``unsent`` and ``finished`` once more, as attributes: for drivers that look at them in each turn."""
+        """What waits to be written; ``unsent`` octets, and nothing after them when it is ``finished``."""
         self._reader = MessageReader(settings.max_message_size)
         self._timers = Timers(now, settings.handshake_timeout, settings.message_timeout)
         self._rest = b""  # what has come and is not looked at yet, but for messages
@@ -157,16 +157,6 @@ class DMPEngine:
     def unfinished(self) -> int:
         """How many octets have come of words and messages that are not whole."""
         return len(self._rest) + self._reader.unfinished
-
-    @property
-    def unsent(self) -> int:
-        """How many octets wait for ``data_to_send``."""
-        return self.outbox.unsent
-
-    @property
-    def finished(self) -> bool:
-        """Whether no event will follow; then write what is left to send, and shut the transport."""
-        return self.outbox.finished
 
     # The dialog
 

@@ -47,7 +47,7 @@ async def test_a_client_that_does_not_read_its_replies_is_not_read_either(
     else:
         raise AssertionError("everything was read")
     assert connection.engine.reading_paused
-    assert UNREAD_BYTES < connection.engine.unsent < UNREAD_BYTES + 2 * 65536 + len(body)
+    assert UNREAD_BYTES < connection.engine.outbox.unsent < UNREAD_BYTES + 2 * 65536 + len(body)
     await trio.sleep(7)
     await slow.stream.receive_some(140_000)  # it reads slowly, and could not be heard until then
     await trio.sleep(5)
@@ -91,7 +91,7 @@ async def test_a_backlog_without_prefetch_is_written_in_pieces_with_the_loop_fre
             for event in client.engine.events():
                 if isinstance(event, DeliverRun):
                     bodies += [event.framing.body(content)[:2] for content in event.contents]
-            assert only_connection(endpoint).engine.unsent <= 2 * WRITE_BYTES
+            assert only_connection(endpoint).engine.outbox.unsent <= 2 * WRITE_BYTES
     assert [int.from_bytes(body, "big") for body in bodies] == list(range(1000))
     assert max(pieces) < 2.2 * WRITE_BYTES
     assert len(pieces) > 10
