@@ -261,10 +261,10 @@ async def test_reason_is_what_there_is_too_much_of(autojump_clock: trio.testing.
         memory, machine = watched(harness, 1000)
         machine.has = 70 * MIB
         memory.measure()
-        assert memory.reason == "the process has 73400320 octets of memory, more than it should (62914560)"
+        assert memory.reason == "the process has 73400320 bytes of memory, more than it should (62914560)"
         publish(harness.queue(), b"x" * 2000)
         memory.measure()
-        assert memory.reason == "queues hold 2128 octets, more than memory_high_watermark allows (1000)"
+        assert memory.reason == "queues hold 2128 bytes, more than memory_high_watermark allows (1000)"
 
 
 async def test_full_queues_keep_it_on_whatever_the_process_has(autojump_clock: trio.testing.MockClock) -> None:

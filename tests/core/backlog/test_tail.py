@@ -206,7 +206,7 @@ def test_store_that_has_less_than_it_said_is_believed(place: Place, caplog: pyte
     assert place.read() == []
     assert place.get() == []
     assert (place.tail.count, place.tail.size) == (0, 0)
-    assert "fewer messages than it said" in caplog.text
+    assert "fewer messages than it had" in caplog.text
 
 
 def test_much_is_read_in_parts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

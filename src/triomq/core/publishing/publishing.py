@@ -260,13 +260,13 @@ class Publisher:
 
     def commit(self, transaction: Transaction) -> None:
         """Do what a transaction has gathered, whose runs were admitted; raises what ``Transaction.commit`` does."""
-        octets = transaction.octets
-        self.count(transaction.commit(), octets)
+        total_size = transaction.total_size
+        self.count(transaction.commit(), total_size)
 
-    def count(self, pushes: int, octets: int) -> None:
+    def count(self, pushes: int, total_size: int) -> None:
         """Count what went to queues against the turn's budget and the broker's memory."""
         self._turn.spent += pushes
-        self._memory.fresh += octets + pushes * MESSAGE_OVERHEAD
+        self._memory.fresh += total_size + pushes * MESSAGE_OVERHEAD
 
     # The guards
 
@@ -325,8 +325,8 @@ class Publisher:
         for queues, group in groupby(contents, key=lambda content: self._find(route, head, content).queues):
             self._require_open(head, queues)
             members = list(group)
-            octets = size if len(members) == len(contents) else sum(map(len, members))
-            admitted.append(RoutedRun(route._found(queues, version), head, members, octets))
+            total_size = size if len(members) == len(contents) else sum(map(len, members))
+            admitted.append(RoutedRun(route._found(queues, version), head, members, total_size))
         return admitted
 
     def _find(self, route: CachedRoute, head: Head, content: bytes) -> Route:
