@@ -85,8 +85,8 @@ def test_server_does_not_ask_and_a_client_does_not_answer() -> None:
 def test_server_without_direct_connections_closes_with_540() -> None:
     client, server = pair(INDIRECT_METHODS)
     client.send_method(1, DirectPut("sink"))
-    heard, _ = exchange(client, server)
-    assert heard == [Closed(540, "NOT_IMPLEMENTED - unknown class 61500", by_peer=True)]
+    found, _ = exchange(client, server)
+    assert found == [Closed(540, "NOT_IMPLEMENTED - unknown class 61500", by_peer=True)]
 
 
 @pytest.mark.parametrize("preference", [0, 1])
